@@ -1,0 +1,1 @@
+"""equipoise: fair supervised learning for any sensitive attribute."""
