@@ -1,0 +1,346 @@
+"""Turn the features a user hands over into the float matrix a predictor reads.
+
+Numbers are scaled, booleans become 0/1, text and categoricals one-hot columns, and missing values
+a flag of their own. Everything learned comes from the rows given to `fit`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+
+from equipoise.errors import InputError
+from equipoise.features.rank import RankScaler
+from equipoise.sensitive.columns import Column, Family, read_columns
+
+Scaling = Literal["rank", "minmax", "standard", "none"]
+
+MAX_CATEGORIES = 255
+_LARGEST = float(np.finfo(np.float32).max)
+_FAMILY_WORDS = {
+    "number": "numbers",
+    "boolean": "booleans",
+    "text": "text or categories",
+    "categorical": "text or categories",
+}
+_SCALING_WORDS = {
+    "rank": "rank scores",
+    "minmax": "scaled to [-1, 1]",
+    "standard": "standardised",
+    "none": "as it is",
+}
+
+
+class FeatureEncoder:
+    """Encode features as a float32 matrix (n, p).
+
+    The output holds, in this order: numbers, scaled; booleans, as 0/1; for each of these that had
+    missing values a 0/1 flag; text and categoricals, one 0/1 column per category. A missing number
+    or boolean is replaced by the median of the training rows; a missing category is a category of
+    its own. A column that is constant in the training rows becomes zeros unless scaling is "none".
+
+    Parameters
+    ----------
+    scaling : {"rank", "minmax", "standard", "none"}
+        What is done to numbers: normal scores of their ranks, [-1, 1], mean 0 and variance 1, or
+        nothing.
+
+    Attributes
+    ----------
+    names_ : list of str
+        Names of the p output columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"hours": [20, 40, 60], "job": ["cook", "nurse", None]})
+    >>> encoder = FeatureEncoder(scaling="minmax")
+    >>> encoder.fit_transform(X)
+    array([[-1.,  1.,  0.,  0.],
+           [ 0.,  0.,  1.,  0.],
+           [ 1.,  0.,  0.,  1.]], dtype=float32)
+    >>> encoder.names_
+    ['hours', 'job=cook', 'job=nurse', 'job is missing']
+    """
+
+    names_: list[str]
+
+    def __init__(self, *, scaling: Scaling = "rank") -> None:
+        self.scaling = scaling
+
+    def fit(self, X: Any) -> FeatureEncoder:
+        """Learn scaling and categories from the rows of X.
+
+        X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
+        """
+        self._fit(_read(X))
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Encode rows with the columns seen at fit, in any order when they have names."""
+        if not hasattr(self, "names_"):
+            raise NotFittedError("FeatureEncoder must be fitted before transform; call fit first")
+        return self._transform(self._arrange(_read(X)))
+
+    def fit_transform(self, X: Any) -> NDArray[np.float32]:
+        """Learn from X and encode it."""
+        columns = _read(X)
+        self._fit(columns)
+        return self._transform(columns)
+
+    def describe(self) -> str:
+        """One line for each input column: what it is and what it becomes."""
+        width = max(map(len, self._families))
+        lines = []
+        for name, family in self._families.items():
+            became = f"{family}, {self._treatment(name, family)}"
+            if name in self._flagged:
+                became += ", missing values flagged"
+            lines.append(f"{name.ljust(width)}  {became}")
+        return "\n".join(lines)
+
+    def _treatment(self, name: str, family: Family) -> str:
+        if family in ("text", "categorical"):
+            block = self._one_hot.categories_[self._level_names.index(name)]
+            return f"one-hot of {len(block)} categories"
+        if family == "boolean":
+            return "0/1"
+        constant = self._constant[self._number_names.index(name)]
+        return "zeros (constant)" if constant else _SCALING_WORDS[self.scaling]
+
+    def _fit(self, columns: Sequence[Column]) -> None:
+        if self.scaling not in get_args(Scaling):
+            allowed = ", ".join(map(repr, get_args(Scaling)))
+            raise InputError(f"scaling must be one of {allowed}, got {self.scaling!r}")
+        self._families = {column.name: column.family for column in columns}
+        number_like = [column for column in columns if column.family in ("number", "empty")]
+        booleans = [column for column in columns if column.family == "boolean"]
+        levels = [column for column in columns if column.family in ("text", "categorical")]
+        self._number_names = [column.name for column in number_like]
+        self._boolean_names = [column.name for column in booleans]
+        self._level_names = [column.name for column in levels]
+        self._flagged = [
+            column.name for column in (*number_like, *booleans) if column.missing.any()
+        ]
+        self._medians = {column.name: _median(column) for column in (*number_like, *booleans)}
+
+        self.names_ = [*self._number_names, *self._boolean_names]
+        self.names_ += [f"{name} is missing" for name in self._flagged]
+        if number_like:
+            self._fit_scaler(np.column_stack([_as_numbers(column) for column in number_like]))
+        if levels:
+            self._one_hot = OneHotEncoder(
+                max_categories=MAX_CATEGORIES,
+                handle_unknown="ignore",
+                sparse_output=False,
+                dtype=np.float32,
+                feature_name_combiner=_category_name,
+            ).fit(np.column_stack([_as_text(column) for column in levels]))
+            self.names_ += list(self._one_hot.get_feature_names_out(self._level_names))
+
+    def _fit_scaler(self, matrix: NDArray[np.float64]) -> None:
+        """Learn the scaling of numbers (n, m) from their known values."""
+        empty = np.isnan(matrix).all(axis=0)
+        matrix[:, empty] = 0.0
+        constant = np.nanmax(matrix, axis=0) == np.nanmin(matrix, axis=0)
+        self._constant = constant & (self.scaling != "none")
+        scalers = {
+            "rank": RankScaler(),
+            "minmax": MinMaxScaler(feature_range=(-1, 1)),
+            "standard": StandardScaler(),
+            "none": FunctionTransformer(),
+        }
+        self._scaler = scalers[self.scaling].fit(matrix)
+
+    def _transform(self, columns: Sequence[Column]) -> NDArray[np.float32]:
+        by_name = {column.name: column for column in columns}
+        self._warn_newly_missing(columns)
+        blocks: list[NDArray[Any]] = []
+        if self._number_names:
+            numbers = [self._filled(by_name[name]) for name in self._number_names]
+            scaled = self._scaler.transform(np.column_stack(numbers))
+            scaled[:, self._constant] = 0.0
+            blocks.append(scaled)
+        blocks += [self._filled(by_name[name])[:, None] for name in self._boolean_names]
+        blocks += [by_name[name].missing[:, None] for name in self._flagged]
+        if self._level_names:
+            levels = [by_name[name] for name in self._level_names]
+            self._warn_unseen(levels)
+            blocks.append(
+                self._one_hot.transform(np.column_stack([_as_text(column) for column in levels]))
+            )
+        matrix = np.concatenate(blocks, axis=1)
+        self._refuse_overflow(matrix)
+        return matrix.astype(np.float32)
+
+    def _filled(self, column: Column) -> NDArray[np.float64]:
+        """Numbers of a column (n,), the training median where missing."""
+        if self._families[column.name] == "empty":
+            return np.zeros(len(column.missing))  # nothing was learned about this column
+        numbers = _as_numbers(column)
+        return np.where(np.isnan(numbers), self._medians[column.name], numbers)
+
+    def _arrange(self, columns: tuple[Column, ...]) -> list[Column]:
+        """Bring columns into the order seen at fit, by name where there are names."""
+        fitted, given = list(self._families), [column.name for column in columns]
+        if set(fitted) != set(given):
+            self._refuse_other_names(fitted, given)
+            columns = tuple(
+                Column(name, column.family, column.numbers, column.codes, column.levels)
+                for name, column in zip(fitted, columns, strict=True)
+            )
+        by_name = {column.name: column for column in columns}
+        arranged = [by_name[name] for name in fitted]
+        for column in arranged:
+            self._check_family(column)
+        return arranged
+
+    def _refuse_other_names(self, fitted: list[str], given: list[str]) -> None:
+        """Let only nameless columns, which are told apart by position, differ in name."""
+        if len(fitted) == len(given) and _nameless(len(given)) in (fitted, given):
+            return
+        missing = [name for name in fitted if name not in given]
+        extra = [name for name in given if name not in fitted]
+        if _nameless(len(given)) == given or _nameless(len(fitted)) == fitted:
+            raise InputError(
+                f"X must have the {len(fitted)} columns seen at fit, got {len(given)}; "
+                "pass the same columns in the same order"
+            )
+        if missing:
+            near = difflib.get_close_matches(missing[0], extra, n=1)
+            hint = f"; did you mean {missing[0]!r} by {near[0]!r}?" if near else ""
+            raise InputError(
+                f"X must have the columns seen at fit, but {_listed(missing)} "
+                f"{'is' if len(missing) == 1 else 'are'} missing{hint}"
+            )
+        raise InputError(
+            f"X must have only the columns seen at fit, got also {_listed(extra)}; drop them"
+        )
+
+    def _check_family(self, column: Column) -> None:
+        fitted = self._families[column.name]
+        if column.family == "empty":
+            return
+        if fitted == "empty":
+            warnings.warn(
+                f"X column {column.name!r} had no value at fit, so its values are ignored",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif _FAMILY_WORDS[column.family] != _FAMILY_WORDS[fitted]:
+            raise InputError(
+                f"X column {column.name!r} must hold {_FAMILY_WORDS[fitted]} as at fit, got "
+                f"{_FAMILY_WORDS[column.family]}; convert the column"
+            )
+
+    def _warn_newly_missing(self, columns: Sequence[Column]) -> None:
+        affected = [
+            column.name
+            for column in columns
+            if column.name in self._medians
+            and column.name not in self._flagged
+            and column.missing.any()
+        ]
+        if affected:
+            warnings.warn(
+                f"X has missing values in {_listed(affected)}, where there were none at fit; "
+                "the median of the training rows stands in for them",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _warn_unseen(self, columns: Sequence[Column]) -> None:
+        unseen = []
+        for column, categories in zip(columns, self._one_hot.categories_, strict=True):
+            known = set(categories)
+            values = [str(level) for level in column.levels if str(level) not in known]
+            shown = [repr(value) for value in values]
+            if column.missing.any() and None not in known:
+                shown.append("missing values")
+            if shown:
+                more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+                unseen.append(f"{column.name!r} ({', '.join(shown[:3])}{more})")
+        if unseen:
+            warnings.warn(
+                f"X has categories not seen at fit, encoded as zeros: {'; '.join(unseen)}",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
+        """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""
+        too_large = np.abs(matrix).max(axis=0) > _LARGEST
+        if too_large.any():
+            name = self.names_[int(too_large.argmax())]
+            raise InputError(
+                f"X column {name!r} must stay within float32 after scaling, got a value too far "
+                f"from the rows seen at fit; use scaling='rank', which is bounded"
+            )
+
+
+def _read(X: Any) -> tuple[Column, ...]:
+    """Columns of X, which must have two dimensions and fit into float32."""
+    shape = getattr(X, "shape", None)
+    if isinstance(X, list | tuple) and X and not isinstance(X[0], list | tuple | np.ndarray):
+        shape = (len(X),)
+    if shape is not None and len(shape) != 2:
+        raise InputError(
+            f"X must have two dimensions, got shape {tuple(shape)}; "
+            "pass an array of shape (rows, 1) or a DataFrame if it is a single column"
+        )
+    columns = read_columns(X, argument="X", prefix="x")
+    for column in columns:
+        if column.numbers is not None and column.family == "number":
+            row = int(np.nanargmax(np.abs(column.numbers)))
+            if abs(column.numbers[row]) > _LARGEST:
+                raise InputError(
+                    f"X column {column.name!r} must fit into float32 (up to {_LARGEST:.3g}), got "
+                    f"{column.numbers[row]:.3g} in row {row}; rescale the column"
+                )
+    return columns
+
+
+def _as_numbers(column: Column) -> NDArray[np.float64]:
+    """Numbers or booleans as float64 (n,), NaN where missing."""
+    if column.numbers is not None:
+        return column.numbers
+    assert column.codes is not None
+    return np.array([*column.levels, np.nan], dtype=np.float64)[column.codes]
+
+
+def _as_text(column: Column) -> NDArray[np.object_]:
+    """Levels as text (n,), None where missing; a column that is all missing is all None."""
+    if column.codes is None:
+        return np.full(len(column.missing), None, dtype=object)
+    names = [*(str(level) for level in column.levels), None]
+    return np.array(names, dtype=object)[column.codes]
+
+
+def _median(column: Column) -> float:
+    numbers = _as_numbers(column)
+    known = numbers[~np.isnan(numbers)]
+    return float(np.median(known)) if known.size else 0.0
+
+
+def _category_name(column: str, category: object) -> str:
+    if category is None:
+        return f"{column} is missing"
+    if category == "infrequent_sklearn":  # the word OneHotEncoder passes for the grouped rest
+        return f"{column} is infrequent"
+    return f"{column}={category}"
+
+
+def _nameless(count: int) -> list[str]:
+    """The names that reading gives to columns without one."""
+    return [f"x{position}" for position in range(count)]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names))

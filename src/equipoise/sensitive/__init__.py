@@ -1,0 +1,6 @@
+"""Sensitive attributes: read from any container, typed by stated rules, encoded for the critic."""
+
+from equipoise.sensitive.kinds import Kind, SensitiveColumn
+from equipoise.sensitive.table import SensitiveTable
+
+__all__ = ["Kind", "SensitiveColumn", "SensitiveTable"]

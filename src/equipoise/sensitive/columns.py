@@ -1,0 +1,309 @@
+"""Read any table a user may hand over into plain columns.
+
+Frames and Series of pandas, polars and pyarrow, NumPy arrays, lists and dicts become a tuple of
+`Column`. A column holds numbers or levels; what cannot be either is refused with a reason.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+
+Family = Literal["number", "boolean", "text", "categorical", "empty"]
+
+# Plural words for the type of single values, as error messages use them.
+_WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "interval": "intervals"}
+_REFUSED = {
+    "temporal": (
+        "dates, times or durations",
+        "these have no scale of their own, so turn them into a number first, such as age in years",
+    ),
+    "complex": ("complex numbers", "pass real and imaginary part as two columns"),
+    "bytes": ("bytes", "decode them to text"),
+    "nested": ("lists, dicts or other nested values", "pass each part as a column of its own"),
+    "other": ("objects of a type that has no rule", "turn them into text or numbers first"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table: numbers, or levels and the position of each row's level.
+
+    Attributes
+    ----------
+    name : str
+    family : str
+        "number", "boolean", "text", "categorical", or "empty" when every value is missing.
+    numbers : ndarray of float64, shape (n,), or None
+        Family "number" or "empty": finite values, NaN where missing.
+    codes : ndarray of int64, shape (n,), or None
+        Other families: index into `levels`, -1 where missing.
+    levels : tuple
+        Sorted distinct values that occur; () beside `numbers`.
+    """
+
+    name: str
+    family: Family
+    numbers: NDArray[np.float64] | None
+    codes: NDArray[np.int64] | None
+    levels: tuple[Hashable, ...]
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are missing, (n,)."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        assert self.codes is not None
+        return self.codes < 0
+
+
+def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]:
+    """Read `data` column by column.
+
+    Parameters
+    ----------
+    data : frame, Series, array, list, list of rows or dict of columns
+    argument : str
+        What the user calls `data`; errors name it.
+    prefix : str
+        Columns without a name are called prefix + their position.
+
+    Returns
+    -------
+    tuple of Column
+        At least one column of at least one row, all of one length, with distinct names.
+    """
+    named = _split(data, argument, prefix)
+    names = [str(name) for name, _ in named]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        _refuse_repeated_names(argument, repeated)
+    columns = tuple(
+        _read_column(values, name, argument) for name, (_, values) in zip(names, named, strict=True)
+    )
+    lengths = {column.name: len(column.missing) for column in columns}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"{argument} must have columns of one length, got {lengths}")
+    if not columns or 0 in lengths.values():
+        what = "rows" if columns else "columns"
+        raise InputError(f"{argument} must have at least one row and one column, got no {what}")
+    return columns
+
+
+def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
+    """Pairs (name, values of one column); each values is a narwhals Series or a 1-D array."""
+    if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
+        data = pd.Series(data)
+    try:
+        native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+        if isinstance(native, nw.DataFrame):
+            return [(series.name, series) for series in native.iter_columns()]
+    except nw.exceptions.DuplicateError:
+        repeated = [str(name) for name, count in Counter(data.columns).items() if count > 1]
+        _refuse_repeated_names(argument, repeated)
+    if isinstance(native, nw.Series):
+        unnamed = native.name is None or native.name == ""
+        return [(f"{prefix}0" if unnamed else native.name, native)]
+    if isinstance(data, Mapping):
+        return [(name, _single(values, name, argument)) for name, values in data.items()]
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        columns = _columns_of_list(data, argument)
+    elif hasattr(data, "__array__") and not hasattr(data, "__arrow_c_array__"):
+        # pyarrow's bare arrays are left out: their dictionary type loses nulls on this way.
+        columns = _columns_of_array(data, argument)
+    else:
+        remedy = "collect() it first" if hasattr(data, "collect") else "convert it first"
+        raise InputError(
+            f"{argument} must be a DataFrame or Series (pandas, polars, pyarrow), a NumPy array, "
+            f"a list or a dict of columns, got {type(data).__name__}; {remedy}"
+        )
+    return [(f"{prefix}{position}", values) for position, values in enumerate(columns)]
+
+
+def _single(values: Any, name: Any, argument: str) -> Any:
+    """The one column that a dict of columns holds under `name`."""
+    columns = _split(values, f"{argument}[{name!r}]", "")
+    if len(columns) != 1:
+        raise InputError(
+            f"{argument}[{str(name)!r}] must be one column, got {len(columns)}; "
+            "give each column a name of its own"
+        )
+    return columns[0][1]
+
+
+def _columns_of_list(data: Sequence[Any], argument: str) -> list[NDArray[Any]]:
+    """A list of values is one column; a list of rows is as many as a row is long."""
+    if not data or not all(isinstance(item, list | tuple | np.ndarray) for item in data):
+        return [_objects(data)]
+    widths = sorted({len(row) for row in data})
+    if len(widths) > 1:
+        raise InputError(
+            f"{argument} given as a list of rows must have rows of one length, "
+            f"got lengths {', '.join(map(str, widths))}"
+        )
+    return [_objects(values) for values in zip(*data, strict=True)]
+
+
+def _columns_of_array(data: Any, argument: str) -> list[NDArray[Any]]:
+    if isinstance(data, np.ma.MaskedArray):
+        values = np.array(data.data, dtype=object)
+        values[np.ma.getmaskarray(data)] = None
+        data = values
+    array = np.asarray(data)
+    if array.ndim == 1:
+        return [array]
+    if array.ndim == 2:
+        return list(array.T)
+    raise InputError(f"{argument} must have one or two dimensions, got shape {array.shape}")
+
+
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    """A 1-D array of the values themselves; NumPy would turn [1, "a"] into text."""
+    items = list(values)
+    array = np.empty(len(items), dtype=object)
+    for position, item in enumerate(items):
+        array[position] = item
+    return array
+
+
+def _read_column(values: Any, name: str, argument: str) -> Column:
+    where = f"{argument} column {name!r}"
+    if not isinstance(values, nw.Series):
+        return _from_array(values, name, where)
+    dtype = values.dtype
+    if dtype.is_temporal():
+        _refuse("temporal", where, dtype)
+    if dtype.is_nested():
+        _refuse("nested", where, dtype)
+    if dtype.is_numeric():
+        # Only these have no NumPy counterpart; a cast of pyarrow integers refuses to round.
+        exotic = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
+        array = values.cast(nw.Float64).to_numpy() if exotic else values.to_numpy()
+        return _from_numbers(array.astype(np.float64), name, where)
+    # to_list, because to_numpy of a pyarrow dictionary with nulls returns wrong values.
+    objects = _objects(values.to_list())
+    if dtype in (nw.Categorical, nw.Enum):
+        return _from_objects(objects, name, where, categorical=True)
+    return _from_objects(objects, name, where)
+
+
+def _from_array(array: NDArray[Any], name: str, where: str) -> Column:
+    """Read a 1-D array by its dtype, and by its values when the dtype says nothing."""
+    kind = array.dtype.kind
+    if kind in "mM":
+        _refuse("temporal", where, array.dtype)
+    if kind == "c":
+        _refuse("complex", where, array.dtype)
+    if kind in "iuf":
+        return _from_numbers(array.astype(np.float64), name, where)
+    return _from_objects(array.astype(object), name, where)
+
+
+def _from_numbers(numbers: NDArray[np.float64], name: str, where: str) -> Column:
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if infinite.size:
+        raise InputError(
+            f"{where} must hold finite numbers, got {numbers[infinite[0]]} in row {infinite[0]}; "
+            "replace it by a number or mark it as missing (NaN)"
+        )
+    family: Family = "empty" if np.isnan(numbers).all() else "number"
+    return Column(name, family, numbers, None, ())
+
+
+def _from_objects(
+    values: NDArray[Any], name: str, where: str, *, categorical: bool = False
+) -> Column:
+    missing = np.asarray(pd.isna(values), dtype=bool)
+    known = values[~missing]
+    word = _one_word(known, where, categorical=categorical)
+    if word is None:
+        return Column(name, "empty", np.full(len(values), np.nan), None, ())
+    if word == "number":
+        numbers = np.full(len(values), np.nan)
+        numbers[~missing] = [_as_float(value, where) for value in known]
+        column = _from_numbers(numbers, name, where)
+        if not categorical:
+            return column
+    codes, uniques = pd.factorize(values, use_na_sentinel=True)
+    plain = [whole(float(value)) if word == "number" else value for value in uniques]
+    order = sorted(range(len(plain)), key=plain.__getitem__)
+    position = np.empty(len(plain) + 1, dtype=np.int64)
+    position[order] = np.arange(len(plain))
+    position[-1] = -1  # the code of a missing value is -1, which reads the last entry
+    family: Family = "categorical" if categorical else "boolean" if word == "boolean" else "text"
+    return Column(name, family, None, position[codes], tuple(plain[index] for index in order))
+
+
+def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | None:
+    """The word for the type all values share; None without values."""
+    examples: dict[str, Any] = {}
+    for value_type in {type(value): None for value in known}:
+        example = next(value for value in known if type(value) is value_type)
+        word = _word(value_type)
+        if word == "interval" and not categorical:  # pandas.cut gives categories of intervals
+            word = "other"
+        if word in _REFUSED:
+            _refuse(word, where, value_type.__name__)
+        examples.setdefault(word, example)
+    if len(examples) > 1:
+        found = " and ".join(f"{_WORDS[word]} such as {ex!r}" for word, ex in examples.items())
+        raise InputError(
+            f"{where} must hold values of one type, got {found}; "
+            "convert the column to numbers or to text"
+        )
+    return next(iter(examples), None)
+
+
+def _word(value_type: type) -> str:
+    """Name the type of a single value; the order matters, since bool is an int."""
+    temporal = (datetime.date, datetime.time, datetime.timedelta, pd.Period)
+    rules: tuple[tuple[str, tuple[type, ...]], ...] = (
+        ("temporal", (*temporal, np.datetime64, np.timedelta64)),
+        ("boolean", (bool, np.bool_)),
+        ("number", (numbers.Real, decimal.Decimal)),
+        ("text", (str,)),
+        ("complex", (numbers.Complex,)),
+        ("bytes", (bytes,)),
+        ("nested", (Mapping, Sequence, Set, np.ndarray, np.void)),
+        ("interval", (pd.Interval,)),
+    )
+    return next((word for word, types in rules if issubclass(value_type, types)), "other")
+
+
+def whole(number: float) -> int | float:
+    """Whole numbers as int, so that a level is called 1 whichever way it was stored."""
+    return int(number) if number.is_integer() else number
+
+
+def _as_float(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(
+            f"{where} must hold finite numbers, got an integer of {len(str(value))} digits; "
+            "rescale it, or pass it as text if it is a code"
+        ) from None
+
+
+def _refuse(word: str, where: str, found: object) -> NoReturn:
+    what, remedy = _REFUSED[word]
+    raise InputError(f"{where} must not hold {what}, got {found}; {remedy}")
+
+
+def _refuse_repeated_names(argument: str, repeated: list[str]) -> NoReturn:
+    raise InputError(
+        f"{argument} must have distinct column names, got {', '.join(map(repr, repeated))} more "
+        "than once; rename the columns"
+    )
