@@ -1,1 +1,17 @@
 """equipoise: fair supervised learning for any sensitive attribute."""
+
+from equipoise.datasets import load_dataset as load_dataset
+from equipoise.estimators import FairClassifier as FairClassifier
+from equipoise.estimators import FairEncoder as FairEncoder
+from equipoise.estimators import FairRegressor as FairRegressor
+from equipoise.penalty import SBPPenalty as SBPPenalty
+from equipoise.sensitive import SensitiveTable as SensitiveTable
+
+__all__ = [
+    "FairClassifier",
+    "FairEncoder",
+    "FairRegressor",
+    "SBPPenalty",
+    "SensitiveTable",
+    "load_dataset",
+]

@@ -1,0 +1,168 @@
+"""The critics' game: K critics compare real pairs with resampled ones and train themselves.
+
+This is the one place for critics; every method that has one, and the penalty for anybody's own
+PyTorch loop (:mod:`equipoise.penalty`), plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import get_args
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.divergences import parse_divergence
+from equipoise.errors import InputError
+from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
+from equipoise.training import OptimizerSettings
+from equipoise.training.optimizers import minimise
+
+Weights = tuple[Tensor | None, Tensor | None]
+
+#: A critic three times as fast as the predictor kept closest to its optimum in our trials.
+CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticSettings:
+    """The critic and how it trains.
+
+    ``steps`` is the paper's T', critic updates per predictor update. ``gradient_penalty`` weighs
+    a penalty on slopes above one, between real and resampled pairs (after Gulrajani et al. 2017).
+    """
+
+    divergence: str = "js"
+    hidden: tuple[int, ...] = (64, 64)
+    steps: int = 1
+    normalization: Normalization = "none"
+    gradient_penalty: float = 0.0
+    optimizer: OptimizerSettings = field(default_factory=lambda: CRITIC_OPTIMIZER)
+
+    def __post_init__(self) -> None:
+        parse_divergence(self.divergence)
+        if self.steps < 1:
+            raise InputError(f"critic_steps must be at least 1, got {self.steps}")
+        if self.normalization not in get_args(Normalization):
+            allowed = ", ".join(map(repr, get_args(Normalization)))
+            raise InputError(
+                f"critic_normalization must be one of {allowed}, got {self.normalization!r}"
+            )
+        if self.gradient_penalty < 0:
+            raise InputError(f"gradient_penalty must not be negative, got {self.gradient_penalty}")
+        if self.gradient_penalty and self.normalization == "batch":
+            raise InputError(
+                "gradient_penalty needs a critic without batch normalisation, whose slope at a row "
+                "depends on the other rows; set critic_normalization='none'"
+            )
+        bounded = self.gradient_penalty or self.normalization == "spectral"
+        if self.divergence == "wasserstein" and not bounded:
+            raise InputError(
+                "divergence='wasserstein' needs a critic of bounded slope; set "
+                "critic_normalization='none' and gradient_penalty=10"
+            )
+
+
+class CriticGame(nn.Module):
+    """K critics, each in its game against one predictor.
+
+    A critic sees the score standardised over the batch, so a predictor can not hide a dependence
+    by shrinking its score, beside the attribute and, under separation, the outcome.
+    """
+
+    def __init__(
+        self,
+        score_width: int,
+        attribute_width: int,
+        outcome_width: int,
+        *,
+        settings: CriticSettings,
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self._divergence = parse_divergence(settings.divergence)
+        self.scale = StackedBatchNorm(len(generators), score_width, affine=False, epsilon=1e-6)
+        self.critic = StackedMLP(
+            score_width + attribute_width + outcome_width,
+            settings.hidden,
+            1,
+            generators=generators,
+            normalization=settings.normalization,
+        )
+
+    def start(self) -> None:
+        """Build the critic's optimiser, once the weights are on their device."""
+        self.optimizer = self.settings.optimizer.build(self.critic.parameters())
+
+    def play(
+        self,
+        score: Tensor,
+        attribute: Tensor,
+        resampled: Tensor,
+        outcome: Tensor | None,
+        weights: Weights = (None, None),
+    ) -> Tensor:
+        """Train the critics on the detached score, then return their value (K,) of the score.
+
+        score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation.
+        weights: of real and of resampled pairs, (K, B) each.
+        """
+        fixed = score.detach()
+        with torch.enable_grad():
+            for _ in range(self.settings.steps):
+                loss = -self.value(fixed, attribute, resampled, outcome, weights)
+                if self.settings.gradient_penalty:
+                    slope = self._slope_excess(fixed, attribute, resampled, outcome)
+                    loss = loss + self.settings.gradient_penalty * slope
+                minimise(loss, self.optimizer)
+        with _frozen(self.critic):
+            return self.value(score, attribute, resampled, outcome, weights)
+
+    def value(
+        self,
+        score: Tensor,
+        attribute: Tensor,
+        resampled: Tensor,
+        outcome: Tensor | None,
+        weights: Weights = (None, None),
+    ) -> Tensor:
+        """Return how well the critics tell real from resampled pairs, (K,); 0 is guessing."""
+        real, drawn = self._pairs(score, attribute, resampled, outcome)
+        output = self.critic(torch.cat([real, drawn], 1)).squeeze(-1)
+        rows = score.shape[1]
+        return self._divergence(output[:, :rows], output[:, rows:], *weights)
+
+    def _pairs(
+        self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return critic inputs for real and for resampled pairs, (K, B, inputs) each."""
+        seen = self.scale(score.transpose(1, 2)).transpose(1, 2)
+        context = [] if outcome is None else [outcome]
+        real = torch.cat([seen, attribute, *context], -1)
+        return real, torch.cat([seen, resampled, *context], -1)
+
+    def _slope_excess(
+        self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None
+    ) -> Tensor:
+        """Mean squared excess of the critics' slope over one, (K,), between the kinds of pairs."""
+        real, drawn = self._pairs(score, attribute, resampled, outcome)
+        # Rows come in random order, so evenly spread mixing weights are as good as random ones.
+        mix = (torch.arange(score.shape[1], device=score.device) + 0.5) / score.shape[1]
+        between = torch.lerp(real, drawn, mix[:, None]).detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
+        # The tiny constant keeps the root differentiable where a slope is zero.
+        length = (slope.square().sum(-1) + 1e-12).sqrt()
+        return torch.relu(length - 1).square().mean(-1)
+
+
+@contextmanager
+def _frozen(module: nn.Module) -> Iterator[None]:
+    """Keep gradients out of a module's weights while passing them through to its inputs."""
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)

@@ -1,0 +1,262 @@
+"""The weight beta(a', y) = p(a', y) / (p(a') p(y)) that separation puts on resampled pairs.
+
+With it the critic's best answer compares p(score | a, y) with p(score | y) and nothing else
+(Sohn, Song and Lin 2024, proposition 2; the attribute in it is the resampled one, a'). Counting
+gives it where A and Y are discrete, a small network elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, get_args
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.divergences import jensen_shannon
+from equipoise.errors import InputError
+from equipoise.networks import StackedMLP, copy_members, select_members
+from equipoise.training import (
+    BatchStream,
+    History,
+    Member,
+    OptimizerSettings,
+    TrainingData,
+    run,
+)
+from equipoise.training.members import generator, generators
+from equipoise.training.optimizers import minimise
+
+RatioKind = Literal["auto", "counts", "network", "none"]
+
+#: Ratios beyond this are cut: a pair that rare would otherwise outweigh the rest of its batch.
+LARGEST_RATIO = 50.0
+
+
+class DensityRatio(Protocol):
+    """beta for pairs of rows."""
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return beta(a of resampled, y of rows), (K, B)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioSettings:
+    """The density-ratio network: [Dense-ReLU] x 2, stopped early on held-out rows."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    batch_size: int = 300
+    iterations: int = 5_000
+    check_every: int = 100
+    patience: int = 10
+    held_out: float = 0.2
+
+
+def fit_density_ratio(
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    kind: RatioKind,
+    settings: RatioSettings | None = None,
+) -> DensityRatio | None:
+    """Estimate beta for every member from its own rows; None means no weight (SBP_NW)."""
+    if kind not in get_args(RatioKind):
+        allowed = ", ".join(map(repr, get_args(RatioKind)))
+        raise InputError(f"density_ratio must be one of {allowed}, got {kind!r}")
+    discrete = data.attribute_cell is not None and data.outcome_class is not None
+    if kind == "counts" and not discrete:
+        raise InputError(
+            "density_ratio='counts' needs discrete sensitive features and a discrete outcome; "
+            "use density_ratio='network' or 'auto'"
+        )
+    if kind == "none":
+        return None
+    if kind == "counts" or (kind == "auto" and discrete):
+        return CountedRatio(data, members)
+    return NetworkRatio(data, members, settings=settings or RatioSettings())
+
+
+class CountedRatio:
+    """beta from (weighted) counts of cells and classes, exact for the training rows."""
+
+    def __init__(self, data: TrainingData, members: Sequence[Member]) -> None:
+        assert data.attribute_cell is not None and data.outcome_class is not None
+        known = data.attribute_cell >= 0
+        self._cell = data.attribute_cell.clamp_min(0)
+        self._class = data.outcome_class
+        weight = known.to(data.x.dtype) if data.weight is None else known * data.weight
+        shape = int(self._cell.max()) + 1, int(self._class.max()) + 1
+        tables: dict[tuple[int, ...], Tensor] = {}
+        for member in members:
+            if member.rows not in tables:
+                tables[member.rows] = self._table(weight, member.rows, shape)
+        self._tables = torch.stack([tables[member.rows] for member in members])
+
+    def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
+        """Return beta of every (cell, class)."""
+        chosen = torch.tensor(rows, device=weight.device) if rows else slice(None)
+        flat = self._cell[chosen] * shape[1] + self._class[chosen]
+        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device=weight.device)
+        counts.index_add_(0, flat, weight[chosen].double())
+        joint = counts.view(shape) / counts.sum()
+        independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
+        return (joint / independent.clamp_min(1e-300)).float()
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return beta(a of resampled, y of rows), (K, B)."""
+        member = torch.arange(len(rows), device=rows.device)[:, None]
+        ratio: Tensor = self._tables[member, self._cell[resampled], self._class[rows]]
+        return ratio
+
+
+class RatioNetwork(nn.Module):
+    """K critics that tell (a, y) from (a', y); their odds are beta."""
+
+    def __init__(
+        self,
+        attribute_width: int,
+        outcome_width: int,
+        *,
+        settings: RatioSettings,
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        super().__init__()
+        self.critic = StackedMLP(
+            attribute_width + outcome_width,
+            settings.hidden,
+            1,
+            generators=generators,
+            normalization="none",
+        )
+
+    def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
+        """Return log beta, (K, B), for attributes (K, B, q) and outcomes (K, B, v)."""
+        logit: Tensor = self.critic(torch.cat([attribute, outcome], -1)).squeeze(-1)
+        return logit
+
+    def ratio(self, attribute: Tensor, outcome: Tensor) -> Tensor:
+        """Return beta, (K, B), without gradient."""
+        with torch.no_grad():
+            return self(attribute, outcome).exp().clamp_max(LARGEST_RATIO)
+
+    def loss(
+        self,
+        attribute: Tensor,
+        resampled: Tensor,
+        outcome: Tensor,
+        weights: tuple[Tensor | None, Tensor | None] = (None, None),
+    ) -> Tensor:
+        """Return minus the paper's R_beta, shifted to 0 for a network that guesses, (K,)."""
+        rows = attribute.shape[1]
+        logit = self(torch.cat([attribute, resampled], 1), torch.cat([outcome, outcome], 1))
+        return -jensen_shannon(logit[:, :rows], logit[:, rows:], *weights)
+
+
+class NetworkRatio:
+    """beta from a trained :class:`RatioNetwork`; members of equal seed and rows share one."""
+
+    def __init__(
+        self, data: TrainingData, members: Sequence[Member], *, settings: RatioSettings
+    ) -> None:
+        assert data.attribute is not None
+        self._data = data
+        distinct = list(dict.fromkeys((m.seed, m.rows) for m in members))
+        self.network, self.history = _train_network(data, distinct, settings)
+        which = [distinct.index((member.seed, member.rows)) for member in members]
+        chosen = select_members(self.network, which)
+        assert isinstance(chosen, RatioNetwork)
+        self._chosen = chosen.requires_grad_(False)
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return beta(a of resampled, y of rows), (K, B)."""
+        assert self._data.attribute is not None
+        return self._chosen.ratio(self._data.attribute[resampled], self._data.outcome[rows])
+
+
+class _RatioStep:
+    """One update of the ratio networks."""
+
+    def __init__(self, network: RatioNetwork, data: TrainingData, settings: RatioSettings) -> None:
+        self._data = data
+        self._network = network
+        self._optimizer = settings.optimizer.build(network.parameters())
+        self.modules: nn.Module = network
+
+    def loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
+        attribute = self._data.attribute
+        assert attribute is not None
+        return self._network.loss(
+            attribute[rows],
+            attribute[resampled],
+            self._data.outcome[rows],
+            self._data.pair_weights(rows, resampled),
+        )
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        loss = self.loss(rows, resampled)
+        minimise(loss, self._optimizer)
+        return loss.detach(), torch.zeros_like(loss)
+
+
+def _train_network(
+    data: TrainingData, distinct: Sequence[tuple[int, tuple[int, ...]]], settings: RatioSettings
+) -> tuple[RatioNetwork, History]:
+    """Train one network per (seed, rows), each stopped where its held-out loss was least."""
+    assert data.attribute is not None
+    device = data.x.device
+    seeds = [seed for seed, _ in distinct]
+    network = RatioNetwork(
+        data.attribute.shape[1],
+        data.outcome.shape[1],
+        settings=settings,
+        generators=generators(seeds, "density ratio"),
+    ).to(device)
+    fitted, held_out = zip(
+        *(_split(seed, rows, len(data), settings.held_out) for seed, rows in distinct), strict=True
+    )
+    step = _RatioStep(network, data, settings)
+    pairs = torch.stack(held_out).to(device), torch.stack(held_out).roll(1, 1).to(device)
+    best = select_members(network, range(len(distinct)))
+    least = torch.full((len(distinct),), torch.inf, device=device)
+    waited = torch.zeros(len(distinct), dtype=torch.long, device=device)
+
+    def keep_best(_: int) -> bool:
+        nonlocal least, waited
+        with torch.no_grad():
+            loss = step.loss(*pairs)
+        better = loss < least
+        copy_members(network, best, better)
+        least, waited = torch.where(better, loss, least), torch.where(better, 0, waited + 1)
+        return bool((waited >= settings.patience).all())
+
+    history = run(
+        step,
+        BatchStream(
+            [Member(0.0, seed, rows) for seed, rows in zip(seeds, fitted, strict=True)],
+            len(data),
+            batch_size=settings.batch_size,
+            device=device,
+        ),
+        iterations=settings.iterations,
+        check_every=settings.check_every,
+        on_check=keep_best,
+    )
+    assert isinstance(best, RatioNetwork)
+    return best, history
+
+
+def _split(
+    seed: int, rows: tuple[int, ...], n: int, held_out: float
+) -> tuple[tuple[int, ...], Tensor]:
+    """Return rows to fit on and rows to stop on, in an order drawn from the member's seed."""
+    available = torch.tensor(rows) if rows else torch.arange(n)
+    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"))
+    aside = max(2, round(held_out * len(available)))
+    if len(available) - aside < 2:
+        raise InputError(
+            f"density_ratio='network' needs at least 4 rows, got n_samples={len(available)}"
+        )
+    return tuple(available[order[aside:]].tolist()), available[order[:aside]]

@@ -1,0 +1,226 @@
+"""What the estimators share: options, fit, and evaluation of the fitted network."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.estimators.inputs import (
+    Outcome,
+    check_lengths,
+    checked_features,
+    read_device,
+    read_seed,
+    row_weights,
+    training_data,
+)
+from equipoise.features import FeatureEncoder, Scaling
+from equipoise.networks import Normalization
+from equipoise.notions import Notion
+from equipoise.recipe import NetworkFactory, Recipe
+from equipoise.sensitive import Kind, SensitiveTable
+from equipoise.training import (
+    Health,
+    History,
+    Member,
+    OptimizerSettings,
+    Predictor,
+    TrainingSettings,
+)
+
+
+class FairEstimator(BaseEstimator, ABC):
+    """Options and fit; subclasses say what Y is and what a fitted network's outputs mean."""
+
+    #: Widths of an encoder that carries the penalty; empty where the score does.
+    encoder_hidden: tuple[int, ...] = ()
+
+    encoder_: FeatureEncoder
+    predictor_: Predictor
+    health_: Health
+    history_: History
+    sensitive_: str
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        hidden: tuple[int, ...] = (64, 64, 64),
+        network: NetworkFactory | None = None,
+        scaling: Scaling = "rank",
+        critic_hidden: tuple[int, ...] = (64, 64),
+        critic_steps: int = 1,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 1e-3,
+        critic_learning_rate: float = 3e-3,
+        momentum: float = 0.2,
+        schedule: Literal["decay", "constant"] = "decay",
+        iterations: int = 1500,
+        batch_size: int = 300,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.notion = notion
+        self.strength = strength
+        self.method = method
+        self.divergence = divergence
+        self.density_ratio = density_ratio
+        self.hidden = hidden
+        self.network = network
+        self.scaling = scaling
+        self.critic_hidden = critic_hidden
+        self.critic_steps = critic_steps
+        self.critic_normalization = critic_normalization
+        self.gradient_penalty = gradient_penalty
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.critic_learning_rate = critic_learning_rate
+        self.momentum = momentum
+        self.schedule = schedule
+        self.iterations = iterations
+        self.batch_size = batch_size
+        self.sensitive_types = sensitive_types
+        self.missing_sensitive = missing_sensitive
+        self.random_state = random_state
+        self.device = device
+
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Train on features, outcome and sensitive features.
+
+        Parameters
+        ----------
+        X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
+            Features. Frames may hold categorical columns and missing values.
+        y : (n,)
+            Outcome.
+        sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
+            Any mix of discrete and continuous attributes; required unless ``strength=0``.
+        sample_weight : (n,), optional
+            Weights of the rows, in the task loss and in the penalty. Rows of weight 0 are left
+            out.
+        """
+        member = Member(self.strength, read_seed(self.random_state))
+        recipe = self._recipe()
+        device = read_device(self.device)
+        X = checked_features(self, X, reset=True)
+        check_lengths(X, y)
+        weights = row_weights(sample_weight, len(y))
+        table = self._read_sensitive(sensitive_features, len(y))
+        if weights is not None and not weights.all():
+            counted = np.flatnonzero(weights)
+            X, y, weights = (_safe_indexing(part, counted) for part in (X, y, weights))
+            table = None if table is None else table.take(counted)
+        outcome = self._read_outcome(y)
+        self.encoder_ = FeatureEncoder(scaling=self.scaling)
+        data = training_data(self.encoder_.fit_transform(X), outcome, table, weights)
+        trained = recipe.train(
+            data.to(device), [member], task=self._task(outcome), n_outputs=outcome.n_outputs
+        )
+        # In double precision a row's score does not depend on the rows predicted along with it.
+        self.predictor_ = trained.predictor.requires_grad_(False).double()
+        self.history_ = trained.history
+        (self.health_,) = trained.health
+        self.sensitive_ = "none given" if table is None else table.describe()
+        self._keep_outcome(outcome)
+        for message in self.health_.messages:
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        return self
+
+    @abstractmethod
+    def _read_outcome(self, y: Any) -> Outcome:
+        """Check and encode the outcome."""
+
+    @abstractmethod
+    def _task(self, outcome: Outcome) -> str:
+        """Name the task loss."""
+
+    @abstractmethod
+    def _keep_outcome(self, outcome: Outcome) -> None:
+        """Store what turns a network's outputs into answers."""
+
+    def _recipe(self) -> Recipe:
+        """Check all options at once, before any data is touched."""
+        if self.network is not None and not callable(self.network):
+            raise InputError(
+                "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
+                f"got {type(self.network).__name__}"
+            )
+        predictor, critic = (
+            OptimizerSettings(kind=self.optimizer, learning_rate=rate, momentum=self.momentum)
+            for rate in (self.learning_rate, self.critic_learning_rate)
+        )
+        return Recipe(
+            notion=Notion.parse(self.notion),
+            method=self.method,
+            density_ratio=self.density_ratio,
+            critic=CriticSettings(
+                divergence=self.divergence,
+                hidden=tuple(self.critic_hidden),
+                steps=self.critic_steps,
+                normalization=self.critic_normalization,
+                gradient_penalty=self.gradient_penalty,
+                optimizer=critic,
+            ),
+            training=TrainingSettings(
+                iterations=self.iterations,
+                batch_size=self.batch_size,
+                optimizer=predictor,
+                schedule=self.schedule,
+            ),
+            hidden=tuple(self.hidden),
+            encoder_hidden=tuple(self.encoder_hidden),
+            network=self.network,
+        )
+
+    def _read_sensitive(self, sensitive_features: Any, n: int) -> SensitiveTable | None:
+        if sensitive_features is None:
+            if self.strength > 0:
+                raise InputError(
+                    "sensitive_features is required unless strength=0: call "
+                    "fit(X, y, sensitive_features=A)"
+                )
+            return None
+        return SensitiveTable.from_data(
+            sensitive_features,
+            types=self.sensitive_types,
+            missing=self.missing_sensitive,
+            n_rows=n,
+        )
+
+    def _evaluate(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return outputs (n, o) and penalised values (n, w) for new rows."""
+        check_is_fitted(self)
+        X = checked_features(self, X, reset=False)
+        device = next(self.predictor_.parameters()).device
+        x = torch.from_numpy(self.encoder_.transform(X)).to(device).double()
+        output, penalised = self.predictor_.evaluate(x)
+        return output[0].cpu().numpy(), penalised[0].cpu().numpy()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags

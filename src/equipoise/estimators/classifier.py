@@ -1,0 +1,110 @@
+"""FairClassifier: labels in, probabilities out that say little about the sensitive attribute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+
+from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.inputs import Outcome, read_classes
+
+
+class FairClassifier(ClassifierMixin, FairEstimator):
+    """A neural-network classifier trained to keep its score from depending on sensitive features.
+
+    It minimises (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
+    critic can tell about the sensitive features from the score (Sohn, Song and Lin 2024). The
+    sensitive features may be discrete, continuous or any mix of columns; they are needed to fit,
+    never to predict. How much dependence remains must be measured: training promises nothing.
+
+    Parameters
+    ----------
+    notion : "independence" or "separation"
+        Statistical parity: the score's distribution is the same whatever A; or equalized odds:
+        the same whatever A among rows of equal Y.
+    strength : float in [0, 1)
+        Weight of the penalty; 0 is plain training, and useful values often lie above 0.8.
+    method : "sbp"
+        The fairness method.
+    divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
+        What the critic estimates; "wasserstein" needs ``gradient_penalty=10``.
+    density_ratio : "auto", "counts", "network" or "none"
+        Weight beta(a', y) under separation: counted where A and Y are discrete, else learnt by a
+        small network; "none" leaves it out (the paper's SBP_NW).
+    hidden : tuple of int
+        Widths of the predictor's [dense - batch norm - ReLU] layers; () is a linear model.
+    network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
+        A network of your own instead; n_outputs is 1 for two classes.
+    scaling : "rank", "minmax", "standard" or "none"
+        How numeric features are scaled.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty
+        The critic: widths, updates per predictor update (T'), "none", "batch" or "spectral",
+        and weight of a penalty on its slope.
+    optimizer, learning_rate, critic_learning_rate, momentum, schedule
+        "adam" or "sgd" (with momentum); "decay" lowers the predictor's learning rate linearly to
+        zero over the second half, "constant" does not.
+    iterations, batch_size : int
+        Number of predictor updates, and rows in each.
+    sensitive_types : mapping of column name to "discrete" or "continuous", optional
+        Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
+    missing_sensitive : "error" or "skip"
+        "skip" keeps rows with a missing sensitive value for the task and leaves them out of the
+        penalty.
+    random_state : int, RandomState or None
+        Same integer, same weights, bit for bit on a CPU.
+    device : "auto", "cpu", "cuda", ...
+        Where to train.
+
+    Attributes
+    ----------
+    classes_ : the labels.
+    health_ : whether the critic collapsed, the score became constant or the loss blew up.
+    history_ : task loss and penalty over the iterations.
+    sensitive_ : how each sensitive column was typed, as text.
+    encoder_, predictor_ : the fitted feature encoding and network.
+
+    Examples
+    --------
+    >>> from equipoise import FairClassifier, load_dataset
+    >>> data = load_dataset("synthetic")
+    >>> model = FairClassifier(strength=0.9, iterations=200, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict_proba(data.X).shape == (len(data.X), 2)
+    True
+    """
+
+    classes_: NDArray[Any]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, (n,)."""
+        score = self.decision_function(X)
+        chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
+        labels: NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities, (n, classes), columns in the order of ``classes_``."""
+        score = self.decision_function(X)
+        if score.ndim == 1:
+            return np.stack([expit(-score), expit(score)], axis=1)
+        probabilities: NDArray[np.float64] = softmax(score, axis=1)
+        return probabilities
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return log odds of the second class, (n,), or one logit per class, (n, classes)."""
+        output, _ = self._evaluate(X)
+        return output[:, 0] if len(self.classes_) == 2 else output
+
+    def _read_outcome(self, y: Any) -> Outcome:
+        return read_classes(y)
+
+    def _task(self, outcome: Outcome) -> str:
+        return "binary" if outcome.n_outputs == 1 else "multiclass"
+
+    def _keep_outcome(self, outcome: Outcome) -> None:
+        assert outcome.classes is not None
+        self.classes_ = outcome.classes

@@ -1,0 +1,135 @@
+"""FairEncoder: a representation of X that says little about the sensitive attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError
+from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
+from equipoise.features import Scaling
+from equipoise.networks import Normalization
+from equipoise.sensitive import Kind
+
+
+class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimator):
+    """A transformer whose output keeps what predicts Y and little of what tells A.
+
+    A predictor is trained in two parts, encoder and head, with the penalty on the encoder's
+    output instead of the score (Sohn, Song and Lin 2024, section 3.2). ``transform`` returns that
+    output, for any model of yours to be trained on.
+
+    Parameters
+    ----------
+    task : "classification" or "regression"
+        What Y is; regression uses the squared error.
+    encoder_hidden : tuple of int
+        Widths of the encoder's [dense - batch norm - ReLU] layers; the last is the number of
+        columns ``transform`` returns.
+    hidden : tuple of int
+        Widths of the head's layers.
+    critic_steps : int
+        Critic updates per predictor update; a representation is wider than a score and needs more.
+    notion, strength, method, divergence, density_ratio, scaling
+        As for :class:`FairClassifier`.
+    critic_hidden, critic_normalization, gradient_penalty
+        As for :class:`FairClassifier`.
+    optimizer, learning_rate, critic_learning_rate, momentum, schedule, iterations, batch_size
+        As for :class:`FairClassifier`.
+    sensitive_types, missing_sensitive, random_state, device
+        As for :class:`FairClassifier`.
+
+    Examples
+    --------
+    >>> from equipoise import FairEncoder, load_dataset
+    >>> data = load_dataset("synthetic")
+    >>> encoder = FairEncoder(strength=0.9, encoder_hidden=(8,), iterations=50, random_state=0)
+    >>> encoder = encoder.fit(data.X, data.y, sensitive_features=data.A)
+    >>> encoder.transform(data.X).shape == (len(data.X), 8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        task: Literal["classification", "regression"] = "classification",
+        encoder_hidden: tuple[int, ...] = (64,),
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        hidden: tuple[int, ...] = (64, 64),
+        scaling: Scaling = "rank",
+        critic_hidden: tuple[int, ...] = (64, 64),
+        critic_steps: int = 5,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 1e-3,
+        critic_learning_rate: float = 3e-3,
+        momentum: float = 0.2,
+        schedule: Literal["decay", "constant"] = "decay",
+        iterations: int = 1500,
+        batch_size: int = 300,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+    ) -> None:
+        super().__init__(
+            notion=notion,
+            strength=strength,
+            method=method,
+            divergence=divergence,
+            density_ratio=density_ratio,
+            hidden=hidden,
+            scaling=scaling,
+            critic_hidden=critic_hidden,
+            critic_steps=critic_steps,
+            critic_normalization=critic_normalization,
+            gradient_penalty=gradient_penalty,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            critic_learning_rate=critic_learning_rate,
+            momentum=momentum,
+            schedule=schedule,
+            iterations=iterations,
+            batch_size=batch_size,
+            sensitive_types=sensitive_types,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            device=device,
+        )
+        self.task = task
+        self.encoder_hidden = encoder_hidden
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the representation of each row, (n, encoder_hidden[-1])."""
+        _, representation = self._evaluate(X)
+        return representation
+
+    def _read_outcome(self, y: Any) -> Outcome:
+        if self.task not in ("classification", "regression"):
+            raise InputError(f"task must be 'classification' or 'regression', got {self.task!r}")
+        if not self.encoder_hidden:
+            raise InputError("encoder_hidden must name at least one width, got ()")
+        return read_classes(y) if self.task == "classification" else read_numbers(y)
+
+    def _task(self, outcome: Outcome) -> str:
+        if outcome.classes is None:
+            return "squared"
+        return "binary" if outcome.n_outputs == 1 else "multiclass"
+
+    def _keep_outcome(self, outcome: Outcome) -> None:
+        """A representation needs nothing of the outcome."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.encoder_hidden[-1]

@@ -1,0 +1,162 @@
+"""What users hand to ``fit`` and ``predict``, checked and made plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from equipoise.errors import InputError
+from equipoise.sensitive import SensitiveTable
+from equipoise.training import TrainingData
+
+
+def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Check X as scikit-learn does; frames keep their typed columns, arrays become numeric."""
+    if nw.dependencies.is_into_dataframe(X):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if len(X) == 0:
+            raise InputError("X must have at least one row, got 0 sample(s)")
+        return X
+    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+
+
+def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Return sample weights (n,), not negative and not all zero; None when there are none."""
+    if sample_weight is None:
+        return None
+    weights: NDArray[np.float64] = _check_sample_weight(sample_weight, np.empty((n, 0)))
+    if (weights < 0).any():
+        row = int((weights < 0).argmax())
+        raise InputError(
+            f"sample_weight must not be negative, got {weights[row]} in row {row}; "
+            "leave out rows that should not count, or give them weight 0"
+        )
+    if not weights.any():
+        raise InputError("sample_weight must be positive for some row, got zeros only")
+    return weights
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome Y, encoded once: for the task loss, and for a critic that conditions on it.
+
+    target: (n,) float32, or class numbers. seen: (n, v) float32 for the critic. classes: the
+    labels; center and scale: of a continuous outcome, which is trained on in standard units.
+    """
+
+    target: NDArray[Any]
+    seen: NDArray[np.float32]
+    classes: NDArray[Any] | None = None
+    center: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def n_outputs(self) -> int:
+        """How many outputs the predictor needs: one, or one per class beyond two classes."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def numbers(self) -> NDArray[np.int64] | None:
+        """Class numbers (n,) of a discrete outcome."""
+        return None if self.classes is None else self.target.astype(np.int64)
+
+
+def read_classes(y: Any) -> Outcome:
+    """Read labels of two or more classes."""
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"y must hold at least two classes, got one class: {classes[0]!r}; "
+            "check the target column or the split"
+        )
+    if len(classes) == 2:
+        return Outcome(
+            numbers.astype(np.float32), numbers.astype(np.float32)[:, None], classes=classes
+        )
+    one_hot = np.eye(len(classes), dtype=np.float32)[numbers]
+    return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
+
+
+def read_numbers(y: Any) -> Outcome:
+    """Read a continuous outcome and put it in standard units."""
+    values = np.asarray(_check_y(column_or_1d(y, warn=True), y_numeric=True), dtype=np.float64)
+    center, spread = float(values.mean()), float(values.std())
+    # A constant outcome has no units of its own; a zero scale would lose its level.
+    scale = spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0
+    standard = ((values - center) / scale).astype(np.float32)
+    return Outcome(standard, standard[:, None], center=center, scale=scale)
+
+
+def check_lengths(X: Any, y: Any) -> None:
+    """X and y must have equally many rows."""
+    if y is None:
+        raise InputError(
+            "This estimator requires y to be passed, but the target y is None; call fit(X, y)"
+        )
+    check_consistent_length(X, y)
+
+
+def training_data(
+    x: NDArray[np.float32],
+    outcome: Outcome,
+    table: SensitiveTable | None,
+    weights: NDArray[np.float64] | None,
+) -> TrainingData:
+    """Put together the rows to train on, as tensors."""
+    numbers = outcome.numbers
+
+    def tensor(values: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values))
+
+    return TrainingData(
+        x=tensor(x),
+        target=tensor(outcome.target),
+        outcome=tensor(outcome.seen),
+        outcome_class=None if numbers is None else tensor(numbers),
+        attribute=None if table is None else tensor(table.encode()),
+        attribute_cell=tensor(table.cells()) if table is not None and table.is_discrete else None,
+        weight=None if weights is None else tensor((weights / weights.mean()).astype(np.float32)),
+        known=None if table is None or table.known.all() else tensor(table.known),
+    )
+
+
+def read_seed(random_state: Any) -> int:
+    """Return the seed: the integer given, one drawn from a given RandomState, or a fresh one."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    raise InputError(
+        "random_state must be None, a non-negative integer or a numpy RandomState, "
+        f"got {random_state!r}"
+    )
+
+
+def read_device(device: str) -> torch.device:
+    """Return the device named; "auto" is the accelerator where CUDA has one, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device must be 'auto' or a device torch can use here, got {device!r}: {error}"
+        ) from None

@@ -1,0 +1,131 @@
+"""FairRegressor: a continuous outcome, predicted with little dependence on who is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError
+from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.inputs import Outcome, read_numbers
+from equipoise.features import Scaling
+from equipoise.networks import Normalization
+from equipoise.recipe import NetworkFactory
+from equipoise.sensitive import Kind
+
+REGRESSION_LOSSES = ("absolute", "squared", "huber")
+
+
+class FairRegressor(RegressorMixin, FairEstimator):
+    """A neural-network regressor trained to keep its prediction from depending on A.
+
+    As :class:`FairClassifier`, for a continuous outcome; Y is trained on in standard units, so
+    ``strength`` means the same whatever the outcome's scale.
+
+    Parameters
+    ----------
+    loss : "squared", "absolute" or "huber"
+        Task loss: squared error, absolute error (the paper's), or Huber's (one standard unit).
+    notion, strength, method, divergence, density_ratio, hidden, network, scaling
+        As for :class:`FairClassifier`.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty
+        As for :class:`FairClassifier`.
+    optimizer, learning_rate, critic_learning_rate, momentum, schedule, iterations, batch_size
+        As for :class:`FairClassifier`.
+    sensitive_types, missing_sensitive, random_state, device
+        As for :class:`FairClassifier`.
+
+    Examples
+    --------
+    >>> from equipoise import FairRegressor, load_dataset
+    >>> data = load_dataset("crime")
+    >>> model = FairRegressor(strength=0.9, iterations=50, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict(data.X).shape == (len(data.X),)
+    True
+    """
+
+    center_: float
+    scale_: float
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["squared", "absolute", "huber"] = "squared",
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        hidden: tuple[int, ...] = (64, 64, 64),
+        network: NetworkFactory | None = None,
+        scaling: Scaling = "rank",
+        critic_hidden: tuple[int, ...] = (64, 64),
+        critic_steps: int = 1,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 1e-3,
+        critic_learning_rate: float = 3e-3,
+        momentum: float = 0.2,
+        schedule: Literal["decay", "constant"] = "decay",
+        iterations: int = 1500,
+        batch_size: int = 300,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+    ) -> None:
+        super().__init__(
+            notion=notion,
+            strength=strength,
+            method=method,
+            divergence=divergence,
+            density_ratio=density_ratio,
+            hidden=hidden,
+            network=network,
+            scaling=scaling,
+            critic_hidden=critic_hidden,
+            critic_steps=critic_steps,
+            critic_normalization=critic_normalization,
+            gradient_penalty=gradient_penalty,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            critic_learning_rate=critic_learning_rate,
+            momentum=momentum,
+            schedule=schedule,
+            iterations=iterations,
+            batch_size=batch_size,
+            sensitive_types=sensitive_types,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            device=device,
+        )
+        self.loss = loss
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predicted outcome of each row, (n,)."""
+        output, _ = self._evaluate(X)
+        return output[:, 0] * self.scale_ + self.center_
+
+    def _read_outcome(self, y: Any) -> Outcome:
+        return read_numbers(y)
+
+    def _task(self, outcome: Outcome) -> str:
+        return regression_task(self.loss)
+
+    def _keep_outcome(self, outcome: Outcome) -> None:
+        self.center_, self.scale_ = outcome.center, outcome.scale
+
+
+def regression_task(loss: str) -> str:
+    """Check the name of a regression loss."""
+    if loss not in REGRESSION_LOSSES:
+        allowed = ", ".join(map(repr, REGRESSION_LOSSES))
+        raise InputError(f"loss must be one of {allowed}, got {loss!r}")
+    return loss

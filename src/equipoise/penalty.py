@@ -1,0 +1,260 @@
+"""SBPPenalty: the fairness penalty for anybody's own PyTorch loop."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.critic import CriticGame, CriticSettings
+from equipoise.density_ratio import RatioNetwork, RatioSettings
+from equipoise.errors import InputError
+from equipoise.networks import Normalization
+from equipoise.notions import Notion
+from equipoise.training import OptimizerSettings
+from equipoise.training.data import mean_one
+from equipoise.training.members import generator
+from equipoise.training.optimizers import minimise
+
+
+class SBPPenalty(nn.Module):
+    """A penalty on the dependence of a score on sensitive attributes, differentiable in the score.
+
+    In training mode each call first lets the critic (and, under separation, the density-ratio
+    network) learn from this batch by its own optimiser, then returns the critic's value: 0 when
+    the critic can only guess. In evaluation mode nothing is trained. Do not hand this module's
+    parameters to your optimiser: the critic maximises what you minimise.
+
+    Attributes are numbers here: one-hot categories, scale continuous columns to about unit
+    variance (``SensitiveTable.from_data(A).encode()`` does both). Larger batches see weaker
+    dependence; from 256 rows on the method works well.
+
+    Parameters
+    ----------
+    notion : "independence" or "separation"
+        Separation needs the outcome ``y`` in every call.
+    divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
+        What the critic estimates. "wasserstein" needs ``gradient_penalty=10``.
+    density_ratio : "network" or "none"
+        Weight of resampled pairs under separation: learnt alongside, or left out (SBP_NW).
+    hidden, steps, normalization, gradient_penalty
+        Critic widths, critic updates per call (T'), "none", "batch" or "spectral", and weight of
+        the penalty on the critic's slope.
+    optimizer, learning_rate, momentum
+        The critic's own optimiser, "adam" or "sgd".
+    random_state : int
+        Seed of the critic's start weights and of the resampling.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from equipoise import SBPPenalty
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> a = torch.randn(512, generator=generator)
+    >>> score = (a + torch.randn(512, generator=generator)).requires_grad_()
+    >>> penalty = SBPPenalty(notion="independence")
+    >>> for _ in range(100):
+    ...     value = penalty(score, a)
+    >>> bool(value > 0.1)
+    True
+    >>> value.backward()
+    >>> score.grad.shape
+    torch.Size([512])
+    """
+
+    def __init__(
+        self,
+        notion: str = "independence",
+        divergence: str = "js",
+        *,
+        density_ratio: Literal["network", "none"] = "network",
+        hidden: tuple[int, ...] = (64, 64),
+        steps: int = 1,
+        normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 3e-3,
+        momentum: float = 0.2,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__()
+        if density_ratio not in ("network", "none"):
+            raise InputError(f"density_ratio must be 'network' or 'none', got {density_ratio!r}")
+        self.notion = Notion.parse(notion)
+        self._weighs = self.notion.conditions_on_outcome and density_ratio == "network"
+        self._optimizer_settings = OptimizerSettings(
+            kind=optimizer, learning_rate=learning_rate, momentum=momentum
+        )
+        self._critic_settings = CriticSettings(
+            divergence=divergence,
+            hidden=hidden,
+            steps=steps,
+            normalization=normalization,
+            gradient_penalty=gradient_penalty,
+            optimizer=self._optimizer_settings,
+        )
+        self._seed = random_state
+        self._resampling = generator(random_state, "batches")
+        self._widths: tuple[int, int, int] | None = None
+        self.game: CriticGame | None = None
+        self.ratio: RatioNetwork | None = None
+        self._ratio_optimizer: torch.optim.Optimizer | None = None
+
+    def forward(
+        self,
+        score: Tensor,
+        a: Tensor,
+        y: Tensor | None = None,
+        *,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
+        """Return the penalty, a scalar.
+
+        Parameters
+        ----------
+        score : (n,) or (n, w)
+            Score, logits, or a representation of any width; the penalty is differentiable in it.
+        a : (n,) or (n, q)
+            Sensitive attributes as numbers.
+        y : (n,) or (n, v)
+            Outcome, required under separation and refused under independence.
+        sample_weight : (n,)
+            Weights of the rows.
+        """
+        score, a, y = self._checked(score, a, y)
+        if self.game is None:
+            self._build(score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1], score)
+        self._matches(score, a, y)
+        assert self.game is not None
+        resampled = self._partners(score.shape[1]).to(score.device)
+        drawn = a[:, resampled]
+        weights = _pair_weights(sample_weight, resampled)
+        if self._weighs:
+            beta = self._density_ratio(a, drawn, y, weights)
+            weights = weights[0], beta if weights[1] is None else beta * weights[1]
+        play = self.game.play if self.training else self.game.value
+        return play(score, a, drawn, y, weights).squeeze(0)
+
+    def _checked(
+        self, score: Tensor, a: Tensor, y: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the three as (1, n, width) floats, or say what is wrong with them."""
+        if self.notion.conditions_on_outcome and y is None:
+            raise InputError("y is required under notion='separation': call penalty(score, a, y)")
+        if not self.notion.conditions_on_outcome and y is not None:
+            raise InputError(
+                "y has no place under notion='independence'; leave it out or set "
+                "notion='separation'"
+            )
+        if not score.is_floating_point():
+            raise InputError(f"score must be floating point, got {score.dtype}")
+        given = {"score": score, "a": a, **({} if y is None else {"y": y})}
+        for name, tensor in given.items():
+            if tensor.dim() not in (1, 2):
+                raise InputError(
+                    f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}"
+                )
+            if len(tensor) != len(score):
+                raise InputError(
+                    f"{name} must have as many rows as score, got {len(tensor)} and {len(score)}"
+                )
+            if not bool(tensor.isfinite().all()):
+                raise InputError(
+                    f"{name} holds values that are not finite; the critic would not recover from "
+                    "them, so nothing was trained on this batch"
+                )
+        if len(score) < 2:
+            raise InputError(
+                f"a batch must have at least 2 rows to resample from, got {len(score)}"
+            )
+        columns = {name: t[:, None] if t.dim() == 1 else t for name, t in given.items()}
+        floats = {name: t.to(score.dtype).unsqueeze(0) for name, t in columns.items()}
+        return floats["score"], floats["a"], floats.get("y")
+
+    def _matches(self, score: Tensor, a: Tensor, y: Tensor | None) -> None:
+        widths = score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1]
+        if widths != self._widths:
+            raise InputError(
+                f"widths of (score, a, y) must stay as in the first call, {self._widths}, "
+                f"got {widths}"
+            )
+
+    def _build(self, score_width: int, a_width: int, y_width: int, like: Tensor) -> None:
+        """Make the networks to measure, on the device and in the precision of ``like``."""
+        self._widths = score_width, a_width, y_width
+        self.game = CriticGame(
+            score_width,
+            a_width,
+            y_width,
+            settings=self._critic_settings,
+            generators=[generator(self._seed, "critic")],
+        ).to(like)
+        self.game.train(self.training)
+        self.game.start()
+        if self._weighs:
+            self.ratio = RatioNetwork(
+                a_width,
+                y_width,
+                settings=RatioSettings(),
+                generators=[generator(self._seed, "density ratio")],
+            ).to(like)
+            self._ratio_optimizer = self._optimizer_settings.build(self.ratio.parameters())
+
+    def _partners(self, n: int) -> Tensor:
+        """Draw for each row another row of the batch, each used once."""
+        order = torch.randperm(n, generator=self._resampling)
+        partners = torch.empty_like(order)
+        partners[order] = order.roll(1)
+        return partners
+
+    def _density_ratio(
+        self,
+        a: Tensor,
+        drawn: Tensor,
+        y: Tensor | None,
+        weights: tuple[Tensor | None, Tensor | None],
+    ) -> Tensor:
+        assert self.ratio is not None and self._ratio_optimizer is not None and y is not None
+        if self.training:
+            with torch.enable_grad():
+                loss = self.ratio.loss(a, drawn, y, weights)
+                minimise(loss, self._ratio_optimizer)
+        return self.ratio.ratio(drawn, y)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What, beside the weights, a resumed run needs: widths, generator, optimisers."""
+        if self.game is None:
+            return {}
+        state: dict[str, Any] = {
+            "widths": self._widths,
+            "dtype": next(self.game.parameters()).dtype,
+            "resampling": self._resampling.get_state(),
+            "critic_optimizer": self.game.optimizer.state_dict(),
+        }
+        if self._ratio_optimizer is not None:
+            state["ratio_optimizer"] = self._ratio_optimizer.state_dict()
+        return state
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Build the networks if the saved run had, and put back what they need to go on."""
+        if not state:
+            return
+        if self.game is None:
+            score_width, a_width, y_width = state["widths"]
+            self._build(score_width, a_width, y_width, torch.empty(0, dtype=state["dtype"]))
+        assert self.game is not None
+        self._resampling.set_state(state["resampling"].cpu())
+        self.game.optimizer.load_state_dict(state["critic_optimizer"])
+        if self._ratio_optimizer is not None:
+            self._ratio_optimizer.load_state_dict(state["ratio_optimizer"])
+
+
+def _pair_weights(
+    sample_weight: Tensor | None, resampled: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """Weights of real and of resampled pairs, (1, n) each; see TrainingData.pair_weights."""
+    if sample_weight is None:
+        return None, None
+    weight = sample_weight.unsqueeze(0)
+    return mean_one(weight), mean_one(weight * weight[:, resampled])

@@ -1,0 +1,16 @@
+"""The one engine: everything that trains goes through :func:`run`, K members at once."""
+
+from equipoise.training.batches import BatchStream as BatchStream
+from equipoise.training.data import TrainingData as TrainingData
+from equipoise.training.engine import Trained as Trained
+from equipoise.training.engine import train as train
+from equipoise.training.health import Health as Health
+from equipoise.training.loop import History as History
+from equipoise.training.loop import run as run
+from equipoise.training.members import Member as Member
+from equipoise.training.optimizers import OptimizerSettings as OptimizerSettings
+from equipoise.training.predictor import Predictor as Predictor
+from equipoise.training.settings import TrainingSettings as TrainingSettings
+from equipoise.training.step import Method as Method
+from equipoise.training.tasks import TASKS as TASKS
+from equipoise.training.tasks import Task as Task

@@ -1,0 +1,75 @@
+"""The training rows as tensors on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """Rows ready to train on; each tensor has the n rows first.
+
+    x: (n, p) features. target: (n,) what the task loss compares with (float, or class numbers).
+    outcome: (n, v) the outcome Y as a critic sees it. outcome_class: (n,) class numbers where Y is
+    discrete. attribute: (n, q) the sensitive attributes as a critic sees them. attribute_cell:
+    (n,) joint cell numbers where every attribute is discrete. weight: (n,) sample weights, mean
+    one; None when all are one. known: (n,) whether every sensitive attribute is known; None when
+    all are.
+    """
+
+    x: Tensor
+    target: Tensor
+    outcome: Tensor
+    outcome_class: Tensor | None = None
+    attribute: Tensor | None = None
+    attribute_cell: Tensor | None = None
+    weight: Tensor | None = None
+    known: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def to(self, device: torch.device) -> TrainingData:
+        """Return the same rows on ``device``."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def first(self, n: int) -> TrainingData:
+        """Return the first n rows."""
+        return self._map(lambda tensor: tensor[:n])
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(
+            self, **{name: None if t is None else change(t) for name, t in tensors.items()}
+        )
+
+    def task_weight(self, rows: Tensor) -> Tensor | None:
+        """Weights of the task loss for these rows (K, B), averaging one; None if all are one."""
+        return None if self.weight is None else mean_one(self.weight[rows])
+
+    def pair_weights(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Weights of real pairs (i, i) and resampled pairs (i, j), each (K, B) averaging one.
+
+        Under sample weights w the real pairs follow a law weighted by w_i, the resampled ones
+        the product of two such laws, hence w_i * w_j. A row whose attribute is unknown counts 0.
+        """
+        weight = self._penalty_weight()
+        if weight is None:
+            return None, None
+        real = weight[rows]
+        return mean_one(real), mean_one(real * weight[resampled])
+
+    def _penalty_weight(self) -> Tensor | None:
+        if self.known is None:
+            return self.weight
+        known = self.known.to(self.x.dtype)
+        return known if self.weight is None else known * self.weight
+
+
+def mean_one(weight: Tensor) -> Tensor:
+    """Scale weights (K, B) to average one over B; all zeros stay zeros."""
+    return weight / weight.mean(-1, keepdim=True).clamp_min(1e-12)

@@ -1,0 +1,114 @@
+"""Whether training ended well, in words a person understands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.training.data import TrainingData
+from equipoise.training.loop import History
+from equipoise.training.members import Member
+
+#: A score whose standard deviation is below this share of the outcome's is called constant.
+CONSTANT_SHARE = 0.01
+#: A linear correlation this large is visible to the naked eye ...
+VISIBLE_CORRELATION = 0.2
+#: ... and forces the divergence above this value (2 JS is about r^2 / 4 = 0.01 for small r).
+BLIND_VALUE = 0.001
+
+
+@dataclass(frozen=True)
+class Health:
+    """How training of one member ended.
+
+    score_spread: standard deviation of the score on training rows, relative to the outcome's.
+    correlation: largest absolute linear correlation of score and encoded attribute (given Y
+    under separation); None without attributes. critic_value: the penalty's average over the last
+    check; None without a penalty. stopped_at: iteration at which the loss was not finite, 0 if
+    never. messages: what a person should know; empty when all is well.
+    """
+
+    score_spread: float
+    correlation: float | None
+    critic_value: float | None
+    stopped_at: int
+    messages: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.messages
+
+    def __str__(self) -> str:
+        return "healthy" if self.ok else "\n".join(self.messages)
+
+
+def diagnose(
+    penalised: Tensor,
+    data: TrainingData,
+    member: Member,
+    history: History,
+    index: int,
+    *,
+    given_outcome: bool,
+) -> Health:
+    """Judge member ``index`` by what it gives on the training rows, penalised (n, w)."""
+    spread = _relative_spread(penalised, data)
+    penalised_away = member.strength > 0 and data.attribute is not None
+    correlation = _largest_correlation(penalised, data, given_outcome) if penalised_away else None
+    critic_value = float(history.penalty[-1, index]) if penalised_away else None
+    stopped_at = int(history.stopped_at[index])
+    messages = []
+    if stopped_at:
+        messages.append(
+            f"The loss was no longer finite at iteration {stopped_at}: this member (strength "
+            f"{member.strength}, seed {member.seed}) was stopped and keeps its last good weights. "
+            "Try a smaller learning_rate or another divergence."
+        )
+    if spread < CONSTANT_SHARE:
+        messages.append(
+            f"The score is nearly constant (its spread is {spread:.1%} of the outcome's): it "
+            "carries no information on anybody, so it treats all groups alike and is of no use. "
+            f"Lower the strength (now {member.strength}) or train longer."
+        )
+    elif (
+        correlation is not None
+        and critic_value is not None
+        and correlation > VISIBLE_CORRELATION
+        and critic_value < BLIND_VALUE
+    ):
+        messages.append(
+            f"The critic collapsed: it sees no dependence (value {critic_value:.4f}) although "
+            f"score and sensitive attribute correlate at {correlation:.2f}, so the penalty does "
+            "not mitigate anything. Try more critic_steps, "
+            "critic_normalization='batch' or another divergence."
+        )
+    return Health(spread, correlation, critic_value, stopped_at, tuple(messages))
+
+
+def _relative_spread(penalised: Tensor, data: TrainingData) -> float:
+    """Spread of the widest score column over the spread of the outcome."""
+    outcome = data.outcome.std(0).max().clamp_min(1e-12)
+    return float(penalised.std(0).max() / outcome)
+
+
+def _largest_correlation(penalised: Tensor, data: TrainingData, given_outcome: bool) -> float:
+    assert data.attribute is not None
+    columns = [penalised, data.attribute, data.outcome]
+    if data.known is not None:
+        columns = [column[data.known] for column in columns]
+    score, attribute, outcome = (column.double() for column in columns)
+    context = torch.ones(len(score), 1, dtype=score.dtype, device=score.device)
+    if given_outcome:
+        context = torch.cat([context, outcome], 1)
+    score, attribute = (_unit_residual(context, part) for part in (score, attribute))
+    return float((score.T @ attribute).abs().max())
+
+
+def _unit_residual(context: Tensor, columns: Tensor) -> Tensor:
+    """Columns less their least-squares fit on the context, scaled to unit length."""
+    # The pseudo-inverse allows for one-hot outcomes, whose columns sum to the constant.
+    residual = columns - context @ (torch.linalg.pinv(context) @ columns)
+    return residual / residual.norm(dim=0).clamp_min(1e-9 * len(columns) ** 0.5)

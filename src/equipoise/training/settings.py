@@ -1,0 +1,37 @@
+"""How long, in what portions and at what pace to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from equipoise.errors import InputError
+from equipoise.training.optimizers import OptimizerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """Settings of one training run.
+
+    ``schedule="decay"`` lowers the predictor's learning rate linearly to zero over the second half
+    of the run, so that the last iterate of the game is settled; ``"constant"`` is the paper's.
+    """
+
+    iterations: int = 1_500
+    batch_size: int = 300
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    schedule: Literal["decay", "constant"] = "decay"
+    check_every: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "batch_size", "check_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.schedule not in ("decay", "constant"):
+            raise InputError(f"schedule must be 'decay' or 'constant', got {self.schedule!r}")
+
+    def learning_rate_share(self, iteration: int) -> float:
+        """Which share of the learning rate applies after ``iteration`` steps."""
+        if self.schedule == "constant":
+            return 1.0
+        return min(1.0, 2 * (1 - iteration / self.iterations))
