@@ -151,7 +151,7 @@ class CriticGame(nn.Module):
         real, drawn = self._pairs(score, attribute, resampled, outcome)
         # Rows come in random order, so evenly spread mixing weights are as good as random ones.
         mix = (torch.arange(score.shape[1], device=score.device) + 0.5) / score.shape[1]
-        between = torch.lerp(real, drawn, mix[:, None]).detach().requires_grad_()
+        between = torch.lerp(real, drawn, mix[:, None].to(real)).detach().requires_grad_()
         (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
         # The tiny constant keeps the root differentiable where a slope is zero.
         length = (slope.square().sum(-1) + 1e-12).sqrt()

@@ -103,7 +103,7 @@ class CountedRatio:
         counts.index_add_(0, flat, weight[chosen].double())
         joint = counts.view(shape) / counts.sum()
         independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
-        return (joint / independent.clamp_min(1e-300)).float()
+        return (joint / independent.clamp_min(1e-300)).to(weight)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return beta(a of resampled, y of rows), (K, B)."""
@@ -213,7 +213,7 @@ def _train_network(
         data.outcome.shape[1],
         settings=settings,
         generators=generators(seeds, "density ratio"),
-    ).to(device)
+    ).to(data.x)
     fitted, held_out = zip(
         *(_split(seed, rows, len(data), settings.held_out) for seed, rows in distinct), strict=True
     )

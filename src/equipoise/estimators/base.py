@@ -19,8 +19,8 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import (
     Outcome,
-    check_lengths,
     checked_features,
+    checked_outcome,
     read_device,
     read_seed,
     row_weights,
@@ -126,7 +126,7 @@ class FairEstimator(BaseEstimator, ABC):
         recipe = self._recipe()
         device = read_device(self.device)
         X = checked_features(self, X, reset=True)
-        check_lengths(X, y)
+        y = checked_outcome(X, y)
         weights = row_weights(sample_weight, len(y))
         table = self._read_sensitive(sensitive_features, len(y))
         if weights is not None and not weights.all():

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _check_y,
     check_consistent_length,
     column_or_1d,
     validate_data,
@@ -75,9 +75,8 @@ class Outcome:
         return None if self.classes is None else self.target.astype(np.int64)
 
 
-def read_classes(y: Any) -> Outcome:
+def read_classes(labels: NDArray[Any]) -> Outcome:
     """Read labels of two or more classes."""
-    labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -93,9 +92,15 @@ def read_classes(y: Any) -> Outcome:
     return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
 
 
-def read_numbers(y: Any) -> Outcome:
+def read_numbers(y: NDArray[Any]) -> Outcome:
     """Read a continuous outcome and put it in standard units."""
-    values = np.asarray(_check_y(column_or_1d(y, warn=True), y_numeric=True), dtype=np.float64)
+    try:
+        values = y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"y must be numeric for regression, got {y.dtype} such as {y[0]!r}; "
+            "FairClassifier takes labels"
+        ) from None
     center, spread = float(values.mean()), float(values.std())
     # A constant outcome has no units of its own; a zero scale would lose its level.
     scale = spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0
@@ -103,13 +108,18 @@ def read_numbers(y: Any) -> Outcome:
     return Outcome(standard, standard[:, None], center=center, scale=scale)
 
 
-def check_lengths(X: Any, y: Any) -> None:
-    """X and y must have equally many rows."""
+def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
+    """Return y as an array (n,) with one value for each row of X."""
     if y is None:
         raise InputError(
             "This estimator requires y to be passed, but the target y is None; call fit(X, y)"
         )
-    check_consistent_length(X, y)
+    values: NDArray[Any] = column_or_1d(y, warn=True)
+    check_consistent_length(X, values)
+    if len(values) < 2:
+        raise InputError(f"training needs at least 2 rows, got n_samples={len(values)}")
+    assert_all_finite(values, input_name="y")
+    return values
 
 
 def training_data(

@@ -47,7 +47,7 @@ class SBP:
             0 if self._outcome is None else self._outcome.shape[1],
             settings=critic,
             generators=generators([member.seed for member in members], "critic"),
-        ).to(data.x.device)
+        ).to(data.x)
         self._game.start()
         self.networks: nn.Module = self._game
 

@@ -48,7 +48,7 @@ class PredictorStep:
         self._predictor = predictor
         self._data = data
         self._method = method
-        self._strength = torch.tensor([m.strength for m in members], device=data.x.device)
+        self._strength = data.x.new_tensor([member.strength for member in members])
         self._optimizer = settings.optimizer.build(predictor.parameters())
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimizer, settings.learning_rate_share

@@ -1,0 +1,311 @@
+import copy
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import norm, qmc
+from torch import nn
+
+from equipoise import SBPPenalty
+from equipoise.errors import InputError
+
+CORRELATION = 0.5
+
+
+def gaussian_pairs(n, generator, correlation=CORRELATION):
+    first, second = torch.randn(2, n, generator=generator)
+    return first, correlation * first + math.sqrt(1 - correlation**2) * second
+
+
+def integrated_divergences():
+    """f-divergences of the bivariate Gaussian from the product of its margins, on a fine grid."""
+    grid = np.linspace(-8, 8, 1201)
+    cell = (grid[1] - grid[0]) ** 2
+    s, a = np.meshgrid(grid, grid)
+    share = 1 - CORRELATION**2
+    log_q = -(s**2 + a**2) / 2 - math.log(2 * math.pi)
+    log_p = -(s**2 - 2 * CORRELATION * s * a + a**2) / (2 * share) - math.log(
+        2 * math.pi * math.sqrt(share)
+    )
+    p, q = np.exp(log_p), np.exp(log_q)
+    log_middle = np.logaddexp(log_p, log_q) - math.log(2)
+    return {
+        "js": ((p * (log_p - log_middle)).sum() + (q * (log_q - log_middle)).sum()) * cell,
+        "kl": (p * (log_p - log_q)).sum() * cell,
+        "chi2": ((p - q) ** 2 / q).sum() * cell,
+        "hellinger": ((np.sqrt(p) - np.sqrt(q)) ** 2).sum() * cell,
+    }
+
+
+def transported_distance():
+    """Wasserstein-1 by optimal assignment of two quasi-random samples of 2048 points."""
+    product = norm.ppf(qmc.Sobol(2, seed=0).random(2048))
+    joint = product @ np.array([[1, CORRELATION], [0, math.sqrt(1 - CORRELATION**2)]])
+    distance = np.linalg.norm(joint[:, None] - product[None], axis=2)
+    return distance[linear_sum_assignment(distance)].mean()
+
+
+@pytest.fixture(scope="module")
+def known_divergences():
+    return {**integrated_divergences(), "wasserstein": transported_distance()}
+
+
+def test_the_integration_agrees_with_closed_forms(known_divergences):
+    assert known_divergences["kl"] == pytest.approx(-0.5 * math.log(1 - CORRELATION**2), rel=1e-6)
+    assert known_divergences["chi2"] == pytest.approx(
+        CORRELATION**2 / (1 - CORRELATION**2), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("divergence", ["js", "kl", "chi2", "hellinger", "wasserstein"])
+def test_a_trained_critic_finds_the_divergence_within_ten_percent(divergence, known_divergences):
+    generator = torch.Generator().manual_seed(0)
+    penalty = SBPPenalty(
+        divergence=divergence,
+        learning_rate=2e-3,
+        gradient_penalty=10 if divergence == "wasserstein" else 0,
+    )
+    for _ in range(400):
+        penalty(*gaussian_pairs(4000, generator))
+    penalty.eval()
+    with torch.no_grad():
+        value = penalty(*gaussian_pairs(200_000, generator)).item()
+    assert value == pytest.approx(known_divergences[divergence], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalization": "batch"},
+        {"normalization": "spectral"},
+        {"divergence": "wasserstein", "gradient_penalty": 10},
+        {"notion": "separation"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_gradient_agrees_with_finite_differences(options, width):
+    generator = torch.Generator().manual_seed(1)
+    score, a = torch.randn(2, 24, width, generator=generator, dtype=torch.float64)
+    y = (torch.rand(24, generator=generator) < 0.5,) if "notion" in options else ()
+    penalty = SBPPenalty(hidden=(6,), **options)
+    for _ in range(5):
+        penalty(score, a, *y)
+
+    drawn = a.roll(1, 0)[None]
+    outcome = y[0][None, :, None].double() if y else None
+    weights = (None, penalty.ratio.ratio(drawn, outcome)) if y else (None, None)
+
+    def value(score):
+        # A copy each time: in training mode a call moves running statistics along.
+        return copy.deepcopy(penalty.game).value(score[None], a[None], drawn, outcome, weights)
+
+    assert torch.autograd.gradcheck(value, score.requires_grad_(), eps=1e-6, atol=1e-6)
+
+
+def test_a_critic_that_guesses_gives_exactly_zero():
+    score, a = gaussian_pairs(50, torch.Generator().manual_seed(0))
+    penalty = SBPPenalty()
+    penalty(score, a)
+    for parameter in penalty.game.critic.parameters():
+        nn.init.zeros_(parameter)
+    assert penalty.eval()(score, a).item() == 0.0
+
+
+def test_the_score_can_not_hide_by_shrinking():
+    score, a = gaussian_pairs(400, torch.Generator().manual_seed(0))
+    values = []
+    for scale in (1.0, 0.01):
+        penalty = SBPPenalty()
+        for _ in range(30):
+            value = penalty(scale * score + 5, a)
+        values.append(value.item())
+    assert values[0] == pytest.approx(values[1], rel=0.05)
+
+
+def test_evaluation_trains_nothing():
+    score, a = gaussian_pairs(50, torch.Generator().manual_seed(0))
+    penalty = SBPPenalty()
+    penalty(score, a)
+    penalty.eval()
+    before = copy.deepcopy(penalty.state_dict())
+    penalty(score, a)
+    after = penalty.state_dict()
+    assert all(torch.equal(before[k], after[k]) for k in before if k.startswith("game.critic"))
+
+
+def test_the_penalty_leaves_no_gradient_in_the_critic_and_none_is_lost_in_the_score():
+    score, a = gaussian_pairs(50, torch.Generator().manual_seed(0))
+    score.requires_grad_()
+    penalty = SBPPenalty()
+    value = penalty(score, a)
+    for parameter in penalty.parameters():
+        parameter.grad = None
+    value.backward()
+    assert all(parameter.grad is None for parameter in penalty.parameters())
+    assert score.grad.abs().max() > 0
+
+
+def test_it_trains_under_no_grad_too():
+    score, a = gaussian_pairs(400, torch.Generator().manual_seed(0))
+    penalty = SBPPenalty()
+    with torch.no_grad():
+        first = penalty(score, a).item()
+        for _ in range(60):
+            last = penalty(score, a).item()
+    assert last > first + 0.01
+
+
+def test_five_added_lines_mitigate_in_a_plain_loop():
+    """A predictor that starts fully dependent on a keeps what is left of x without it."""
+    generator = torch.Generator().manual_seed(0)
+    merit, a = torch.randn(2, 2000, generator=generator)
+    x = torch.stack([merit, a], 1)
+    target = merit + a
+    correlations = []
+    for strength in (0.0, 0.99):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+        penalty = SBPPenalty()
+        for _ in range(500):
+            rows = torch.randint(2000, (256,), generator=generator)
+            score = model(x[rows]).squeeze(-1)
+            task = nn.functional.mse_loss(score, target[rows])
+            loss = (1 - strength) * task + strength * penalty(score, a[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            score = model(x).squeeze(-1)
+        correlations.append(abs(np.corrcoef(score, a)[0, 1]))
+    assert correlations[0] > 0.65
+    assert correlations[1] < 0.15
+
+
+def test_integer_weights_count_rows():
+    """Weight 0 removes a row: the critic learns the same from a batch without it."""
+    score, a = gaussian_pairs(400, torch.Generator().manual_seed(0))
+    poisoned = torch.cat([score, torch.full((400,), 3.0)]), torch.cat([a, torch.full((400,), 9.0)])
+    weight = torch.cat([torch.ones(400), torch.zeros(400)])
+    penalty = SBPPenalty()
+    for _ in range(50):
+        value = penalty(*poisoned, sample_weight=weight)
+    for parameter in penalty.game.critic.parameters():
+        assert parameter.isfinite().all()
+    # The rows without weight would be told apart at once; with weight 0 only the Gaussian
+    # dependence is left, whose value is below 0.08.
+    assert 0 < value.item() < 0.15
+
+
+def test_a_resumed_run_goes_on_bit_for_bit():
+    generator = torch.Generator().manual_seed(0)
+    batches = [gaussian_pairs(64, generator) for _ in range(8)]
+    y = [(a > 0).float() for _, a in batches]
+    whole = SBPPenalty(notion="separation")
+    for (score, a), label in zip(batches, y, strict=True):
+        expected = whole(score, a, label)
+    first = SBPPenalty(notion="separation")
+    for (score, a), label in zip(batches[:4], y[:4], strict=True):
+        first(score, a, label)
+    saved = io.BytesIO()
+    torch.save(first.state_dict(), saved)
+    saved.seek(0)
+    second = SBPPenalty(notion="separation")
+    second.load_state_dict(torch.load(saved, weights_only=True))
+    for (score, a), label in zip(batches[4:], y[4:], strict=True):
+        resumed = second(score, a, label)
+    assert torch.equal(resumed, expected)
+
+
+def test_same_random_state_same_values_and_the_global_generator_is_untouched():
+    score, a = gaussian_pairs(64, torch.Generator().manual_seed(0))
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    values = [SBPPenalty(random_state=seed)(score, a).item() for seed in (1, 1, 2)]
+    assert torch.equal(torch.rand(1), expected)
+    assert values[0] == values[1] != values[2]
+
+
+ROWS = torch.zeros(4)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        (
+            {"notion": "separation"},
+            (ROWS, ROWS),
+            r"y is required under notion='separation': call penalty\(score, a, y\)",
+        ),
+        (
+            {},
+            (ROWS, ROWS, ROWS),
+            "y has no place under notion='independence'; leave it out or set notion='separation'",
+        ),
+        ({}, (ROWS, ROWS[:3]), "a must have as many rows as score, got 3 and 4"),
+        ({}, (ROWS.long(), ROWS), "score must be floating point, got torch.int64"),
+        (
+            {},
+            (ROWS.view(2, 2, 1), ROWS),
+            r"score must have shape \(n,\) or \(n, width\), got \(2, 2, 1\)",
+        ),
+        ({}, (ROWS[:1], ROWS[:1]), "a batch must have at least 2 rows to resample from, got 1"),
+        (
+            {},
+            (ROWS, ROWS / 0),
+            "a holds values that are not finite; the critic would not recover from them, so "
+            "nothing was trained on this batch",
+        ),
+    ],
+)
+def test_bad_batches_are_refused(options, arguments, message):
+    with pytest.raises(InputError, match=message):
+        SBPPenalty(**options)(*arguments)
+
+
+def test_widths_must_stay():
+    penalty = SBPPenalty()
+    penalty(torch.zeros(4, 2), torch.zeros(4))
+    with pytest.raises(
+        InputError,
+        match=r"widths of \(score, a, y\) must stay as in the first call, \(2, 1, 0\), "
+        r"got \(1, 1, 0\)",
+    ):
+        penalty(ROWS, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"notion": "parity"}, "notion must be one of 'independence', 'separation', got 'parity'"),
+        ({"density_ratio": "counts"}, "density_ratio must be 'network' or 'none', got 'counts'"),
+        ({"steps": 0}, "critic_steps must be at least 1, got 0"),
+        (
+            {"normalization": "layer"},
+            "critic_normalization must be one of 'batch', 'spectral', 'none', got 'layer'",
+        ),
+        ({"gradient_penalty": -1}, "gradient_penalty must not be negative, got -1"),
+        (
+            {"gradient_penalty": 10, "normalization": "batch"},
+            "gradient_penalty needs a critic without batch normalisation, whose slope at a row "
+            "depends on the other rows; set critic_normalization='none'",
+        ),
+        (
+            {"divergence": "wasserstein"},
+            "divergence='wasserstein' needs a critic of bounded slope; set "
+            "critic_normalization='none' and gradient_penalty=10",
+        ),
+        ({"optimizer": "rmsprop"}, "optimizer must be 'adam' or 'sgd', got 'rmsprop'"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
+        ({"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        SBPPenalty(**options)
