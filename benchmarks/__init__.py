@@ -1,0 +1,1 @@
+"""Benchmarks: every module has a `main()` that prints ratios measured in one run."""

@@ -1,0 +1,363 @@
+"""A certificate: an upper confidence bound for KS-GSP and KS-GEO that holds at every sample size.
+
+What is bounded
+---------------
+The population values of the paper's metrics (Sohn, Song and Lin 2024, section 5, D.2 and D.3), F
+being the distribution function of the score:
+
+* discrete A: the sum over groups a of sup abs(F_a - F);
+* continuous A: the mean over nine thresholds t of sup abs(F_{A <= t} - F);
+* KS-GEO: the same within Y = y, summed over y; within Y <= u for a continuous outcome, averaged
+  over nine thresholds u.
+
+Thresholds are deciles of rows that serve nothing else: those the caller passes, or the deciles of a
+tenth of the rows, drawn at random and set aside. So for the rows that count, they are constants,
+and ties in A do no harm. (In the tables KS-GSP takes the deciles of all rows.)
+
+Why it holds
+------------
+One comparison is between a set B of rows (a group, or A <= t) and the others R of its stratum. With
+p = P(B), F = p F_B + (1 - p) F_R, so sup abs(F_B - F) = (1 - p) D with D = sup abs(F_B - F_R).
+Given which rows fall in B, the n_B scores in B and the n_R scores in R are two independent samples,
+each of independent, equally distributed scores. By the Dvoretzky-Kiefer-Wolfowitz inequality with
+Massart's constant (Massart 1990), the largest error X of an empirical distribution function has
+P(X > e) <= min(1, 2 exp(-2 n e^2)), for every distribution of scores, ties included. And
+D <= D_hat + X_B + X_R. The two errors are independent, so that P(X_B + X_R > r) is at most the same
+probability for two independent variables that have these very tails; `radius` solves that for r,
+which is smaller than what a union bound over the two would give. The factor 1 - p is replaced by
+its exact upper confidence limit (Clopper and Pearson 1934). With two groups none is needed: the two
+comparisons are one and the same, and their factors 1 - p and p add up to 1.
+
+The probability of error 1 - level is shared out by the union bound: a twentieth goes to the factors
+where these are needed, the rest equally to the comparisons, times the number of candidates. Hence
+all bounds, of all candidates, hold together with probability `level`, and so does the bound of any
+candidate picked among them by looking at the same rows.
+
+What it does not cover
+----------------------
+Rows used to train the scores, or to pick candidates that are not counted in `candidates`; rows that
+are not independent draws of the population, such as repeated persons; a population that has changed
+since (drift); and attributes, or intersections of attributes, that were not passed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import erf
+from scipy.stats import beta
+
+from equipoise.errors import InputError
+from equipoise.metrics.arrays import as_scores
+from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.strata import rows_of
+from equipoise.sensitive import SensitiveColumn, SensitiveTable
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+DECILES = tuple(r / 10 for r in range(1, 10))
+#: Share of the rows that is set aside for thresholds when none are given.
+THRESHOLD_SHARE = 0.1
+#: Share of the error probability that goes to the factors 1 - p.
+_FACTOR_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An upper confidence bound; `print` it for what it says in words.
+
+    Attributes
+    ----------
+    metric : {"KS-GSP", "KS-GEO"}
+    attribute : str
+        Name of the sensitive column.
+    estimate, upper : ndarray of float64
+        Value on the rows used, and the bound; (K,) for scores (K, n), scalar arrays for (n,).
+    level : float
+        Probability with which all bounds hold together.
+    candidates : int
+        How many scores the bounds hold for together.
+    rows : int
+        Rows the bound rests on; rows set aside for thresholds and rows with a missing value are not
+        among them.
+    comparisons : int
+        Sets of rows that were compared with the others of their stratum.
+    thresholds, outcome_thresholds : tuple of float
+        Where a continuous attribute or outcome was cut; () for discrete ones.
+    """
+
+    metric: str
+    attribute: str
+    estimate: Floats
+    upper: Floats
+    level: float
+    candidates: int
+    rows: int
+    comparisons: int
+    thresholds: tuple[float, ...]
+    outcome_thresholds: tuple[float, ...]
+
+    def __str__(self) -> str:
+        bounds = ", ".join(f"{bound:.3f}" for bound in np.atleast_1d(self.upper))
+        at = f" at {self.attribute} <= {_listed(self.thresholds)}" if self.thresholds else ""
+        of = f", for all {self.candidates} candidates together" if self.candidates > 1 else ""
+        return (
+            f"With {100 * self.level:g}% confidence {self.metric} by {self.attribute} is at most "
+            f"{bounds}{at}{of}, in the population these {self.rows} rows were drawn from. This "
+            "does not cover rows used for training or for picking other candidates, nor drift."
+        )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Rows `inside` (n,) against the others of `stratum` (n,); `weight` in the metric."""
+
+    stratum: Mask
+    inside: Mask
+    weight: float
+    factor_known: bool  # two groups: the factors of both comparisons add up to one
+    name: str
+
+
+def certify(
+    scores: Any,
+    column: SensitiveColumn,
+    *,
+    y: Any = None,
+    outcome: OutcomeKind | None = None,
+    level: float = 0.95,
+    candidates: int | None = None,
+    thresholds: Sequence[float] | None = None,
+    outcome_thresholds: Sequence[float] | None = None,
+    random_state: int = 0,
+) -> Certificate:
+    """Bound KS-GSP, or KS-GEO when y is given, in the population.
+
+    Parameters
+    ----------
+    scores : array of shape (n,) or (K, n)
+        Of rows never used to train or to pick, except to pick among these very K.
+    column : SensitiveColumn
+        Rows in which it is missing are left out.
+    y : array of shape (n,), optional
+        Bound KS-GEO instead of KS-GSP.
+    outcome : {"binary", "multiclass", "continuous"}, optional
+        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
+    level : float
+        Confidence, in (0, 1).
+    candidates : int, optional
+        Number of scores among which one was or will be picked on these rows; K unless given.
+    thresholds, outcome_thresholds : sequence of float, optional
+        Where to cut a continuous column or outcome; must not be chosen on these rows. Unless given,
+        a tenth of the rows is set aside for both.
+    random_state : int
+        Draws the rows set aside.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> column = SensitiveTable.from_data({"sex": random.permutation(["f", "m"] * 5000)})["sex"]
+    >>> print(certify(random.normal(size=10_000), column))
+    With 95% confidence KS-GSP by sex is at most 0.043, in the population these 10000 rows were ...
+    """
+    matrix = as_scores(scores).cpu().numpy()
+    if not 0 < level < 1:
+        raise InputError(f"level must lie in (0, 1), got {level}; 95 % confidence is level=0.95")
+    candidates = len(matrix) if candidates is None else candidates
+    if candidates < len(matrix):
+        raise InputError(
+            f"candidates must count at least the {len(matrix)} scores given, got {candidates}"
+        )
+    kind = None if y is None else outcome_kind(y, outcome)
+    rows = rows_of(matrix, SensitiveTable((column,)), y)
+    cut_column = column.kind == "continuous" and thresholds is None
+    cut_outcome = kind == "continuous" and outcome_thresholds is None
+    aside = rows[:0]
+    if cut_column or cut_outcome:
+        rows, aside = _set_aside(rows, random_state)
+    known_y = None if y is None else np.asarray(y)
+    column_cuts = _cuts(column.values, aside, thresholds, "thresholds")
+    outcome_cuts = _cuts(
+        known_y if kind == "continuous" else None, aside, outcome_thresholds, "outcome_thresholds"
+    )
+    comparisons = list(
+        _comparisons(
+            column.take(rows), column_cuts, None if known_y is None else known_y[rows], outcome_cuts
+        )
+    )
+    estimate, upper = _bound(matrix[:, rows], comparisons, 1 - level, candidates)
+    shape = np.shape(scores)[:-1]  # no K axis where none was given
+    return Certificate(
+        metric="KS-GSP" if y is None else "KS-GEO",
+        attribute=column.name,
+        estimate=estimate.reshape(shape),
+        upper=upper.reshape(shape),
+        level=level,
+        candidates=candidates,
+        rows=len(rows),
+        comparisons=len(comparisons),
+        thresholds=column_cuts,
+        outcome_thresholds=outcome_cuts,
+    )
+
+
+def radius(n_inside: int, n_others: int, probability: float) -> float:
+    """Least r with P(X_B + X_R > r) <= probability by the argument of this module.
+
+    X_B and X_R are independent with P(X > e) = min(1, 2 exp(-2 n e^2)).
+
+    >>> round(radius(5000, 5000, 0.05), 4), round(radius(20_000, 20_000, 0.05), 4)
+    (0.0341, 0.017)
+    """
+    most = sum(math.sqrt(math.log(4 / probability) / (2 * n)) for n in (n_inside, n_others))
+    root = brentq(
+        lambda r: _tail_of_sum(r, n_inside, n_others) - probability, 0.0, most, xtol=1e-12
+    )
+    return float(root) + 1e-11  # never below the exact root
+
+
+def _tail_of_sum(r: float, m: int, n: int) -> float:
+    """P(X + Y > r), X and Y independent with tails min(1, 2 exp(-2 m e^2)) and with n for m.
+
+    X has no mass below x0 = sqrt(log 2 / 2 m) and density 8 m x exp(-2 m x^2) above; likewise Y.
+    """
+    x0, y0 = (math.sqrt(math.log(2) / (2 * size)) for size in (m, n))
+    if r <= x0 + y0:
+        return 1.0
+    # For x > r - y0 the rest r - x is below y0 and Y exceeds it for sure.
+    surely = 2 * math.exp(-2 * m * (r - y0) ** 2)
+    # The integral of 16 m x exp(-2 m x^2 - 2 n (r - x)^2) over x0 <= x <= r - y0: the exponent is
+    # -2 s (x - centre)^2 - 2 (m n / s) r^2 with s = m + n.
+    s = m + n
+    centre = n * r / s
+    low, high = x0 - centre, r - y0 - centre
+    gaussian = math.sqrt(math.pi / (8 * s)) * (
+        erf(math.sqrt(2 * s) * high) - erf(math.sqrt(2 * s) * low)
+    )
+    slope = (math.exp(-2 * s * low**2) - math.exp(-2 * s * high**2)) / (4 * s)
+    integral = 16 * m * math.exp(-2 * m * n / s * r**2) * (centre * gaussian + slope)
+    return float(min(1.0, surely + integral))
+
+
+def _bound(
+    scores: Floats, comparisons: Sequence[_Comparison], error: float, candidates: int
+) -> tuple[Floats, Floats]:
+    """Estimate and bound, (K,) each, for scores (K, n)."""
+    factors = sum(not comparison.factor_known for comparison in comparisons)
+    factor_error = _FACTOR_SHARE * error / factors if factors else 0.0
+    radius_error = (1 - _FACTOR_SHARE * bool(factors)) * error / (len(comparisons) * candidates)
+    estimate, upper = np.zeros(len(scores)), np.zeros(len(scores))
+    orders = np.argsort(scores, axis=1, kind="stable")
+    for comparison in comparisons:
+        n = int(comparison.stratum.sum())
+        n_inside = int((comparison.inside & comparison.stratum).sum())
+        n_others = n - n_inside
+        if n_inside == 0 or (n_others == 0 and comparison.factor_known):
+            raise InputError(
+                f"a certificate needs rows inside and outside of every compared set, got "
+                f"{n_inside} of {n} with {comparison.name}; merge groups or choose other thresholds"
+            )
+        if comparison.factor_known:
+            share = largest_share = 1.0
+        else:
+            share = n_others / n
+            largest_share = float(beta.ppf(1 - factor_error, n_others + 1, n_inside))
+        if n_others == 0:  # everybody is inside: no distance was seen, and few can be outside
+            upper += comparison.weight * largest_share
+            continue
+        distance = np.array(
+            [
+                _largest_difference(score, order, comparison)
+                for score, order in zip(scores, orders, strict=True)
+            ]
+        )
+        bounded = np.minimum(1.0, distance + radius(n_inside, n_others, radius_error))
+        estimate += comparison.weight * share * distance
+        upper += comparison.weight * largest_share * bounded
+    return estimate, upper
+
+
+def _largest_difference(score: Floats, order: NDArray[np.intp], comparison: _Comparison) -> float:
+    """Largest abs(F_B - F_R) of the two samples of one comparison."""
+    rows = order[comparison.stratum[order]]
+    inside = comparison.inside[rows]
+    ascending = score[rows]
+    last_of_ties = np.append(ascending[1:] != ascending[:-1], True)
+    below_inside = np.cumsum(inside)[last_of_ties]
+    below_others = np.flatnonzero(last_of_ties) + 1 - below_inside
+    n_inside = below_inside[-1]
+    return float(np.abs(below_inside / n_inside - below_others / (len(rows) - n_inside)).max())
+
+
+def _comparisons(
+    column: SensitiveColumn, cuts: Sequence[float], y: NDArray[Any] | None, y_cuts: Sequence[float]
+) -> Iterator[_Comparison]:
+    """Every comparison the metric is made of."""
+    n = len(column.missing)
+    if y is None:
+        strata = [(np.ones(n, dtype=bool), 1.0, "")]
+    elif y_cuts:
+        strata = [(y <= cut, 1 / len(y_cuts), f" and y <= {cut:g}") for cut in y_cuts]
+    else:
+        strata = [(y == level, 1.0, f" and y = {level}") for level in np.unique(y)]
+    for stratum, weight, where in strata:
+        if column.values is not None:
+            for cut in cuts:
+                name = f"{column.name} <= {cut:g}{where}"
+                inside = column.values <= cut
+                yield _Comparison(stratum, inside, weight / len(cuts), False, name)
+        else:
+            categories = column.categories
+            two = len(categories) == 2
+            for code, category in enumerate(categories[: 1 if two else None]):
+                name = f"{column.name} = {category}{where}"
+                assert column.codes is not None
+                yield _Comparison(stratum, column.codes == code, weight, two, name)
+
+
+def _set_aside(
+    rows: NDArray[np.intp], random_state: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows that count, and a random tenth that only sets thresholds."""
+    if len(rows) < 100:
+        raise InputError(
+            "a certificate for a continuous column or outcome sets a tenth of the rows aside for "
+            f"its nine thresholds and needs at least 100 rows, got {len(rows)}; pass thresholds"
+        )
+    shuffled = np.random.default_rng(random_state).permutation(rows)
+    aside = round(THRESHOLD_SHARE * len(rows))
+    return np.sort(shuffled[aside:]), shuffled[:aside]
+
+
+def _cuts(
+    values: NDArray[Any] | None,
+    aside: NDArray[np.intp],
+    given: Sequence[float] | None,
+    argument: str,
+) -> tuple[float, ...]:
+    """Thresholds: those given, else the deciles of the values set aside; () when discrete."""
+    if values is None:
+        if given is not None:
+            raise InputError(
+                f"{argument} must not be given without a continuous variable to cut, got {given!r}"
+            )
+        return ()
+    cuts = np.quantile(values[aside], DECILES) if given is None else np.asarray(given, np.float64)
+    if cuts.ndim != 1 or len(cuts) == 0 or not np.isfinite(cuts).all():
+        raise InputError(f"{argument} must be a sequence of finite numbers, got {given!r}")
+    return tuple(float(cut) for cut in cuts)
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:.4g}" for number in numbers)

@@ -1,0 +1,47 @@
+"""Metrics: utility, parity of decisions, distance of distributions, dependence.
+
+Importing this package registers every metric in `METRICS`.
+"""
+
+# Modules that register metrics.
+from equipoise.metrics import dependence, distribution, parity
+from equipoise.metrics.groups import GroupRow, Intersection, group_table, intersect
+from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.registry import (
+    METRICS,
+    Computed,
+    Measurement,
+    Metric,
+    find_metric,
+    measure,
+    register,
+)
+from equipoise.metrics.sample import Sample, Scored, prepare
+from equipoise.metrics.utility import auc, mae, mse, r2, youden_threshold
+
+__all__ = [
+    "METRICS",
+    "Computed",
+    "GroupRow",
+    "Intersection",
+    "Measurement",
+    "Metric",
+    "OutcomeKind",
+    "Sample",
+    "Scored",
+    "auc",
+    "dependence",
+    "distribution",
+    "find_metric",
+    "group_table",
+    "intersect",
+    "mae",
+    "measure",
+    "mse",
+    "outcome_kind",
+    "parity",
+    "prepare",
+    "r2",
+    "register",
+    "youden_threshold",
+]

@@ -1,0 +1,93 @@
+"""The seam between NumPy and torch: one float64 code path for both, on any device.
+
+A NumPy array becomes a tensor that shares its memory, so every formula is written once, in torch;
+`like` hands the answer back in the kind the scores came in. Formulas run in float64, whatever the
+scores were, so that float32 scores keep their order and their ties and lose nothing further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.errors import InputError
+
+Array = NDArray[Any] | Tensor
+
+
+def as_scores(scores: Any) -> Tensor:
+    """Scores (n,) or (K, n) as a float64 tensor (K, n) on the device they are on."""
+    tensor = as_numbers("scores", scores)
+    if tensor.ndim not in (1, 2) or tensor.shape[-1] == 0 or tensor.numel() == 0:
+        raise InputError(
+            "scores must have shape (n,) or (K, n) with at least one row, "
+            f"got {tuple(tensor.shape)}"
+        )
+    return tensor.reshape(-1, tensor.shape[-1])
+
+
+def as_weights(weights: Any, n: int, device: torch.device) -> Tensor:
+    """Row weights (n,) or (R, n) as a float64 tensor (R, n); None is one of every row."""
+    if weights is None:
+        return torch.ones((1, n), dtype=torch.float64, device=device)
+    tensor = as_numbers("weights", weights).to(device)
+    if tensor.ndim not in (1, 2) or tensor.shape[-1] != n or tensor.numel() == 0:
+        raise InputError(
+            f"weights must have shape (n,) or (R, n) with n = {n} as in scores, "
+            f"got {tuple(tensor.shape)}"
+        )
+    if bool((tensor < 0).any()):
+        raise InputError(
+            f"weights must not be negative, got {float(tensor.min())}; a weight says how many rows "
+            "a row stands for"
+        )
+    lowest = float(tensor.sum(-1).min())
+    if lowest < 2:
+        raise InputError(
+            f"weights must sum to at least 2, since a weight says how many rows a row stands for, "
+            f"got a sum of {lowest:g}; scale them to sum to the number of rows"
+        )
+    return tensor.reshape(-1, n)
+
+
+def as_numbers(argument: str, values: Any) -> Tensor:
+    """Any array of finite numbers as a float64 tensor of the same shape and device."""
+    if isinstance(values, Tensor):
+        tensor = values.detach().to(torch.float64)
+    else:
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{argument} must hold numbers, got {type(values).__name__} that does not convert "
+                "to floats"
+            ) from None
+        # torch cannot share the memory of read-only or negatively strided arrays.
+        shareable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+        tensor = torch.from_numpy(array if shareable else array.copy())
+    finite = torch.isfinite(tensor)
+    if not bool(finite.all()):
+        where = tuple((~finite).nonzero()[0].tolist())
+        raise InputError(
+            f"{argument} must be finite, got {float(tensor[where])} at position "
+            f"{where[0] if len(where) == 1 else where}; drop or fill these rows"
+        )
+    return tensor
+
+
+def like(result: Tensor, scores: Any, weights: Any) -> Array:
+    """Return `result` (R, K) as NumPy or torch after `scores`, without axes nobody gave.
+
+    The K axis goes when scores were (n,), the R axis when weights were None or (n,).
+    """
+    if np.ndim(scores) == 1:
+        result = result[..., 0]
+    if weights is None or np.ndim(weights) == 1:
+        result = result[0]
+    if isinstance(scores, Tensor):
+        return result
+    return np.asarray(result.numpy())

@@ -1,0 +1,88 @@
+"""What kind of outcome y is, decided once by stated rules.
+
+1. A kind given by name wins.
+2. Two distinct values are a binary outcome; the larger one (in sorted order) is the positive class.
+3. Text, booleans, and numbers with at most 10 distinct values are classes.
+4. Numbers with more distinct values are continuous.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.errors import InputError
+from equipoise.metrics.arrays import as_numbers
+from equipoise.metrics.partition import Partition, by_decile, by_level
+from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
+
+OutcomeKind = Literal["binary", "multiclass", "continuous"]
+
+
+def outcome_kind(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind:
+    """Which kind of outcome `y` (n,) is, by the rules of this module.
+
+    >>> outcome_kind([0, 1, 1]), outcome_kind(["a", "b", "c"]), outcome_kind(range(11))
+    ('binary', 'multiclass', 'continuous')
+    """
+    if kind is not None and kind not in get_args(OutcomeKind):
+        allowed = ", ".join(map(repr, get_args(OutcomeKind)))
+        raise InputError(f"outcome must be one of {allowed}, got {kind!r}")
+    array = _as_array(y)
+    levels = np.unique(array)
+    if len(levels) < 2:
+        raise InputError(
+            f"y must have at least two distinct values, got {levels[0]} in all {len(array)} rows; "
+            "with one class there is nothing to separate"
+        )
+    if kind == "binary" and len(levels) != 2:
+        raise InputError(f"y must have two distinct values to be binary, got {len(levels)}")
+    if kind == "continuous":
+        as_numbers("y", array)
+    if kind is not None:
+        return kind
+    if len(levels) == 2:
+        return "binary"
+    numbers = array.dtype.kind in "iuf"
+    return "continuous" if numbers and len(levels) > MAX_DISCRETE_NUMBERS else "multiclass"
+
+
+def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[Partition, Tensor]:
+    """The sets of rows y gives, and y as numbers (n,): classes are their position in sorted order.
+
+    weights: (n,) on the device of the scores; deciles of a continuous y count them.
+    """
+    array = _as_array(y)
+    if len(array) != n:
+        raise InputError(f"y must have one value for each of the {n} scores, got {len(array)}")
+    if kind == "continuous":
+        values = as_numbers("y", array).to(weights.device)
+        return by_decile(values, weights, "y"), values
+    levels, codes = np.unique(array, return_inverse=True)
+    tensor = torch.from_numpy(codes.astype(np.int64)).to(weights.device)
+    return by_level(tensor, [f"y = {level}" for level in levels]), tensor.to(torch.float64)
+
+
+def _as_array(y: Any) -> NDArray[Any]:
+    """Outcome as a 1-D array of numbers, booleans or text, nothing missing."""
+    array = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+    if array.ndim != 1 or len(array) == 0:
+        raise InputError(f"y must have shape (n,) with at least one row, got {array.shape}")
+    if array.dtype.kind in "biuf":
+        as_numbers("y", array)
+        return array
+    missing = [row for row, value in enumerate(array.tolist()) if value is None or value != value]
+    if missing:
+        raise InputError(
+            f"y must not have missing values, got {array[missing[0]]!r} at position {missing[0]}; "
+            "drop these rows"
+        )
+    types = {type(value) for value in array.tolist()}
+    if len(types) > 1:
+        names = " and ".join(sorted(each.__name__ for each in types))
+        raise InputError(f"y must hold values of one type, got {names}; convert them to one")
+    return np.asarray(array.tolist())

@@ -1,0 +1,259 @@
+"""Parity of decision rates: SP and EO of the paper, demographic parity and equalized odds.
+
+A rate is the share of positive decisions in a set of rows; where nothing is decided (a continuous
+outcome), the mean score takes its place, as in supplement D.3 of Sohn, Song and Lin (2024).
+Independence metrics look at all rows; separation metrics at each class of Y, or at the rows with Y
+at most each decile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.partition import Partition
+from equipoise.metrics.registry import Computed, Metric, register
+from equipoise.metrics.sample import Sample
+from equipoise.notions import Notion
+from equipoise.sensitive import Kind
+
+
+@dataclass(frozen=True, eq=False)
+class Departures:
+    """Signed departures from parity, all 0 or all equal for parity, and how to size them up.
+
+    Attributes
+    ----------
+    signed : Tensor, shape (..., R, K, sets of A, sets of within)
+    size : callable
+        Seminorm of such a tensor, (R, K).
+    rates : Tensor, shape (R, K, sets of A, sets of within)
+        NaN for empty sets.
+    denominators : dict of str to Tensor (R, K, sets of within)
+        Rates that were divided by, by whose rate it is.
+    """
+
+    signed: Tensor
+    size: Callable[[Tensor], Tensor]
+    rates: Tensor
+    denominators: dict[str, Tensor]
+
+
+def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> Tensor:
+    """Weighted sum of each of K values (K, n) in each cell, under R weightings.
+
+    weights: (R, n); codes: (n,) cell of each row. Returns (R, K, n_cells).
+    """
+    draws = len(weights)
+    sums = torch.zeros((draws, len(values), n_cells), dtype=weights.dtype, device=weights.device)
+    index = codes.expand(draws, -1)
+    for k, row in enumerate(values):  # member by member: (R, n) is all that need be in memory
+        sums[:, k].scatter_add_(1, index, weights * row)
+    return sums
+
+
+def rates(sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
+    """Decision rate of each set of A, and of all rows, inside each set of `within`.
+
+    Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within); NaN for empty sets.
+    """
+    attribute = sample.attribute
+    shape = (attribute.n_bins, within.n_bins)
+    codes = attribute.codes * within.n_bins + within.codes
+    n_cells = shape[0] * shape[1]
+    responses = sample.scored.responses
+    sums = cell_sums(responses, sample.weights, codes, n_cells)
+    sizes = cell_sums(torch.ones_like(responses[:1]), sample.weights, codes, n_cells)
+    sums, sizes = sums.view(*sums.shape[:2], *shape), sizes.view(*sizes.shape[:2], *shape)
+    sums, sizes = within.pool(sums, -1), within.pool(sizes, -1)
+    overall = sums.sum(-2, keepdim=True) / sizes.sum(-2, keepdim=True)
+    return attribute.pool(sums, -2) / attribute.pool(sizes, -2), overall
+
+
+def relative_departures(sample: Sample, within: Partition) -> Departures:
+    """Rate / reference rate - 1 of every set of A; undefined for a reference rate of 0.
+
+    Discrete A: every group against the reference group. Continuous A: the rows at or below each
+    decile against all rows. Their size is the sum (levels) or mean (deciles) of absolute values.
+    Where several groups are equally large and none is named, each is tried as the reference and the
+    largest size counts, so that no name or order of groups decides.
+    """
+    of_sets, overall = rates(sample, within)
+    if sample.attribute.nested:
+        bases = {"everybody": overall}
+    else:
+        labels = sample.attribute.labels
+        bases = {labels[g]: of_sets[..., g : g + 1, :] for g in sample.references}
+    signed = torch.stack(
+        [torch.where(base == 0, torch.nan, of_sets / base - 1) for base in bases.values()]
+    )
+    denominators = {label: base[..., 0, :] for label, base in bases.items()}
+
+    def size(signed: Tensor) -> Tensor:
+        return within.combine(sample.attribute.combine(signed.abs(), -2), -1).amax(0)
+
+    return Departures(signed, size, of_sets, denominators)
+
+
+def rate_departures(sample: Sample, within: Partition) -> Departures:
+    """Decision rates of the groups; their size is the range, the largest over `within`."""
+    of_sets, _ = rates(sample, within)
+    return Departures(of_sets, _range, of_sets, {})
+
+
+def log_rate_departures(sample: Sample, within: Partition) -> Departures:
+    """Logarithms of the groups' rates; exp(-size) is lowest over highest rate.
+
+    Undefined where every group has rate 0.
+    """
+    of_sets, _ = rates(sample, within)
+    return Departures(of_sets.log(), _range, of_sets, {"every group": of_sets.amax(-2)})
+
+
+def _range(signed: Tensor) -> Tensor:
+    return (signed.amax(-2) - signed.amin(-2)).amax(-1)
+
+
+def _explain(
+    sample: Sample, within: Partition, values: Tensor, found: Departures
+) -> tuple[str | None, ...]:
+    """Why each member's value (R, K) is undefined under the first weighting, or None."""
+    rate = "mean score" if sample.scored.threshold is None else "rate of positive decisions"
+    reasons: list[str | None] = []
+    for k in range(values.shape[1]):
+        causes = [
+            f"no row has {sample.attribute.labels[g]} in {within.labels[s]}"
+            for g, s in found.rates[0, k].isnan().nonzero().tolist()
+        ]
+        for label, base in found.denominators.items():
+            for (s,) in (base[0, k] == 0).nonzero().tolist():
+                causes.append(
+                    f"the {rate} of {label} in {within.labels[s]} is 0, "
+                    "so the ratio has no denominator"
+                )
+        reasons.append(causes[0] if bool(values[0, k].isnan()) else None)
+    return tuple(reasons)
+
+
+def _metric(
+    departures: Callable[[Sample, Partition], Departures],
+    *,
+    name: str,
+    notion: Notion,
+    description: str,
+    formula: str,
+    attributes: frozenset[Kind],
+    outcomes: frozenset[OutcomeKind],
+    is_ratio: bool = False,
+) -> Metric:
+    """A metric that is the size of departures among all rows, or among rows of equal outcome."""
+
+    def within(sample: Sample) -> Partition:
+        return sample.outcome if notion.conditions_on_outcome else sample.everybody
+
+    def compute(sample: Sample) -> Computed:
+        found = departures(sample, within(sample))
+        size = found.size(found.signed)
+        values = torch.exp(-size) if is_ratio else size
+        return Computed(values, _explain(sample, within(sample), values, found))
+
+    def deviation(sample: Sample, centre: Sample) -> Tensor:
+        found = departures(sample, within(sample))
+        return found.size(found.signed - departures(centre, within(centre)).signed)
+
+    bounded = departures is not relative_departures
+    return Metric(
+        name=name,
+        notion=notion,
+        description=description,
+        formula=formula,
+        compute=compute,
+        attributes=attributes,
+        outcomes=outcomes,
+        needs_decisions=True,
+        range=(0.0, 1.0 if bounded else float("inf")),
+        fair_value=1.0 if is_ratio else 0.0,
+        is_ratio=is_ratio,
+        deviation=deviation,
+    )
+
+
+register(
+    _metric(
+        relative_departures,
+        name="SP",
+        notion=Notion.INDEPENDENCE,
+        description="How far the groups' decision rates are from the reference, in proportion.",
+        formula=(
+            "discrete A: sum over a of |P(D=1 | A=a) / P(D=1 | A=ref) - 1|; "
+            "continuous A: mean over the nine deciles a of |P(D=1 | A<=a) / P(D=1) - 1|; "
+            "continuous Y: E(score | .) instead of P(D=1 | .)"
+        ),
+        attributes=frozenset({"discrete", "continuous"}),
+        outcomes=frozenset({"binary", "continuous"}),
+    )
+)
+register(
+    _metric(
+        relative_departures,
+        name="EO",
+        notion=Notion.SEPARATION,
+        description="SP among rows of equal outcome, added up over the outcomes.",
+        formula=(
+            "binary Y: sum over y of SP among the rows with Y=y; "
+            "continuous Y: mean over the nine deciles y of SP among the rows with Y<=y"
+        ),
+        attributes=frozenset({"discrete", "continuous"}),
+        outcomes=frozenset({"binary", "continuous"}),
+    )
+)
+register(
+    _metric(
+        rate_departures,
+        name="demographic parity difference",
+        notion=Notion.INDEPENDENCE,
+        description="Highest minus lowest decision rate among the groups.",
+        formula="max over a of P(D=1 | A=a) - min over a of P(D=1 | A=a)",
+        attributes=frozenset({"discrete"}),
+        outcomes=frozenset({"binary"}),
+    )
+)
+register(
+    _metric(
+        log_rate_departures,
+        name="demographic parity ratio",
+        notion=Notion.INDEPENDENCE,
+        description="Lowest over highest decision rate among the groups; 1 is parity.",
+        formula="min over a of P(D=1 | A=a) / max over a of P(D=1 | A=a)",
+        attributes=frozenset({"discrete"}),
+        outcomes=frozenset({"binary"}),
+        is_ratio=True,
+    )
+)
+register(
+    _metric(
+        rate_departures,
+        name="equalized odds difference",
+        notion=Notion.SEPARATION,
+        description="Larger of the gaps in true-positive and in false-positive rate.",
+        formula="max over y of (max over a - min over a) of P(D=1 | A=a, Y=y)",
+        attributes=frozenset({"discrete"}),
+        outcomes=frozenset({"binary"}),
+    )
+)
+register(
+    _metric(
+        log_rate_departures,
+        name="equalized odds ratio",
+        notion=Notion.SEPARATION,
+        description="Smaller of the ratios in true-positive and in false-positive rate.",
+        formula="min over y of (min over a / max over a) of P(D=1 | A=a, Y=y)",
+        attributes=frozenset({"discrete"}),
+        outcomes=frozenset({"binary"}),
+        is_ratio=True,
+    )
+)

@@ -1,0 +1,111 @@
+"""Sets of rows: levels of a discrete variable, or "at most the r-th decile" of a continuous one.
+
+Every metric of the paper compares sets of rows that are given by A, inside sets of rows that are
+given by Y. Both kinds of set are a bin number per row, so that sums over bins hold all it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# The paper's A* and Y*: the 10 %, 20 %, ..., 90 % quantiles (supplement D.2 and D.3).
+DECILES = tuple(r / 10 for r in range(1, 10))
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Sets of rows by one variable.
+
+    Attributes
+    ----------
+    codes : Tensor of int64, shape (n,)
+        Bin of each row, 0 to `n_bins` - 1.
+    labels : tuple of str
+        One per set, in words.
+    nested : bool
+        False: set j is {code = j} (levels). True: set j is {code <= j} (quantile cuts), and the
+        last bin, above every cut, belongs to no set.
+    """
+
+    codes: Tensor
+    labels: tuple[str, ...]
+    nested: bool
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+        return len(self.labels)
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return self.n_sets + self.nested
+
+    def take(self, rows: Tensor) -> Partition:
+        """The same sets among these rows (positions)."""
+        return Partition(self.codes[rows], self.labels, self.nested)
+
+    def contains(self, codes: Tensor, j: int) -> Tensor:
+        """Which of these bins belong to set j; boolean, in the shape of `codes`."""
+        return codes <= j if self.nested else codes == j
+
+    def pool(self, sums: Tensor, dim: int) -> Tensor:
+        """Sums per set from sums per bin, along `dim`."""
+        return sums.cumsum(dim).narrow(dim, 0, self.n_sets) if self.nested else sums
+
+    def combine(self, values: Tensor, dim: int) -> Tensor:
+        """One value from one per set, as in the paper: levels are summed, deciles averaged."""
+        return values.mean(dim) if self.nested else values.sum(dim)
+
+
+def everybody(n: int, device: torch.device) -> Partition:
+    """The one set of all n rows."""
+    return Partition(torch.zeros(n, dtype=torch.int64, device=device), ("all rows",), nested=False)
+
+
+def by_level(codes: Tensor, labels: Sequence[str]) -> Partition:
+    """One set per level; `codes` (n,) index `labels`."""
+    return Partition(codes, tuple(labels), nested=False)
+
+
+def by_decile(values: Tensor, weights: Tensor, name: str) -> Partition:
+    """Nine nested sets {value <= r-th decile}, r = 10 %, ..., 90 %.
+
+    values, weights: (n,), a weight being the number of rows a row stands for. Rows of weight 0 take
+    no part in the deciles.
+    """
+    cuts = quantiles(values, weights, DECILES)
+    codes = torch.searchsorted(cuts, values.contiguous(), side="left")
+    labels = tuple(f"{name} <= {float(cut):.6g}" for cut in cuts)
+    return Partition(codes, labels, nested=True)
+
+
+def quantiles(values: Tensor, weights: Tensor, levels: Sequence[float]) -> Tensor:
+    """Linearly interpolated quantiles of rows repeated `weights` times.
+
+    With W the sum of weights, the quantile at level p sits at position h = (W - 1) p of the sorted,
+    repeated values, counted from 0, between its two neighbours in proportion: the definition 7 of
+    Hyndman and Fan (1996), which ``numpy.quantile`` uses by default.
+
+    values, weights: (n,); weights need not be whole numbers. Returns (len(levels),).
+
+    >>> quantiles(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.0, 2.0, 0.0]), (0.25, 0.5))
+    tensor([1.5000, 2.0000])
+    """
+    present = weights > 0
+    order = values[present].argsort()
+    sorted_values = values[present][order]
+    reached = weights[present][order].cumsum(0)  # the value fills positions [previous, reached)
+    position = (reached[-1] - 1) * torch.tensor(levels, dtype=reached.dtype, device=values.device)
+    below = position.floor()
+    last = len(sorted_values) - 1
+    low = sorted_values[torch.searchsorted(reached, below, side="right").clamp(max=last)]
+    high = sorted_values[torch.searchsorted(reached, below + 1, side="right").clamp(max=last)]
+    # The form numpy.quantile uses, so that both agree to the last bit and pick the same rows.
+    fraction = position - below
+    step = high - low
+    return torch.where(fraction < 0.5, low + step * fraction, high - step * (1 - fraction))

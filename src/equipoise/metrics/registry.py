@@ -1,0 +1,213 @@
+"""The list of metrics: what each measures, where it applies, and how to compute it.
+
+Audit, frontier and the common laws of the tests all go through `METRICS`; registering a metric
+enrols it everywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from equipoise.errors import InputError
+from equipoise.metrics.arrays import Array, like
+from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.sample import Sample, Threshold, prepare
+from equipoise.notions import Notion
+from equipoise.sensitive import Kind, SensitiveColumn
+
+
+class Computed(NamedTuple):
+    """What a metric returns: values (R, K), NaN where undefined, and K reasons.
+
+    A reason says why the member's value is undefined under the first weighting, None where it is
+    defined.
+    """
+
+    values: Tensor
+    reasons: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One way to put a number on unfairness.
+
+    Attributes
+    ----------
+    name : str
+        As tables print it.
+    notion : Notion
+        The relation whose violation it measures.
+    description : str
+        One sentence in plain words.
+    formula : str
+        In plain text.
+    compute : callable
+        Takes a `Sample`, returns `Computed`.
+    attributes : frozenset of "discrete", "continuous"
+        Kinds of A it is defined for.
+    outcomes : frozenset of "binary", "multiclass", "continuous"
+        Kinds of Y it is defined for; independence needs no Y.
+    needs_decisions : bool
+        Whether it looks at decisions, not at scores. With a continuous outcome, where nothing is
+        decided, the paper's SP and EO take mean scores instead.
+    range : tuple of float
+        Smallest and largest value.
+    fair_value : float
+        Value of a score that satisfies the notion.
+    rank_based : bool
+        Whether strictly increasing transformations of the score leave it unchanged.
+    weighted : bool
+        Whether it honours row weights.
+    is_ratio : bool
+        Whether the value is exp(-size) of the departure from fairness, not its size itself.
+    deviation : callable or None
+        For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and
+        a centre (the same rows with weights (1, n)) and returns the size (R, K) of the difference
+        between their departures; the two sizes differ by at most that, on which bootstrap intervals
+        rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
+    """
+
+    name: str
+    notion: Notion
+    description: str
+    formula: str
+    compute: Callable[[Sample], Computed]
+    attributes: frozenset[Kind]
+    outcomes: frozenset[OutcomeKind]
+    needs_decisions: bool
+    range: tuple[float, float] = (0.0, float("inf"))
+    fair_value: float = 0.0
+    rank_based: bool = False
+    weighted: bool = True
+    is_ratio: bool = False
+    deviation: Callable[[Sample, Sample], Tensor] | None = None
+
+    def why_not(self, sample: Sample) -> str | None:
+        """Why the metric is not defined for this kind of attribute, outcome or score, or None."""
+        scored = sample.scored
+        if sample.column.kind not in self.attributes:
+            return (
+                f"{self.name} is defined for {' or '.join(sorted(self.attributes))} attributes, "
+                f"got the {sample.column.kind} {sample.column.name!r}"
+            )
+        if scored.outcome is None and self.notion.conditions_on_outcome:
+            return f"{self.name} compares rows of equal outcome and needs y, got none"
+        if scored.outcome_kind is not None and scored.outcome_kind not in self.outcomes:
+            return (
+                f"{self.name} is defined for {' or '.join(sorted(self.outcomes))} outcomes, "
+                f"got a {scored.outcome_kind} y"
+            )
+        decides = scored.outcome_kind != "continuous"
+        if self.needs_decisions and decides and scored.threshold is None:
+            return (
+                f"{self.name} compares decisions and needs a threshold, or a binary y to find one, "
+                "got neither"
+            )
+        return None
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def register(metric: Metric) -> Metric:
+    """Add a metric to `METRICS`; its name must be new."""
+    if metric.name in METRICS:
+        raise InputError(f"metric name must be new, got {metric.name!r}, which is registered")
+    METRICS[metric.name] = metric
+    return metric
+
+
+def find_metric(name: str) -> Metric:
+    """The registered metric called `name`."""
+    if name not in METRICS:
+        near = difflib.get_close_matches(name, METRICS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {name!r}{hint}")
+    return METRICS[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Values of one metric, and why some are undefined.
+
+    Attributes
+    ----------
+    metric : str
+    values : array or tensor, shape (), (K,), (R,) or (R, K)
+        NaN where undefined.
+    reasons : tuple of str or None, length K
+        Why the member's value is undefined (under the first weighting), None where it is defined.
+    """
+
+    metric: str
+    values: Array
+    reasons: tuple[str | None, ...]
+
+    def __float__(self) -> float:
+        return float(self.values)
+
+
+def measure(
+    metric: str | Metric,
+    scores: Any,
+    column: SensitiveColumn,
+    y: Any = None,
+    *,
+    weights: Any = None,
+    threshold: Threshold = "paper",
+    outcome: OutcomeKind | None = None,
+    reference: Hashable | None = None,
+) -> Measurement:
+    """Compute one metric for K scores at once.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        A name in `METRICS`, or the metric itself.
+    scores : array or tensor, shape (n,) or (K, n)
+    column : SensitiveColumn
+        Rows in which it is missing take no part.
+    y : array or tensor, shape (n,), optional
+    weights : array or tensor, shape (n,) or (R, n), optional
+        How many rows each row stands for; see `equipoise.metrics.sample.prepare`.
+    threshold : "paper", "youden", float, array of shape (K,), or None
+        Decision = score > threshold; see `equipoise.metrics.sample.prepare`.
+    outcome : "binary", "multiclass", "continuous", optional
+        What y is, where the rules of `equipoise.metrics.outcome` would say otherwise.
+    reference : category, optional
+        The group that SP and EO of a discrete column divide by; by default the largest group.
+
+    Returns
+    -------
+    Measurement
+        `values` of the kind of `scores`: () or (K,), with R in front for weights (R, n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from equipoise.sensitive import SensitiveTable
+    >>> sex = SensitiveTable.from_data({"sex": ["F", "F", "M", "M", "M"]})["sex"]
+    >>> scores = np.array([0.1, 0.2, 0.2, 0.6, 0.9])
+    >>> float(measure("SP", scores, sex, threshold=0.15))  # P(F) / P(M) - 1, M being larger
+    0.5
+    >>> float(measure("KS-GSP", scores, sex))  # 0.4 for F, 0.2667 for M
+    0.666...
+    """
+    chosen = find_metric(metric) if isinstance(metric, str) else metric
+    scored = prepare(scores, y, weights=weights, threshold=threshold, outcome=outcome)
+    sample = scored.against(column, reference)
+    computed = compute(chosen, sample)
+    return Measurement(chosen.name, like(computed.values, scores, weights), computed.reasons)
+
+
+def compute(metric: Metric, sample: Sample) -> Computed:
+    """Compute a metric on a prepared sample, after checking that it applies."""
+    problem = metric.why_not(sample)
+    if problem is not None:
+        raise InputError(problem)
+    return metric.compute(sample)

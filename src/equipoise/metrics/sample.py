@@ -1,0 +1,254 @@
+"""What a metric sees: scores, weights, decisions, and the sets of rows that A and Y give.
+
+`prepare` checks and sorts the scores once; `Scored.against` sets them beside one sensitive column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.errors import InputError
+from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
+from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
+from equipoise.metrics.partition import Partition, by_decile, by_level, everybody
+from equipoise.metrics.ranking import Ranking, rank
+from equipoise.metrics.utility import youden_of_ranking
+from equipoise.sensitive import SensitiveColumn
+
+Threshold = Literal["paper", "youden"] | float | None | Any
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores of K members with the outcome, R weightings of the rows, and the thresholds.
+
+    Attributes
+    ----------
+    scores : Tensor of float64, shape (K, n)
+    ranking : Ranking
+        Of `scores`.
+    weights : Tensor of float64, shape (R, n)
+        How many rows each row stands for.
+    threshold : Tensor of float64, shape (K,), or None
+        Decision = score > threshold; None: the mean score takes the place of the decision rate.
+    outcome : Partition or None
+        The sets of rows y gives: classes, or deciles of a continuous y.
+    outcome_kind : str or None
+    y : Tensor of float64, shape (n,), or None
+        Continuous: its values; otherwise the position of the class in sorted order.
+    """
+
+    scores: Tensor
+    ranking: Ranking
+    weights: Tensor
+    threshold: Tensor | None
+    outcome: Partition | None
+    outcome_kind: OutcomeKind | None
+    y: Tensor | None
+
+    @property
+    def responses(self) -> Tensor:
+        """Decisions as 0 and 1 (K, n), or the scores themselves without a threshold."""
+        if self.threshold is None:
+            return self.scores
+        return (self.scores > self.threshold[:, None]).to(torch.float64)
+
+    def against(self, column: SensitiveColumn, reference: Hashable | None = None) -> Sample:
+        """Set the scores beside one sensitive column.
+
+        Rows in which the column is missing get weight 0. `reference` is the category that parity
+        ratios of a discrete column divide by; by default the largest group does.
+        """
+        n = self.scores.shape[-1]
+        if len(column.missing) != n:
+            raise InputError(
+                f"sensitive_features column {column.name!r} must have one value for each of the "
+                f"{n} scores, got {len(column.missing)}"
+            )
+        device = self.scores.device
+        known = torch.from_numpy(~column.missing).to(device)
+        weights = self.weights * known
+        # R weightings are re-weightings of one sample, whose cuts and groups stay as they are.
+        base = weights[0] if len(weights) == 1 else known.to(torch.float64)
+        if column.values is not None:
+            if reference is not None:
+                raise InputError(
+                    f"reference must not be given for the continuous column {column.name!r}, got "
+                    f"{reference!r}; its parity ratios divide by the rate of all rows"
+                )
+            values = torch.from_numpy(np.nan_to_num(column.values)).to(device)
+            attribute = by_decile(values, base, column.name)
+            _refuse_constant(column.name, values[base > 0])
+            return Sample(self, column, weights, attribute, ())
+        assert column.codes is not None
+        codes = torch.from_numpy(np.maximum(column.codes, 0)).to(device)
+        labels = [f"{column.name} = {category}" for category in column.categories]
+        sizes = torch.bincount(codes, weights=base, minlength=len(labels))
+        _refuse_constant(column.name, codes[base > 0])
+        if bool((sizes == 0).any()):
+            empty = column.categories[int((sizes == 0).nonzero()[0])]
+            raise InputError(
+                f"sensitive_features column {column.name!r} must have rows in every group, got "
+                f"none in group {empty!r}; rebuild the column from the rows in use"
+            )
+        if reference is None:
+            references = tuple((sizes == sizes.max()).nonzero()[:, 0].tolist())
+        elif reference in column.categories:
+            references = (column.categories.index(reference),)
+        else:
+            raise InputError(
+                f"reference must be a category of sensitive_features column {column.name!r} "
+                f"({', '.join(map(repr, column.categories))}), got {reference!r}"
+            )
+        return Sample(self, column, weights, by_level(codes, labels), references)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Scores beside one sensitive column: the argument of every metric.
+
+    Attributes
+    ----------
+    scored : Scored
+    column : SensitiveColumn
+        As the user gave it, missing values included.
+    weights : Tensor of float64, shape (R, n)
+        Weights of the scores, 0 where the column is missing.
+    attribute : Partition
+        The sets of rows A gives: levels, or deciles of a continuous A.
+    references : tuple of int
+        Discrete A: positions of the groups that parity ratios may divide by.
+    """
+
+    scored: Scored
+    column: SensitiveColumn
+    weights: Tensor
+    attribute: Partition
+    references: tuple[int, ...]
+
+    def reweight(self, weights: Tensor) -> Sample:
+        """The same rows, sets and thresholds under other weights (R, n)."""
+        known = torch.from_numpy(~self.column.missing).to(weights.device)
+        return replace(self, weights=weights * known, scored=replace(self.scored, weights=weights))
+
+    def take(self, rows: Tensor) -> Sample:
+        """These rows (positions, repeats allowed) with the same sets and thresholds, weight 1."""
+        scored = self.scored
+        scores = scored.scores[:, rows]
+        taken = Scored(
+            scores=scores,
+            ranking=rank(scores),
+            weights=torch.ones_like(scores[:1]),
+            threshold=scored.threshold,
+            outcome=None if scored.outcome is None else scored.outcome.take(rows),
+            outcome_kind=scored.outcome_kind,
+            y=None if scored.y is None else scored.y[rows],
+        )
+        column = self.column.take(rows.cpu().numpy())
+        sample = Sample(taken, column, taken.weights, self.attribute.take(rows), self.references)
+        return sample.reweight(taken.weights)
+
+    @property
+    def everybody(self) -> Partition:
+        """The one set of all rows, inside which independence is judged."""
+        return everybody(self.weights.shape[-1], self.weights.device)
+
+    @property
+    def outcome(self) -> Partition:
+        """The sets of rows Y gives, inside which separation is judged."""
+        if self.scored.outcome is None:
+            raise InputError("y must be given to compare rows of equal outcome, got none")
+        return self.scored.outcome
+
+
+def prepare(
+    scores: Any,
+    y: Any = None,
+    *,
+    weights: Any = None,
+    threshold: Threshold = "paper",
+    outcome: OutcomeKind | None = None,
+) -> Scored:
+    """Check scores, outcome and weights, sort the scores once and find the thresholds.
+
+    Parameters
+    ----------
+    scores : array or tensor, shape (n,) or (K, n)
+    y : array or tensor, shape (n,), optional
+    weights : array or tensor, shape (n,) or (R, n), optional
+        How many rows each row stands for. (n,) weighs the sample: quantiles and thresholds count
+        it. (R, n) are R re-weightings of one sample, as bootstrap draws are: quantiles, reference
+        groups and thresholds stay those of the sample with every row counted once.
+    threshold : "paper", "youden", float, array of shape (K,), or None
+        Decision = score > threshold. "youden" maximises Youden's J; None makes no decisions, and
+        for a continuous outcome mean scores take the place of decision rates. "paper" is what the
+        paper does: "youden" for a binary y, None for a continuous one.
+    outcome : "binary", "multiclass", "continuous", optional
+        Overrides the rules of `equipoise.metrics.outcome`, and says what the score predicts where
+        y is not at hand.
+    """
+    tensor = as_scores(scores)
+    n = tensor.shape[-1]
+    rows = as_weights(weights, n, tensor.device)
+    base = rows[0] if len(rows) == 1 else torch.ones_like(rows[0])
+    ranking = rank(tensor)
+    kind, parts, values = outcome, None, None
+    if y is not None:
+        kind = outcome_kind(y, outcome)
+        parts, values = split_outcome(y, kind, base, n)
+    if isinstance(threshold, str):
+        cut = _youden(threshold, ranking, values, kind, base)
+    else:
+        cut = None if threshold is None else _given(threshold, tensor)
+    return Scored(tensor, ranking, rows, cut, parts, kind, values)
+
+
+def _youden(
+    rule: str, ranking: Ranking, y: Tensor | None, kind: OutcomeKind | None, base: Tensor
+) -> Tensor | None:
+    if rule not in ("paper", "youden"):
+        raise InputError(f"threshold must be 'paper', 'youden', None or numbers, got {rule!r}")
+    if kind == "binary" and y is not None:
+        return youden_of_ranking(ranking, y, base)
+    if rule == "paper":
+        return None
+    raise InputError(
+        "threshold='youden' needs a binary y, got "
+        f"{'no y' if kind is None else f'a {kind} y'}; give a number, or None for mean scores"
+    )
+
+
+def _given(threshold: Any, scores: Tensor) -> Tensor:
+    """Thresholds (K,) the user gave; a number strictly between 0 and 1 is a probability."""
+    cut = as_numbers("threshold", threshold).to(scores.device)
+    if cut.ndim > 1 or (cut.ndim == 1 and len(cut) != len(scores)):
+        raise InputError(
+            f"threshold must be one number or one for each of the {len(scores)} members, got shape "
+            f"{tuple(cut.shape)}"
+        )
+    cut = cut.expand(len(scores))
+    probability = (cut > 0) & (cut < 1)
+    outside = probability[:, None] & ((scores < 0) | (scores > 1))
+    if bool(outside.any()):
+        member, row = outside.nonzero()[0].tolist()
+        raise InputError(
+            f"scores must be probabilities in [0, 1] for decisions at threshold="
+            f"{float(cut[member]):g}, got {float(scores[member, row]):g} at position {row}; pass "
+            "probabilities, or the decisions as scores of 0 and 1"
+        )
+    return cut
+
+
+def _refuse_constant(name: str, present: Tensor) -> None:
+    if len(present) == 0 or bool((present == present[0]).all()):
+        found = "no known value" if len(present) == 0 else "one"
+        raise InputError(
+            f"sensitive_features column {name!r} must have at least two distinct values, got "
+            f"{found}; a constant cannot be depended on, so leave the column out"
+        )

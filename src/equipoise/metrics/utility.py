@@ -1,0 +1,165 @@
+"""Utility of K scores at once: AUC, Youden's threshold, MAE, MSE, R2.
+
+Every function takes scores (n,) or (K, n), NumPy or torch, and returns a scalar or (K,) of the same
+kind; weights (R, n) put an R axis in front. A weight says how many rows a row stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.errors import InputError
+from equipoise.metrics.arrays import Array, as_numbers, as_scores, as_weights, like
+from equipoise.metrics.outcome import outcome_kind, split_outcome
+from equipoise.metrics.ranking import Ranking, rank
+
+
+def auc(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """Area under the ROC curve: P(score of a positive > score of a negative), ties counting half.
+
+    >>> auc(np.array([[0.1, 0.4, 0.4, 0.8], [0.8, 0.4, 0.1, 0.1]]), [0, 0, 1, 1])
+    array([0.875, 0.   ])
+    """
+    tensor = as_scores(scores)
+    rows = as_weights(weights, tensor.shape[-1], tensor.device)
+    positive = _binary(y, tensor)
+    return like(auc_of_ranking(rank(tensor), positive, rows), scores, weights)
+
+
+def youden_threshold(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """The threshold at which true-positive rate minus false-positive rate is largest.
+
+    ``sklearn.metrics.roc_curve`` counts score >= t as positive, the paper score > threshold. The
+    number returned is the largest float64 below the first t that maximises J on sklearn's curve, so
+    that score > threshold and score >= t are the same rows. Where no threshold beats deciding
+    nothing (t = inf), it is the largest float64. Compare in float64: float32 would round it to t.
+
+    Youden (1950), Index for rating diagnostic tests.
+
+    >>> float(youden_threshold(np.array([0.1, 0.4, 0.35, 0.8]), [0, 0, 1, 1])) < 0.8
+    True
+    """
+    tensor = as_scores(scores)
+    if weights is not None and np.ndim(weights) != 1:
+        raise InputError(
+            f"weights must have shape (n,) to pick one threshold, got {np.ndim(weights)} axes"
+        )
+    rows = as_weights(weights, tensor.shape[-1], tensor.device)
+    positive = _binary(y, tensor)
+    return like(youden_of_ranking(rank(tensor), positive, rows[0])[None], scores, weights)
+
+
+def mae(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """Mean absolute error, E |y - score|.
+
+    >>> float(mae(np.array([1.0, 2.0]), [1.5, 4.0]))
+    1.25
+    """
+    tensor, values, rows = _regression(scores, y, weights)
+    return like(_mean((values - tensor).abs(), rows), scores, weights)
+
+
+def mse(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """Mean squared error, E (y - score)^2.
+
+    >>> float(mse(np.array([1.0, 2.0]), [1.5, 4.0]))
+    2.125
+    """
+    tensor, values, rows = _regression(scores, y, weights)
+    return like(_mean((values - tensor).square(), rows), scores, weights)
+
+
+def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """Share of the variance of y that the score explains, 1 - E (y - score)^2 / Var y.
+
+    A constant y has no variance to explain and is refused.
+
+    >>> float(r2(np.array([1.0, 2.0, 3.0]), [1.0, 2.0, 4.0]))
+    0.785...
+    """
+    tensor, values, rows = _regression(scores, y, weights)
+    centre = _mean(values[None], rows)  # (R, 1)
+    spread = ((values - centre).square() * rows).sum(-1, keepdim=True) / rows.sum(-1, keepdim=True)
+    if bool((values == values[0]).all()):
+        raise InputError(
+            f"y must have at least two distinct values for r2, got {float(values[0]):g} in all "
+            f"{len(values)} rows"
+        )
+    return like(1 - _mean((values - tensor).square(), rows) / spread, scores, weights)
+
+
+def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
+    """AUC (R, K) from a ranking, positive (n,) of 0 and 1, and weights (R, n)."""
+    areas = []
+    for order, ends in zip(ranking.order, ranking.ends, strict=True):
+        # Up to and including each distinct score: (R, distinct scores).
+        true = (weights * positive)[:, order].cumsum(-1)[:, ends]
+        false = (weights * (1 - positive))[:, order].cumsum(-1)[:, ends]
+        steps = torch.diff(true, dim=-1, prepend=torch.zeros_like(true[:, :1]))
+        below = false - torch.diff(false, dim=-1, prepend=torch.zeros_like(false[:, :1])) / 2
+        areas.append((steps * below).sum(-1) / (true[:, -1] * false[:, -1]))
+    return torch.stack(areas, dim=1)
+
+
+def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
+    """`youden_threshold` (K,) from a ranking, positive (n,) of 0 and 1, and weights (n,)."""
+    ranking = ranking.restrict(weights > 0)
+    descending = Ranking(ranking.order.flip(-1), ranking.values.flip(-1))
+    true = (weights * positive).take(descending.order).cumsum(-1)
+    false = (weights * (1 - positive)).take(descending.order).cumsum(-1)
+    if float(true[0, -1]) == 0 or float(false[0, -1]) == 0:
+        raise InputError(
+            "y must have both classes among the rows of positive weight, got one; "
+            "Youden's J compares the two"
+        )
+    thresholds = [
+        _first_best(values[ends], true_k[ends], false_k[ends])
+        for values, ends, true_k, false_k in zip(
+            descending.values, descending.ends, true, false, strict=True
+        )
+    ]
+    highest = torch.stack(thresholds)
+    return torch.nextafter(highest, torch.full_like(highest, -torch.inf))
+
+
+def _first_best(values: Tensor, true: Tensor, false: Tensor) -> Tensor:
+    """Largest score t at which deciding score >= t has the best J; inf if no J exceeds 0.
+
+    values: distinct scores, descending; true, false: weight of positives and negatives at or above.
+    """
+    gain = true / true[-1] - false / false[-1]
+    # roc_curve leaves out points inside a straight run of equal steps. They tie with its ends up to
+    # rounding, so they are left out here too: the same point is then first among the best.
+    if len(gain) > 2:
+        gain[1:-1][(torch.diff(true, n=2) == 0) & (torch.diff(false, n=2) == 0)] = -torch.inf
+    best = int(gain.argmax())
+    return torch.where(gain[best] > 0, values[best], torch.inf)
+
+
+def _binary(y: Any, scores: Tensor) -> Tensor:
+    """Outcome as 0 and 1 (n,); the larger of its two values is 1."""
+    if outcome_kind(y) != "binary":
+        raise InputError("y must have two distinct values, got more; AUC ranks one class over one")
+    base = torch.ones_like(scores[0])
+    return split_outcome(y, "binary", base, scores.shape[-1])[1]
+
+
+def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores (K, n), y (n,), weights (R, n)."""
+    tensor = as_scores(scores)
+    n = tensor.shape[-1]
+    values = as_numbers("y", y).to(tensor.device)
+    if values.shape != (n,):
+        raise InputError(
+            f"y must have one value for each of the {n} scores, got shape {tuple(values.shape)}"
+        )
+    return tensor, values, as_weights(weights, n, tensor.device)
+
+
+def _mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Weighted means (R, K) of values (K, n) under weights (R, n)."""
+    return weights @ values.T / weights.sum(-1, keepdim=True)

@@ -1,0 +1,243 @@
+"""Bootstrap intervals: exact laws, agreement of both ways to draw, and measured coverage."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from equipoise.errors import InputError
+from equipoise.inference import bootstrap
+from equipoise.inference.bootstrap import EXACT_ROWS, basic_interval, deviation_interval
+from equipoise.inference.compression import SCORE_EDGES, compress
+from equipoise.metrics import METRICS
+from equipoise.metrics.sample import prepare
+from equipoise.sensitive import SensitiveTable
+
+SEMINORMS = [
+    pytest.param(metric, kind, outcome, id=f"{metric.name}-{kind}-{outcome}")
+    for metric in METRICS.values()
+    if metric.deviation is not None
+    for kind in sorted(metric.attributes)
+    for outcome in ("binary", "continuous")
+    if outcome in metric.outcomes
+]
+
+
+def data(n, seed=0, members=1, outcome="binary"):
+    rng = np.random.default_rng(seed)
+    age, group = rng.normal(size=n), rng.integers(0, 3, n)
+    y = rng.integers(0, 2, n) if outcome == "binary" else rng.normal(size=n)
+    scores = rng.normal(size=(members, n)) + 0.3 * age + 0.2 * group + 0.5 * y
+    table = SensitiveTable.from_data({"continuous": age, "discrete": group})
+    return 1 / (1 + np.exp(-scores)), table, y
+
+
+def size(metric, value):
+    return -torch.log(value) if metric.is_ratio else value
+
+
+@pytest.mark.parametrize(("metric", "kind", "outcome"), SEMINORMS)
+def test_sizes_differ_by_at_most_the_deviation(metric, kind, outcome):
+    scores, table, y = data(150, members=2, outcome=outcome)
+    sample = prepare(scores, y).against(table[kind])
+    draws = np.random.default_rng(1).multinomial(150, np.full(150, 1 / 150), size=50)
+    drawn = sample.reweight(torch.from_numpy(draws.astype(float)))
+    deviation = metric.deviation(drawn, sample)
+    change = size(metric, metric.compute(drawn).values) - size(
+        metric, metric.compute(sample).values
+    )
+    defined = ~change.isnan()
+    assert torch.equal(defined, ~deviation.isnan())
+    assert int(defined.sum()) >= 50
+    assert bool((change.abs() <= deviation + 1e-12)[defined].all())
+    assert bool((deviation > 1e-3)[defined].all())
+    assert metric.deviation(sample, sample).abs().max() == 0
+
+
+@pytest.mark.parametrize(("metric", "kind", "outcome"), SEMINORMS)
+def test_summing_up_rows_of_equal_score_changes_nothing(metric, kind, outcome):
+    scores, table, y = data(500, members=2, outcome=outcome)
+    sample = prepare(scores.round(1), y).against(table[kind])
+    found = [float(metric.compute(compress(sample, k).sample).values) for k in (0, 1)]
+    assert found == pytest.approx(metric.compute(sample).values[0].tolist(), rel=1e-12)
+    assert [compress(sample, k).bin_share for k in (0, 1)] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+@pytest.mark.parametrize("outcome", ["binary", "continuous"])
+def test_summing_up_many_scores_moves_distances_less_than_the_bound(kind, outcome):
+    scores, table, y = data(60_000, outcome=outcome)
+    sample = prepare(scores, y, threshold=None).against(table[kind])
+    small = compress(sample, 0)
+    assert small.sample.weights.sum() == 60_000
+    assert 0 < small.bin_share <= 1.1 * (10 if outcome == "continuous" else 2) / SCORE_EDGES
+    for name, terms in (("KS-GSP", 3), ("KS-GEO", 6)):
+        exact = float(METRICS[name].compute(sample).values)
+        binned = float(METRICS[name].compute(small.sample).values)
+        assert binned <= exact + 1e-12
+        assert exact - binned <= terms * small.bin_share
+        # Well below the bound: between two edges the difference of distributions moves little.
+        assert exact - binned <= terms * small.bin_share / 4
+
+
+@pytest.mark.parametrize("threshold", ["youden", 0.3, 0.5123, 0.7])
+def test_summing_up_keeps_decisions_exact(threshold):
+    scores, table, y = data(30_000)
+    sample = prepare(scores, y, threshold=threshold).against(table["discrete"])
+    for name in ("SP", "EO", "demographic parity ratio", "equalized odds difference"):
+        exact = float(METRICS[name].compute(sample).values)
+        small = float(METRICS[name].compute(compress(sample, 0).sample).values)
+        assert small == pytest.approx(exact, rel=1e-12)
+
+
+def test_summing_up_leaves_out_rows_without_a():
+    group = [None, "a", "b", "a", "b", None] * 10
+    column = SensitiveTable.from_data({"g": group}, missing="skip")["g"]
+    sample = prepare(np.linspace(0, 1, 60)).against(column)
+    assert compress(sample, 0).sample.weights.sum() == 40
+
+
+def test_both_ways_to_draw_give_the_same_intervals_up_to_chance():
+    n = EXACT_ROWS + 4_000
+    scores, table, y = data(n)
+    columns = [table["discrete"]]
+    metrics = ("KS-GSP", "KS-GEO", "SP", "equalized odds difference")
+    counted = bootstrap(metrics, scores, columns, y, draws=300)
+    sample = prepare(scores, y).against(columns[0])
+    generator = np.random.default_rng(7)
+    rows = generator.multinomial(n, np.full(n, 1 / n), size=100).astype(float)
+    drawn = sample.reweight(torch.from_numpy(rows))
+    for interval in counted:
+        metric = METRICS[interval.metric]
+        assert interval.bin_share > 0
+        assert interval.value == float(metric.compute(sample).values)
+        deviations = metric.deviation(drawn, sample)[:, 0].numpy()
+        _, high = deviation_interval(interval.value, deviations, 0.95, metric)
+        assert interval.high - interval.value == pytest.approx(high - interval.value, rel=0.15)
+
+
+def test_the_same_seed_gives_the_same_intervals_and_another_seed_others():
+    scores, table, y = data(200, members=2)
+    first = bootstrap(["KS-GSP", "EO"], scores, table, y, draws=40, random_state=3)
+    assert first == bootstrap(["KS-GSP", "EO"], scores, table, y, draws=40, random_state=3)
+    assert first != bootstrap(["KS-GSP", "EO"], scores, table, y, draws=40, random_state=4)
+    assert [(i.attribute, i.metric, i.member) for i in first] == [
+        (attribute, metric, member)
+        for attribute in ("continuous", "discrete")
+        for metric in ("KS-GSP", "EO")
+        for member in (0, 1)
+    ]
+
+
+def test_the_global_random_state_is_untouched():
+    scores, table, y = data(50)
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    bootstrap(["KS-GSP"], scores, table, y, draws=5)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_a_member_alone_has_the_interval_it_has_among_others():
+    scores, table, y = data(200, members=3)
+    together = bootstrap(["KS-GEO"], scores, [table["discrete"]], y, draws=30)
+    (alone,) = bootstrap(["KS-GEO"], scores[2], [table["discrete"]], y, draws=30)
+    assert (alone.low, alone.high) == pytest.approx((together[2].low, together[2].high))
+
+
+def test_every_registered_metric_has_an_interval_around_its_value():
+    scores, table, y = data(120)
+    for interval in bootstrap(METRICS, scores, [table["discrete"]], y, draws=20):
+        low, high = METRICS[interval.metric].range
+        assert low <= interval.low <= interval.high <= high, interval
+        assert interval.low < interval.high, interval
+        assert interval.reason is None and interval.undefined_draws == 0
+
+
+def test_a_metric_that_does_not_apply_is_there_with_its_reason():
+    scores, table, y = data(100)
+    (interval,) = bootstrap(["demographic parity ratio"], scores, [table["continuous"]], y)
+    assert np.isnan([interval.value, interval.low, interval.high]).all()
+    assert interval.reason == (
+        "demographic parity ratio is defined for discrete attributes, "
+        "got the continuous 'continuous'"
+    )
+
+
+def test_an_undefined_value_has_no_interval():
+    column = SensitiveTable.from_data({"g": [0] * 30 + [1] * 20})["g"]
+    scores = np.repeat([0.0, 1.0], [30, 20])
+    (interval,) = bootstrap(["SP"], scores, [column], threshold=0.5, draws=10)
+    assert np.isnan([interval.value, interval.low, interval.high]).all()
+    assert interval.reason.startswith("the rate of positive decisions of g = 0 in all rows is 0")
+
+
+def test_undefined_draws_are_counted():
+    column = SensitiveTable.from_data({"g": [0] * 28 + [1] * 2})["g"]
+    scores = np.linspace(0, 1, 30)
+    (interval,) = bootstrap(["KS-GSP"], scores, [column], draws=200, random_state=1)
+    generator = np.random.default_rng(1)
+    expected = sum(not (generator.integers(30, size=30) >= 28).any() for _ in range(200))
+    assert interval.undefined_draws == expected > 0
+
+
+def test_a_named_reference_is_used():
+    scores, table, y = data(100)
+    column = table["discrete"]
+    for reference in (0, 2):
+        (interval,) = bootstrap(
+            ["SP"], scores, [column], y, draws=5, references={"discrete": reference}
+        )
+        sample = prepare(scores, y).against(column, reference)
+        assert interval.value == float(METRICS["SP"].compute(sample).values)
+
+
+def test_the_deviation_interval_takes_the_right_order_statistic():
+    deviations = np.arange(1, 20) / 100  # 19 draws: the 19th of 19 is exceeded once in 20
+    low, high = deviation_interval(0.5, deviations, 0.95, METRICS["KS-GSP"])
+    assert (low, high) == pytest.approx((0.5 - 0.19, 0.5 + 0.19))
+    low, high = deviation_interval(0.5, deviations[:11], 0.9, METRICS["KS-GSP"])
+    assert (low, high) == pytest.approx((0.5 - 0.11, 0.5 + 0.11))  # ceil(0.9 * 12) = 11
+    low, high = deviation_interval(0.5, deviations, 0.5, METRICS["demographic parity ratio"])
+    assert (low, high) == pytest.approx((0.5 * np.exp(-0.1), 0.5 * np.exp(0.1)))
+    assert deviation_interval(0.01, deviations, 0.95, METRICS["KS-GSP"])[0] == 0.0
+
+
+def test_the_basic_interval_reflects_quantiles():
+    draws = np.arange(101) / 100
+    assert basic_interval(0.6, draws, 0.9, (0.0, 1.0)) == pytest.approx((0.25, 1.0))
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+@pytest.mark.parametrize("name", ["KS-GSP", "demographic parity difference"])
+def test_intervals_cover_the_truth(name, shift):
+    """200 samples of 200 rows; true values in closed form. Percentile intervals cover 0 never."""
+    truth = {
+        "KS-GSP": 2 * norm.cdf(shift / 2) - 1,
+        "demographic parity difference": norm.cdf(shift) - norm.cdf(0),
+    }[name]
+    rng = np.random.default_rng(0)
+    group = np.arange(200) % 2
+    column = SensitiveTable.from_data({"g": group})["g"]
+    covered = 0
+    for seed in range(200):
+        scores = rng.normal(size=200) + shift * group
+        (interval,) = bootstrap(
+            [name], scores, [column], threshold=0.0, draws=99, random_state=seed
+        )
+        covered += interval.low <= truth <= interval.high
+    # At least 95 %, less three standard errors of 200 samples.
+    assert covered / 200 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 1}, "draws must be at least 2, got 1"),
+        ({"level": 95}, "level must lie strictly between 0 and 1, got 95; try level=0.95"),
+    ],
+)
+def test_bad_options_are_refused_in_words(options, message):
+    scores, table, y = data(50)
+    with pytest.raises(InputError) as caught:
+        bootstrap(["KS-GSP"], scores, table, y, **options)
+    assert str(caught.value) == message
