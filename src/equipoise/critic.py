@@ -92,6 +92,10 @@ class CriticGame(nn.Module):
             generators=generators,
             normalization=settings.normalization,
         )
+        if settings.normalization != "spectral":
+            # A head of zeros guesses, so nobody is penalised for what no critic has learnt yet. (A
+            # spectral layer has no zero: its weight is divided by its size.)
+            nn.init.zeros_(self.critic.head_weight)
 
     def start(self) -> None:
         """Build the critic's optimiser, once the weights are on their device."""

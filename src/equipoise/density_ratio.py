@@ -51,7 +51,7 @@ class RatioSettings:
     batch_size: int = 300
     iterations: int = 5_000
     check_every: int = 100
-    patience: int = 10
+    patience: int = 5
     held_out: float = 0.2
 
 

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_consistent_length,
     column_or_1d,
     validate_data,
@@ -38,7 +37,12 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     """Return sample weights (n,), not negative and not all zero; None when there are none."""
     if sample_weight is None:
         return None
-    weights: NDArray[np.float64] = _check_sample_weight(sample_weight, np.empty((n, 0)))
+    weights: NDArray[np.float64] = column_or_1d(sample_weight, dtype=np.float64)
+    assert_all_finite(weights, input_name="sample_weight")
+    if len(weights) != n:
+        raise InputError(
+            f"sample_weight must have one value for each of the {n} rows, got {len(weights)}"
+        )
     if (weights < 0).any():
         row = int((weights < 0).argmax())
         raise InputError(
@@ -81,7 +85,7 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(
-            f"y must hold at least two classes, got one class: {classes[0]!r}; "
+            f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; "
             "check the target column or the split"
         )
     if len(classes) == 2:
@@ -98,7 +102,7 @@ def read_numbers(y: NDArray[Any]) -> Outcome:
         values = y.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"y must be numeric for regression, got {y.dtype} such as {y[0]!r}; "
+            f"y must be numeric for regression, got {y.dtype} such as {y.tolist()[0]!r}; "
             "FairClassifier takes labels"
         ) from None
     center, spread = float(values.mean()), float(values.std())

@@ -45,6 +45,13 @@ class StackedMLP(nn.Module):
             layers.append(StackedLinear(width, n_out, generators=generators, spectral=spectral))
         self.layers = nn.Sequential(*layers)
 
+    @property
+    def head_weight(self) -> Tensor:
+        """Weights of the last layer, (K, n_out, width)."""
+        last = self.layers[-1]
+        assert isinstance(last, StackedLinear)
+        return last.weight
+
     def forward(self, x: Tensor) -> Tensor:
         """Return every member's output on its own rows."""
         out: Tensor = self.layers(x.transpose(1, 2))

@@ -17,6 +17,11 @@ CONSTANT_SHARE = 0.01
 VISIBLE_CORRELATION = 0.2
 #: ... and forces the divergence above this value (2 JS is about r^2 / 4 = 0.01 for small r).
 BLIND_VALUE = 0.001
+#: Guessing gives 0; a critic this far below it follows the score no longer.
+LOST_VALUE = -0.01
+#: A critic that tells pairs apart this well, at a strength this large, was not hindered.
+PLAIN_VALUE = 0.3
+LARGE_STRENGTH = 0.9
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,31 @@ def diagnose(
             "carries no information on anybody, so it treats all groups alike and is of no use. "
             f"Lower the strength (now {member.strength}) or train longer."
         )
-    elif (
-        correlation is not None
-        and critic_value is not None
-        and correlation > VISIBLE_CORRELATION
-        and critic_value < BLIND_VALUE
-    ):
-        messages.append(
-            f"The critic collapsed: it sees no dependence (value {critic_value:.4f}) although "
-            f"score and sensitive attribute correlate at {correlation:.2f}, so the penalty does "
-            "not mitigate anything. Try more critic_steps, "
-            "critic_normalization='batch' or another divergence."
-        )
+    elif correlation is not None and critic_value is not None:
+        messages.extend(_about_critic(correlation, critic_value, member.strength))
     return Health(spread, correlation, critic_value, stopped_at, tuple(messages))
+
+
+def _about_critic(correlation: float, value: float, strength: float) -> list[str]:
+    """Say whether the critic lost sight of the dependence, or still sees it plainly."""
+    remedy = (
+        "so the penalty does not mitigate anything. Try more critic_steps, a larger "
+        "critic_learning_rate, critic_normalization='batch' or another divergence."
+    )
+    if value < LOST_VALUE:
+        return [f"The critic collapsed: its value {value:.4f} is worse than guessing (0), {remedy}"]
+    if value < BLIND_VALUE and correlation > VISIBLE_CORRELATION:
+        return [
+            f"The critic collapsed: it sees no dependence (value {value:.4f}) although score and "
+            f"sensitive attribute correlate at {correlation:.2f}, {remedy}"
+        ]
+    if value > PLAIN_VALUE and strength >= LARGE_STRENGTH:
+        return [
+            f"At strength {strength} the critic still sees a plain dependence (value {value:.2f}): "
+            "the features may carry little beyond the sensitive attribute. Train longer, or look "
+            "for features that stand for it."
+        ]
+    return []
 
 
 def _relative_spread(penalised: Tensor, data: TrainingData) -> float:

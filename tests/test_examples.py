@@ -1,0 +1,134 @@
+"""The examples run as a user runs them, and show what they claim to show."""
+
+import csv
+import json
+import re
+import runpy
+import struct
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """Examples must not depend on the folder they are run from."""
+    monkeypatch.chdir(tmp_path)
+
+
+def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(FOLDER / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def numbers_after(text: str, output: str) -> list[float]:
+    """Numbers in the first line that starts with ``text``, behind it."""
+    (line, *_) = [line for line in output.splitlines() if line.strip().startswith(text)]
+    rest = line.strip().removeprefix(text)
+    return [float(number) for number in re.findall(r"-?\d+\.?\d*", rest)]
+
+
+def test_every_example_has_a_test():
+    tested = {"demo.py", "fair_regression.py", "fair_representation.py"}
+    tested |= {"grid_search.py", "own_training_loop.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == tested
+
+
+def test_own_training_loop(capsys):
+    output = output_of("own_training_loop.py", capsys)
+    utility, best, fair = numbers_after("AUC", output)
+    assert fair < best
+    assert fair - 0.05 < utility < best
+    for column in ("age", "group"):
+        mitigated, plain = numbers_after(f"KS-GSP {column}:", output)
+        assert mitigated < 0.4 * plain
+
+
+def test_the_loop_adds_five_marked_lines():
+    source = (FOLDER / "own_training_loop.py").read_text("utf-8")
+    marks = re.findall(r"# \((\d)\)", source)
+    assert marks == ["1", "2", "3", "4", "5"]
+
+
+def test_fair_regression(capsys):
+    output = output_of("fair_regression.py", capsys)
+    plain = numbers_after("0 ", output)  # MAE, R2, KS-GSP, dCor
+    mitigated = numbers_after("0.95 ", output)
+    assert mitigated[0] > plain[0] and mitigated[1] < plain[1]
+    assert mitigated[2] < 0.5 * plain[2] and mitigated[3] < 0.5 * plain[3]
+
+
+def test_fair_representation(capsys):
+    output = output_of("fair_representation.py", capsys)
+    rows = re.findall(r"^(0\.?\d*) +(.*?)  +([\d.]+) +([\d.]+)$", output, flags=re.MULTILINE)
+    linear = {(float(s), question): float(value) for s, question, value, _ in rows}
+    trees = {(float(s), question): float(value) for s, question, _, value in rows}
+    assert len(rows) == 6
+    for question in ("sex", "age above 37"):
+        assert linear[0.9, question] < 0.6 < linear[0.0, question]
+        # What the example is honest about: trees find more than a linear probe does.
+        assert linear[0.9, question] < trees[0.9, question] < trees[0.0, question]
+    assert trees[0.9, "income (wanted)"] > 0.7
+
+
+def test_grid_search(capsys):
+    output = output_of("grid_search.py", capsys)
+    strengths = (0.0, 0.5, 0.8, 0.9)
+    table = {s: numbers_after(f"{s} ", output) for s in strengths}
+    budget, chosen = re.search(
+        r"within KS-GSP <= ([\d.]+): \{'model__strength': ([\d.]+)\}", output
+    ).groups()
+    within = [s for s in strengths if table[s][1] <= float(budget)]
+    assert 0.0 not in within
+    assert float(chosen) == max(within, key=lambda s: table[s][0])
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return runpy.run_path(str(FOLDER / "demo.py"), run_name="demo")
+
+
+def test_demo_writes_what_it_says(demo, capsys, tmp_path):
+    settings = demo["Settings"](strengths=(0.0, 0.9), iterations=250, shuffles=10)
+    demo["demonstrate"](tmp_path / "new" / "folder", settings)
+    output = capsys.readouterr().out
+    written = [Path(line.strip()) for line in output.partition("Written in")[2].splitlines()[1:]]
+    assert sorted(path.name for path in written) == [
+        "results.csv",
+        "results.json",
+        "scores-by-age.png",
+        "tradeoff.png",
+    ]
+    assert sorted((tmp_path / "new" / "folder").iterdir()) == sorted(written)
+    for picture in (path for path in written if path.suffix == ".png"):
+        start = picture.read_bytes()[:24]
+        assert start[:8] == b"\x89PNG\r\n\x1a\n"
+        assert min(struct.unpack(">II", start[16:24])) > 300
+
+    record = json.loads((tmp_path / "new" / "folder" / "results.json").read_text("utf-8"))
+    assert record["settings"]["strengths"] == [0.0, 0.9]
+    assert set(record["versions"]) == {"python", *demo["PACKAGES"]}
+    with (tmp_path / "new" / "folder" / "results.csv").open(encoding="utf-8") as file:
+        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    assert rows == record["results"]
+    plain, mitigated = rows
+    for name in ("age", "sex"):
+        assert mitigated[f"KS-GSP {name}"] < 0.5 * plain[f"KS-GSP {name}"]
+    assert mitigated["AUC"] < plain["AUC"]
+    # Chance values follow theory: the mean distance of m rows to all is about 0.87 / sqrt(m) times
+    # the root of the share of the others; 10860 men and 5421 women here.
+    expected = 0.8687 * ((5421 / 16281 / 10860) ** 0.5 + (10860 / 16281 / 5421) ** 0.5)
+    assert record["by_chance"]["sex"] == pytest.approx(expected, rel=0.4)
+    # The table and the sentence carry the same numbers as the files.
+    assert numbers_after("0 (plain)", output) == [round(v, 3) for v in list(plain.values())[1:]]
+    assert f"AUC from {plain['AUC']:.3f} to {mitigated['AUC']:.3f}" in output.replace("\n", " ")
+
+
+def test_demo_takes_no_other_option(demo, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        demo["main"](["--strength", "0.5"])
+    assert stopped.value.code == 2
+    assert "unrecognized arguments: --strength 0.5" in capsys.readouterr().err
+    assert demo["Settings"]().strength_shown in demo["Settings"]().strengths
