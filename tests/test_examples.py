@@ -55,7 +55,7 @@ def test_the_loop_adds_five_marked_lines():
 def test_fair_regression(capsys):
     output = output_of("fair_regression.py", capsys)
     plain = numbers_after("0 ", output)  # MAE, R2, KS-GSP, dCor
-    mitigated = numbers_after("0.95 ", output)
+    mitigated = numbers_after("0.9 ", output)
     assert mitigated[0] > plain[0] and mitigated[1] < plain[1]
     assert mitigated[2] < 0.5 * plain[2] and mitigated[3] < 0.5 * plain[3]
 
@@ -75,7 +75,7 @@ def test_fair_representation(capsys):
 
 def test_grid_search(capsys):
     output = output_of("grid_search.py", capsys)
-    strengths = (0.0, 0.5, 0.8, 0.9)
+    strengths = (0.0, 0.5, 0.9)
     table = {s: numbers_after(f"{s} ", output) for s in strengths}
     budget, chosen = re.search(
         r"within KS-GSP <= ([\d.]+): \{'model__strength': ([\d.]+)\}", output

@@ -211,11 +211,12 @@ def test_a_resumed_run_goes_on_bit_for_bit():
     saved = io.BytesIO()
     torch.save(first.state_dict(), saved)
     saved.seek(0)
-    second = SBPPenalty(notion="separation")
-    second.load_state_dict(torch.load(saved, weights_only=True))
+    from_file, from_memory = SBPPenalty(notion="separation"), SBPPenalty(notion="separation")
+    from_file.load_state_dict(torch.load(saved, weights_only=True))
+    from_memory.load_state_dict(first.state_dict())
     for (score, a), label in zip(batches[4:], y[4:], strict=True):
-        resumed = second(score, a, label)
-    assert torch.equal(resumed, expected)
+        values = [penalty(score, a, label) for penalty in (from_file, from_memory, first)]
+    assert all(torch.equal(value, expected) for value in values)
 
 
 def test_same_random_state_same_values_and_the_global_generator_is_untouched():

@@ -76,7 +76,7 @@ def test_every_container_gives_the_same_table(data):
         np.array([1, 2, 1]),
         np.array([[1], [2], [1]], dtype=np.uint8),
         np.array([1, 2, 1], dtype=np.float16),
-        np.matrix([[1], [2], [1]]),
+        np.array([[1], [2], [1]]).view(np.matrix),
         np.array([1, 2, 1], dtype=object),
         np.array([decimal.Decimal(1), fractions.Fraction(2), 1.0], dtype=object),
         pd.Series([1, 2, 1]),

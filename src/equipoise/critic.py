@@ -14,7 +14,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from equipoise.divergences import parse_divergence
+from equipoise.divergences import DIVERGENCES, parse_divergence
 from equipoise.errors import InputError
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.training import OptimizerSettings
@@ -83,7 +83,6 @@ class CriticGame(nn.Module):
     ) -> None:
         super().__init__()
         self.settings = settings
-        self._divergence = parse_divergence(settings.divergence)
         self.scale = StackedBatchNorm(len(generators), score_width, affine=False, epsilon=1e-6)
         self.critic = StackedMLP(
             score_width + attribute_width + outcome_width,
@@ -137,7 +136,7 @@ class CriticGame(nn.Module):
         real, drawn = self._pairs(score, attribute, resampled, outcome)
         output = self.critic(torch.cat([real, drawn], 1)).squeeze(-1)
         rows = score.shape[1]
-        return self._divergence(output[:, :rows], output[:, rows:], *weights)
+        return DIVERGENCES[self.settings.divergence](output[:, :rows], output[:, rows:], *weights)
 
     def _pairs(
         self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from equipoise.divergences import jensen_shannon
+from equipoise.divergences import DIVERGENCES
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP, copy_members, select_members
 from equipoise.training import (
@@ -152,7 +152,7 @@ class RatioNetwork(nn.Module):
         """Return minus the paper's R_beta, shifted to 0 for a network that guesses, (K,)."""
         rows = attribute.shape[1]
         logit = self(torch.cat([attribute, resampled], 1), torch.cat([outcome, outcome], 1))
-        return -jensen_shannon(logit[:, :rows], logit[:, rows:], *weights)
+        return -DIVERGENCES["js"](logit[:, :rows], logit[:, rows:], *weights)
 
 
 class NetworkRatio:
@@ -227,9 +227,12 @@ def _train_network(
         nonlocal least, waited
         with torch.no_grad():
             loss = step.loss(*pairs)
-        better = loss < least
+        # A network out of patience stays as it is, as if it had been trained alone.
+        patient = waited < settings.patience
+        better = patient & (loss < least)
         copy_members(network, best, better)
-        least, waited = torch.where(better, loss, least), torch.where(better, 0, waited + 1)
+        least = torch.where(better, loss, least)
+        waited = torch.where(better, 0, waited + patient.long())
         return bool((waited >= settings.patience).all())
 
     history = run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal
 
 import torch
@@ -230,10 +231,10 @@ class SBPPenalty(nn.Module):
             "widths": self._widths,
             "dtype": next(self.game.parameters()).dtype,
             "resampling": self._resampling.get_state(),
-            "critic_optimizer": self.game.optimizer.state_dict(),
+            "critic_optimizer": copy.deepcopy(self.game.optimizer.state_dict()),
         }
         if self._ratio_optimizer is not None:
-            state["ratio_optimizer"] = self._ratio_optimizer.state_dict()
+            state["ratio_optimizer"] = copy.deepcopy(self._ratio_optimizer.state_dict())
         return state
 
     def set_extra_state(self, state: dict[str, Any]) -> None:

@@ -9,9 +9,11 @@ is used, which does.
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 
-from equipoise import FairClassifier, FairRegressor, SensitiveTable
+from equipoise import FairClassifier, FairEncoder, FairRegressor, SensitiveTable
 from equipoise.datasets import make_synthetic
 from equipoise.metrics import measure
 
@@ -61,3 +63,36 @@ def test_the_known_dependence_falls_by_eighty_percent_at_a_stated_utility(task, 
     assert (dependence(fair_score, test, notion) < 0.2 * known).all()
     # The best utility at exactly no dependence is known; what we reach lies close to it.
     assert utility(fair_score, test) > truth.fair_utility(notion) - 0.05
+
+
+def test_a_fair_representation_keeps_the_outcome_and_little_of_the_attribute():
+    """Probes trained on the representation: Y stays predictable, age and group hardly so."""
+    train = make_synthetic(4000, random_state=1)
+    test = make_synthetic(8000, random_state=2)
+
+    def probed(strength):
+        encoder = FairEncoder(
+            strength=strength, encoder_hidden=(8,), hidden=(16,), iterations=400, random_state=0
+        ).fit(train.X, train.y, sensitive_features=train.A)
+        seen, new = encoder.transform(train.X), encoder.transform(test.X)
+        outcome = LogisticRegression().fit(seen, train.y).predict_proba(new)[:, 1]
+        group = HistGradientBoostingClassifier(max_iter=50, random_state=0)
+        age = HistGradientBoostingRegressor(max_iter=50, random_state=0)
+        return (
+            roc_auc_score(test.y, outcome),
+            roc_auc_score(
+                test.A["group"],
+                group.fit(seen, train.A["group"]).predict_proba(new),
+                multi_class="ovr",
+            ),
+            r2_score(test.A["age"], age.fit(seen, train.A["age"]).predict(new)),
+        )
+
+    plain_outcome, plain_group, plain_age = probed(0)
+    assert plain_outcome > 0.87
+    assert plain_group > 0.68
+    assert plain_age > 0.1
+    outcome, group, age = probed(0.9)
+    assert outcome > train.truth.fair_utility("independence") - 0.05
+    assert group < 0.55
+    assert age < 0.02

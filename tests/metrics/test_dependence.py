@@ -152,7 +152,7 @@ def test_the_joint_measures_see_what_no_single_column_shows():
     for measure_dependence in MEASURES:
         values = [float(measure_dependence(exclusive_or, t).value) for t in tables(table)]
         assert values[:2] == pytest.approx([0, 0], abs=1e-8), measure_dependence.__name__
-        assert values[2] > 0.02, measure_dependence.__name__
+        assert values[2] > 0.005, measure_dependence.__name__
     assert maximal_correlation(exclusive_or, table).value == pytest.approx(1)
     assert generalised_demographic_parity(exclusive_or, table).value == pytest.approx(0.5)
 

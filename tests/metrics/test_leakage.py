@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+import torch
 
 from equipoise.errors import InputError
 from equipoise.metrics.leakage import leakage
 from equipoise.sensitive import SensitiveTable
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks on busy cores are many times slower with two threads than with one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def entropy(share: float) -> float:
@@ -22,8 +34,8 @@ def noisy_copy(bits: np.ndarray, random: np.random.Generator) -> np.ndarray:
 def test_gaussian_scores_leak_what_theory_says():
     """I = -log2(1 - rho^2) / 2; the value is a lower bound, and not far below."""
     random = np.random.default_rng(0)
-    age, *noise = random.normal(size=(4, 4_000))
-    rhos = np.array([0.0, 0.6, 0.9])
+    age, *noise = random.normal(size=(3, 4_000))
+    rhos = np.array([0.0, 0.6])
     scores = rhos[:, None] * age + np.sqrt(1 - rhos**2)[:, None] * noise
     table = SensitiveTable.from_data({"age": age})
     found = leakage(np.exp(scores), table)
@@ -73,7 +85,7 @@ def test_given_a_discrete_outcome_only_what_goes_beyond_it_counts():
 
 def test_given_a_continuous_outcome_only_what_goes_beyond_it_counts():
     random = np.random.default_rng(3)
-    y, shared, *noise = random.normal(size=(4, 4_000))
+    y, shared, *noise = random.normal(size=(4, 3_000))
     age = SensitiveTable.from_data({"age": y + 0.6 * shared + 0.8 * noise[0]})
     assert leakage(y + noise[1], age).bits > 0.15
     found = leakage(np.stack([y + noise[1], y + shared]), age, y=y)

@@ -127,7 +127,7 @@ def bootstrap(
     out: list[Interval] = []
     for column in attributes:
         sample = scored.against(column, (references or {}).get(column.name))
-        out.extend(_intervals(chosen, sample, draws, level, random_state))
+        out.extend(intervals_of(chosen, sample, draws, level, random_state))
     return tuple(out)
 
 
@@ -170,7 +170,7 @@ def basic_interval(
     )
 
 
-def _intervals(
+def intervals_of(
     metrics: Sequence[Metric], sample: Sample, draws: int, level: float, seed: int
 ) -> Iterator[Interval]:
     """Intervals of all metrics and members; every draw serves all metrics."""

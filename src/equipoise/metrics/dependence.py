@@ -52,6 +52,8 @@ SORTED_ROWS = 100_000
 DISTANCE_ROWS = 10_000
 #: Most rows a measure of cost O(n^2) uses: HSIC, and distance correlation with a mixed vector.
 PAIRED_ROWS = 2_000
+#: Groups of equal size that a continuous outcome is cut into.
+OUTCOME_STRATA = 10
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _measure(
         rows = rows[np.sort(drawn)]
     strata = np.zeros(len(rows), np.int64)
     if y is not None:
-        strata = strata_of(np.asarray(y)[rows], outcome_kind(y, outcome), groups=10)
+        strata = strata_of(np.asarray(y)[rows], outcome_kind(y, outcome), groups=OUTCOME_STRATA)
     value = np.zeros(len(matrix))
     count = int(strata.max()) + 1
     for stratum in range(count):
@@ -201,14 +203,21 @@ def _measure(
 
 
 def _parity(scores: Floats, table: SensitiveTable) -> Floats:
-    n = scores.shape[1]
-    dimensions = sum(column.kind == "continuous" for column in table.columns)
-    bins = max(2, round(n ** (1 / (dimensions + 2))))
-    cell, _ = crossed([_bins(column, bins) for column in table.columns])
+    cell = parity_cells(table)
     sizes = np.bincount(cell)
-    shares = sizes / n
+    shares = sizes / len(cell)
     means = np.stack([np.bincount(cell, weights=score) for score in scores]) / sizes
     return np.asarray(np.abs(means - (means @ shares)[:, None]) @ shares)
+
+
+def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
+    """Cell (n,) of every row in which generalised demographic parity takes a mean; none is empty.
+
+    The table must have no missing values.
+    """
+    dimensions = sum(column.kind == "continuous" for column in table.columns)
+    bins = max(2, round(table.n_rows ** (1 / (dimensions + 2))))
+    return crossed([_bins(column, bins) for column in table.columns])[0]
 
 
 def _bins(column: SensitiveColumn, bins: int) -> NDArray[np.int64]:
@@ -221,14 +230,10 @@ def _bins(column: SensitiveColumn, bins: int) -> NDArray[np.int64]:
 
 
 def _maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
-    bases = [
-        indicators(column.codes) if column.codes is not None else polynomials(_values(column))
-        for column in table.columns
-    ]
-    attribute = with_products(bases)
     correlations = []
+    attribute = attribute_functions(table)
     for score in scores:
-        basis = _score_basis(score)
+        basis = score_functions(score)
         functions = basis.shape[1] + attribute.shape[1]
         if functions + 1 >= len(score):  # the two spans would meet, whatever the data
             raise InputError(
@@ -240,7 +245,18 @@ def _maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
     return np.array(correlations)
 
 
-def _score_basis(score: Floats) -> Floats:
+def attribute_functions(table: SensitiveTable) -> Floats:
+    """The functions of A that maximal correlation ranges over, (n, q)."""
+    return with_products(
+        [
+            indicators(column.codes) if column.codes is not None else polynomials(_values(column))
+            for column in table.columns
+        ]
+    )
+
+
+def score_functions(score: Floats) -> Floats:
+    """The functions of a score (n,) that maximal correlation ranges over, (n, p)."""
     few = len(np.unique(score)) <= MAX_DISCRETE_NUMBERS
     return indicators(score) if few else polynomials(score)
 
@@ -254,9 +270,13 @@ def _distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def _hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
+    return gaussian_hsic(scores, kernel_vectors(table))
+
+
+def kernel_vectors(table: SensitiveTable) -> Floats:
+    """What the Gaussian kernel of A is taken of, (n, q)."""
     alone = len(table.columns) == 1 and not table.is_discrete
-    vectors = _values(table.columns[0])[:, None] if alone else table.encode().astype(np.float64)
-    return gaussian_hsic(scores, vectors)
+    return _values(table.columns[0])[:, None] if alone else table.encode().astype(np.float64)
 
 
 def _values(column: SensitiveColumn) -> Floats:

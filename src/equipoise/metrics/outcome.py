@@ -32,7 +32,7 @@ def outcome_kind(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind:
     if kind is not None and kind not in get_args(OutcomeKind):
         allowed = ", ".join(map(repr, get_args(OutcomeKind)))
         raise InputError(f"outcome must be one of {allowed}, got {kind!r}")
-    array = _as_array(y)
+    array = outcome_array(y)
     levels = np.unique(array)
     if len(levels) < 2:
         raise InputError(
@@ -56,7 +56,7 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
 
     weights: (n,) on the device of the scores; deciles of a continuous y count them.
     """
-    array = _as_array(y)
+    array = outcome_array(y)
     if len(array) != n:
         raise InputError(f"y must have one value for each of the {n} scores, got {len(array)}")
     if kind == "continuous":
@@ -67,7 +67,7 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
     return by_level(tensor, [f"y = {level}" for level in levels]), tensor.to(torch.float64)
 
 
-def _as_array(y: Any) -> NDArray[Any]:
+def outcome_array(y: Any) -> NDArray[Any]:
     """Outcome as a 1-D array of numbers, booleans or text, nothing missing."""
     array = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     if array.ndim != 1 or len(array) == 0:

@@ -86,7 +86,7 @@ def diagnose(
 def _about_critic(correlation: float, value: float, strength: float) -> list[str]:
     """Say whether the critic lost sight of the dependence, or still sees it plainly."""
     remedy = (
-        "so the penalty does not mitigate anything. Try more critic_steps, a larger "
+        "so the penalty may mitigate little. Try more critic_steps, a larger "
         "critic_learning_rate, critic_normalization='batch' or another divergence."
     )
     if value < LOST_VALUE:
