@@ -140,7 +140,8 @@ class RatioNetwork(nn.Module):
     def ratio(self, attribute: Tensor, outcome: Tensor) -> Tensor:
         """Return beta, (K, B), without gradient."""
         with torch.no_grad():
-            return self(attribute, outcome).exp().clamp_max(LARGEST_RATIO)
+            log_ratio: Tensor = self(attribute, outcome)
+            return log_ratio.exp().clamp_max(LARGEST_RATIO)
 
     def loss(
         self,

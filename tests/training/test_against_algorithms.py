@@ -1,6 +1,7 @@
 import pytest
 import torch
 from literal_algorithms import train_literally, unstack
+from simulated_rows import simulate
 
 from equipoise.critic import CriticSettings
 from equipoise.methods import SBP
@@ -16,6 +17,12 @@ from equipoise.training import (
     train,
 )
 from equipoise.training.members import generators
+
+
+@pytest.fixture
+def data():
+    return simulate()
+
 
 SGD = OptimizerSettings(kind="sgd", learning_rate=0.05, momentum=0.2)
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from conftest import simulate
+from simulated_rows import simulate
 
 from equipoise.training import History, Member
 from equipoise.training.health import diagnose

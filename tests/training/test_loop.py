@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import simulate
+from simulated_rows import simulate
 
 from equipoise.critic import CriticSettings
 from equipoise.errors import InputError
@@ -57,7 +57,7 @@ def test_a_member_whose_loss_is_not_finite_stops_and_the_others_go_on():
     for mine, expected in zip(
         broken.predictor.parameters(), alone.predictor.parameters(), strict=True
     ):
-        torch.testing.assert_close(mine[0], expected[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(mine[0], expected[0], rtol=1e-7, atol=1e-9)
     stopped_at = int(broken.history.stopped_at[1])
     assert 1 < stopped_at <= 6
     assert broken.history.stopped_at[0] == 0
@@ -66,7 +66,7 @@ def test_a_member_whose_loss_is_not_finite_stops_and_the_others_go_on():
     for mine, expected in zip(
         broken.predictor.parameters(), before.predictor.parameters(), strict=True
     ):
-        torch.testing.assert_close(mine[1], expected[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(mine[1], expected[0], rtol=1e-7, atol=1e-9)
     assert broken.health[0].stopped_at == 0
     assert broken.health[1].messages[0] == (
         f"The loss was no longer finite at iteration {stopped_at}: this member (strength 0.5, "
@@ -85,7 +85,7 @@ def test_with_rarer_checks_the_last_good_weights_are_those_of_the_last_check():
     for mine, expected in zip(
         broken.predictor.parameters(), before.predictor.parameters(), strict=True
     ):
-        torch.testing.assert_close(mine, expected, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(mine, expected, rtol=1e-7, atol=1e-9)
     # Nobody is left, so the run ends at the check that found out.
     assert broken.history.iterations.tolist() == [4, 8]
 

@@ -23,7 +23,7 @@ def select_members(module: nn.Module, members: Sequence[int]) -> nn.Module:
     chosen = copy.deepcopy(module)
     for part in chosen.modules():
         if hasattr(part, "members"):
-            part.members = len(members)
+            setattr(part, "members", len(members))  # noqa: B010 - nn.Module types it a Tensor
     index = torch.as_tensor(list(members))
     for _, tensor in member_tensors(chosen):
         tensor.data = tensor.data[index.to(tensor.device)].clone()

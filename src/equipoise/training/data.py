@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,10 +43,10 @@ class TrainingData:
         return self._map(lambda tensor: tensor[:n])
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(
-            self, **{name: None if t is None else change(t) for name, t in tensors.items()}
-        )
+        changed: dict[str, Any] = {
+            name: None if tensor is None else change(tensor) for name, tensor in vars(self).items()
+        }
+        return TrainingData(**changed)
 
     def task_weight(self, rows: Tensor) -> Tensor | None:
         """Weights of the task loss for these rows (K, B), averaging one; None if all are one."""

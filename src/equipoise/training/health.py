@@ -128,4 +128,6 @@ def _unit_residual(context: Tensor, columns: Tensor) -> Tensor:
     """Columns less their least-squares fit on the context, scaled to unit length."""
     # The pseudo-inverse allows for one-hot outcomes, whose columns sum to the constant.
     residual = columns - context @ (torch.linalg.pinv(context) @ columns)
-    return residual / residual.norm(dim=0).clamp_min(1e-9 * len(columns) ** 0.5)
+    length = torch.linalg.vector_norm(residual, dim=0).clamp_min(1e-9 * len(columns) ** 0.5)
+    unit: Tensor = residual / length
+    return unit

@@ -34,6 +34,8 @@ class Predictor(nn.Module):
         was_training = self.training
         self.eval()
         members = next(self.parameters()).shape[0]
-        parts = [self(rows.expand(members, *rows.shape)) for rows in x.split(EVALUATION_ROWS)]
+        parts = [
+            self(rows.expand(members, *rows.shape)) for rows in torch.split(x, EVALUATION_ROWS)
+        ]
         self.train(was_training)
         return torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts], 1)

@@ -53,7 +53,7 @@ class PredictorStep:
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimizer, settings.learning_rate_share
         )
-        self.modules = nn.ModuleList([predictor, *([method.networks] if method else [])])
+        self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Train on one batch; return task loss and penalty before the update, each (K,)."""

@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from equipoise.training import TrainingData
@@ -22,8 +21,3 @@ def simulate(n=240, seed=0):
         outcome_class=y.long(),
         attribute=torch.stack([age, group], 1).double(),
     )
-
-
-@pytest.fixture
-def data():
-    return simulate()
