@@ -44,7 +44,7 @@ class FairRegressor(RegressorMixin, FairEstimator):
     --------
     >>> from equipoise import FairRegressor, load_dataset
     >>> data = load_dataset("crime")
-    >>> model = FairRegressor(strength=0.9, iterations=50, random_state=0)
+    >>> model = FairRegressor(strength=0.5, iterations=200, random_state=0)
     >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
     >>> model.predict(data.X).shape == (len(data.X),)
     True
