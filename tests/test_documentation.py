@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.metrics import METRICS
-
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Pages whose code runs in a test of its own.
@@ -69,7 +67,7 @@ def test_the_readme_shows_a_mixed_attribute_mitigated(capsys):
     auc, age, _, sex = (float(line.split()[-1]) for line in lines[5:9])
     # Plain training reaches an AUC of 0.90 with KS-GSP 0.20 for age and 0.36 for sex.
     assert auc > 0.75 and age < 0.05 and sex < 0.09
-    assert [line.split(" - ")[0] for line in lines[9:]] == list(METRICS)
+    assert lines[9] == "Audit of 16,281 scores by age, race, sex."
 
 
 def anchors(page: Path) -> set[str]:

@@ -32,7 +32,7 @@ def numbers_after(text: str, output: str) -> list[float]:
 
 def test_every_example_has_a_test():
     tested = {"demo.py", "fair_regression.py", "fair_representation.py"}
-    tested |= {"grid_search.py", "own_training_loop.py"}
+    tested |= {"grid_search.py", "own_training_loop.py", "audit_scores.py"}
     assert {path.name for path in FOLDER.glob("*.py")} == tested
 
 
@@ -132,3 +132,18 @@ def test_demo_takes_no_other_option(demo, capsys):
     assert stopped.value.code == 2
     assert "unrecognized arguments: --strength 0.5" in capsys.readouterr().err
     assert demo["Settings"]().strength_shown in demo["Settings"]().strengths
+
+
+def test_audit_scores(capsys):
+    output = output_of("audit_scores.py", capsys)
+    assert "age" in output and "race" in output and "sex" in output
+    written = Path("demo-output")
+    answer = json.loads((written / "audit.json").read_text("utf-8"))
+    with (written / "audit.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == len(answer["rows"])
+    # A logistic regression on Adult that never heard of fairness depends on sex, without doubt.
+    (by_sex,) = [r for r in table if (r["metric"], r["attribute"]) == ("KS-GSP", "sex")]
+    assert float(by_sex["low"]) > 0.3
+    assert float(by_sex["p_value"]) <= 0.001
+    assert (written / "audit.png").read_bytes().startswith(b"\x89PNG")

@@ -30,10 +30,10 @@ ORDER = (
     "pareto",
     "estimators",
     "frontier",
+    "report",
     "audit",
     "theory",
     "storage",
-    "report",
     "cli",
     "paper",
 )

@@ -1,5 +1,6 @@
 """equipoise: fair supervised learning for any sensitive attribute."""
 
+from equipoise.audit import audit as audit
 from equipoise.datasets import load_dataset as load_dataset
 from equipoise.estimators import FairClassifier as FairClassifier
 from equipoise.estimators import FairEncoder as FairEncoder
@@ -13,5 +14,6 @@ __all__ = [
     "FairRegressor",
     "SBPPenalty",
     "SensitiveTable",
+    "audit",
     "load_dataset",
 ]

@@ -355,6 +355,10 @@ def test_bad_options_are_refused(rows, options, message):
         ({"sensitive_features": np.ones(600)}, "must have at least two distinct values"),
         ({"sensitive_features": np.arange(599)}, "599"),
         ({"y": None}, "requires y to be passed"),
+        (
+            {"y": np.r_[np.nan, np.ones(599)]},
+            r"Input y contains NaN\. Leave out rows whose outcome is unknown\.",
+        ),
     ],
 )
 def test_bad_data_is_refused(rows, change, message):

@@ -122,7 +122,10 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
     check_consistent_length(X, values)
     if len(values) < 2:
         raise InputError(f"training needs at least 2 rows, got n_samples={len(values)}")
-    assert_all_finite(values, input_name="y")
+    try:
+        assert_all_finite(values, input_name="y")
+    except ValueError as error:
+        raise InputError(f"{error} Leave out rows whose outcome is unknown.") from None
     return values
 
 

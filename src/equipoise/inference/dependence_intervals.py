@@ -6,6 +6,10 @@ the departures of draw and sample, and value plus and minus the `level` quantile
 the interval: it also holds at independence, where the values are biased upwards and an ordinary
 bootstrap fails. Cells, strata and their shares stay those of the sample.
 
+GDP averages over many cells of few rows, whose means a bootstrap would leave too little room. Its
+draws are normal errors of the cell means instead, with the variance found in the cell and, where it
+is small, in all cells of the stratum.
+
 HGR, dCor and HSIC are drawn on at most `DRAWN_ROWS` rows m. Such a size falls as 1 / sqrt(rows), so
 it is scaled by sqrt(m / rows) to the number of rows the value was computed on. Measured coverage is
 in docs/auditing.md.
@@ -14,7 +18,6 @@ in docs/auditing.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,7 +26,6 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from equipoise.errors import InputError
-from equipoise.inference.bootstrap import EXACT_ROWS
 from equipoise.inference.embedding import correlation_deviations, double_centred, kernel_deviations
 from equipoise.metrics.dependence import (
     OUTCOME_STRATA,
@@ -38,7 +40,7 @@ from equipoise.metrics.dependence import (
     score_functions,
 )
 from equipoise.metrics.hsic import median_distance
-from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.strata import strata_of
 from equipoise.sensitive import SensitiveTable
 
@@ -47,8 +49,8 @@ Integers = NDArray[np.int64]
 
 #: Most rows that draws of HGR, dCor and HSIC are made from.
 DRAWN_ROWS = 1_000
-# Above `EXACT_ROWS` rows, draws of GDP take the scores of a cell in this many bins of equal rank.
-_BINS_OF_CELL = 64
+# The variance of a cell is drawn towards the pooled one, as by so many further rows.
+_POOLED_ROWS = 10
 
 
 class _Measure(Protocol):
@@ -112,8 +114,9 @@ def dependence_interval(
     sensitive_features : SensitiveTable
         Rows with a missing value are left out.
     y : array of shape (n,), optional
-        Measure separation: within strata of this outcome, whose kind is then to be given.
+        Measure separation: within strata of this outcome.
     outcome : {"binary", "multiclass", "continuous"}, optional
+        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
     draws, level, random_state
         As in `equipoise.inference.bootstrap`.
 
@@ -129,8 +132,9 @@ def dependence_interval(
     known = sensitive_features.known
     scores, table = scores[known], sensitive_features.take(known)
     strata = np.zeros(len(scores), dtype=np.int64)
-    if y is not None and outcome is not None:
+    if y is not None:
         y = np.asarray(y)[known]
+        outcome = outcome_kind(y, outcome)
         strata = strata_of(y, outcome, groups=OUTCOME_STRATA)
     try:
         found = MEASURES[measure](scores, table, y=y, outcome=outcome)
@@ -141,7 +145,7 @@ def dependence_interval(
     if measure == "GDP":
         deviations = _parity_deviations(scores, table, strata, draws, random)
     else:
-        deviations = _deviations(_DEVIATIONS[measure], scores, table, strata, draws, random)
+        deviations = _deviations(measure, scores, table, strata, draws, random)
         deviations *= math.sqrt(min(len(scores), DRAWN_ROWS) / found.rows)
     position = min(math.ceil(level * (draws + 1)), draws)
     reach = float(np.sort(deviations)[position - 1])
@@ -154,28 +158,29 @@ def dependence_interval(
 
 
 def _deviations(
-    deviations: Callable[[Floats, SensitiveTable, Floats], Floats],
+    measure: str,
     scores: Floats,
     table: SensitiveTable,
     strata: Integers,
     draws: int,
     random: np.random.Generator,
 ) -> Floats:
-    """Deviations (draws,) of all strata together, averaged by size."""
+    """Deviations (draws,) of all strata together, averaged by size as the measure is."""
     if len(scores) > DRAWN_ROWS:
         some = np.sort(random.choice(len(scores), DRAWN_ROWS, replace=False))
         scores, table, strata = scores[some], table.take(some), strata[some]
     m = len(scores)
     counts = random.multinomial(m, np.full(m, 1 / m), size=draws).astype(np.float64)
     total = np.zeros(draws)
+    power = 2 if measure == "HSIC" else 1  # HSIC averages squares of lengths
     for stratum in np.unique(strata):
         rows = np.flatnonzero(strata == stratum)
         drawn = counts[:, rows]
         # A draw without a row of the stratum shows no departure there.
         some_drawn = drawn.sum(axis=1) > 0
-        found = deviations(scores[rows], table.take(rows), drawn[some_drawn])
-        total[some_drawn] += len(rows) / m * found
-    return total
+        found = _DEVIATIONS[measure](scores[rows], table.take(rows), drawn[some_drawn])
+        total[some_drawn] += len(rows) / m * found**power
+    return np.asarray(total ** (1 / power))
 
 
 def _of_correlation(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
@@ -217,24 +222,23 @@ def _parity_deviations(
     draws: int,
     random: np.random.Generator,
 ) -> Floats:
-    """Sizes (draws,) of the difference between cell means less overall means, draw and sample."""
-    n = len(scores)
+    """Sizes (draws,) of normal errors of the cell means, less those of their stratum's mean."""
     cell = _cells_within(table, strata)
-    values, counts, cell_of = _summed_up(scores, cell)
-    sizes = np.bincount(cell).astype(np.float64)
-    stratum_of = np.zeros(len(sizes), dtype=np.int64)
+    sizes = np.bincount(cell)
+    cells = len(sizes)
+    stratum_of = np.zeros(cells, dtype=np.int64)
     stratum_of[cell] = strata
-    centre = _departures(_sums(cell, scores, len(sizes)), sizes, stratum_of)
-    deviations = np.empty(draws)
-    for draw in range(draws):
-        drawn = random.multinomial(n, counts / n)
-        drawn_sizes = _sums(cell_of, drawn, len(sizes))
-        sums = _sums(cell_of, drawn * values, len(sizes))
-        departures = _departures(sums, drawn_sizes, stratum_of)
-        # A cell that no row was drawn from shows no departure.
-        departures = np.where(drawn_sizes > 0, departures, centre)
-        deviations[draw] = np.abs(departures - centre) @ sizes / n
-    return deviations
+    squares = _sums(cell, np.square(scores - (_sums(cell, scores, cells) / sizes)[cell]), cells)
+    pooled = _sums(stratum_of, squares, int(stratum_of.max()) + 1) / np.maximum(
+        _sums(stratum_of, sizes - 1, int(stratum_of.max()) + 1), 1.0
+    )
+    prior = _POOLED_ROWS * pooled[stratum_of]
+    variances = (squares + prior) / (sizes - 1 + _POOLED_ROWS)
+    errors = random.normal(size=(draws, cells)) * np.sqrt(variances / sizes)
+    member = stratum_of == np.arange(int(stratum_of.max()) + 1)[:, None]  # (strata, cells)
+    shares = sizes / (member @ sizes)[stratum_of]  # of a cell in its stratum
+    overall = (errors * shares) @ member.T
+    return np.asarray(np.abs(errors - overall[:, stratum_of]) @ sizes / len(scores))
 
 
 def _cells_within(table: SensitiveTable, strata: Integers) -> Integers:
@@ -249,26 +253,6 @@ def _cells_within(table: SensitiveTable, strata: Integers) -> Integers:
     return cells
 
 
-def _summed_up(scores: Floats, cell: Integers) -> tuple[Floats, Floats, Integers]:
-    """Values, how many rows have them, and their cell; one row each up to `EXACT_ROWS` rows."""
-    n = len(scores)
-    if n <= EXACT_ROWS:
-        return scores, np.ones(n), cell
-    edges = np.quantile(scores, np.arange(1, _BINS_OF_CELL) / _BINS_OF_CELL)
-    entry = cell * _BINS_OF_CELL + np.searchsorted(edges, scores, side="left")
-    counts = np.bincount(entry).astype(np.float64)
-    used = np.flatnonzero(counts)
-    sums = np.bincount(entry, weights=scores)[used]
-    return sums / counts[used], counts[used], used // _BINS_OF_CELL
-
-
 def _sums(codes: Integers, weights: NDArray[Any], count: int) -> Floats:
     """Sum of weights (m,) by code (m,); (count,)."""
     return np.asarray(np.bincount(codes, weights=weights, minlength=count), dtype=np.float64)
-
-
-def _departures(sums: Floats, sizes: Floats, stratum: Integers) -> Floats:
-    """Mean of every cell less the mean of its stratum, (cells,)."""
-    rows = np.bincount(stratum, weights=sizes)
-    overall = np.bincount(stratum, weights=sums) / np.maximum(rows, 1.0)
-    return np.asarray(sums / np.maximum(sizes, 1.0) - overall[stratum])

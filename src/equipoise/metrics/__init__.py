@@ -6,6 +6,7 @@ Importing this package registers every metric in `METRICS`.
 # Modules that register metrics.
 from equipoise.metrics import dependence, distribution, parity
 from equipoise.metrics.groups import GroupRow, Intersection, group_table, intersect
+from equipoise.metrics.leakage import Leakage, leakage
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.registry import (
     METRICS,
@@ -24,6 +25,7 @@ __all__ = [
     "Computed",
     "GroupRow",
     "Intersection",
+    "Leakage",
     "Measurement",
     "Metric",
     "OutcomeKind",
@@ -35,6 +37,7 @@ __all__ = [
     "find_metric",
     "group_table",
     "intersect",
+    "leakage",
     "mae",
     "measure",
     "mse",
