@@ -29,7 +29,7 @@ def own_network(n_inputs, n_outputs):
         (FairRegressor, {"notion": "separation"}),
         (FairEncoder, {"encoder_hidden": (4,)}),
     ],
-    ids=str,
+    ids=["plain", "separation", "own network", "wasserstein", "regression", "representation"],
 )
 def test_training_on_cuda_agrees_with_the_cpu(model_class, options):
     task = "regression" if model_class is FairRegressor else "classification"
