@@ -28,16 +28,17 @@ ORDER = (
     "metrics",
     "inference",
     "pareto",
+    "storage",
+    "onnx_export",
     "estimators",
     "frontier",
     "report",
     "audit",
     "theory",
-    "storage",
     "cli",
     "paper",
 )
-OPTIONAL = ("matplotlib", "polars", "fairlearn", "dcor", "maxcorr")
+OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "polars", "fairlearn", "dcor", "maxcorr")
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 

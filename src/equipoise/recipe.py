@@ -57,9 +57,19 @@ class Recipe:
                 )
 
     def train(
-        self, data: TrainingData, members: Sequence[Member], *, task: str, n_outputs: int
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        *,
+        task: str,
+        n_outputs: int,
+        on_check: Callable[[int, Predictor], bool] | None = None,
     ) -> Trained:
-        """Build and train these members together."""
+        """Build and train these members together.
+
+        ``on_check(iteration, predictor)`` is called every ``training.check_every`` iterations and
+        after the last one; it may look at the weights, and ends training by returning True.
+        """
         seeds = [member.seed for member in members]
         predictor = self._predictor(data.x.shape[1], n_outputs, task, seeds).to(data.x.device)
         method = None
@@ -79,6 +89,7 @@ class Recipe:
             method=method,
             settings=self.training,
             given_outcome=self.notion.conditions_on_outcome,
+            on_check=None if on_check is None else lambda at: on_check(at, predictor),
         )
 
     def _predictor(

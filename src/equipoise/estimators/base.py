@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.estimators.contents import contents_of
 from equipoise.estimators.inputs import (
     Outcome,
     checked_features,
@@ -29,14 +31,17 @@ from equipoise.estimators.inputs import (
 from equipoise.features import FeatureEncoder, Scaling
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
+from equipoise.onnx_export import Graph, onnx_bytes
 from equipoise.recipe import NetworkFactory, Recipe
 from equipoise.sensitive import Kind, SensitiveTable
+from equipoise.storage import checked_target, write_atomically, write_model_file
 from equipoise.training import (
     Health,
     History,
     Member,
     OptimizerSettings,
     Predictor,
+    Trained,
     TrainingSettings,
 )
 
@@ -139,15 +144,62 @@ class FairEstimator(BaseEstimator, ABC):
         trained = recipe.train(
             data.to(device), [member], task=self._task(outcome), n_outputs=outcome.n_outputs
         )
+        self._keep(trained, outcome, table)
+        for message in self.health_.messages:
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _keep(self, trained: Trained, outcome: Outcome, table: SensitiveTable | None) -> None:
+        """Become the fitted estimator of a stack of one trained member."""
         # In double precision a row's score does not depend on the rows predicted along with it.
         self.predictor_ = trained.predictor.requires_grad_(False).double()
         self.history_ = trained.history
         (self.health_,) = trained.health
         self.sensitive_ = "none given" if table is None else table.describe()
         self._keep_outcome(outcome)
-        for message in self.health_.messages:
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        return self
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator to one file, for ``equipoise.load``.
+
+        The file holds arrays (safetensors) and JSON, no code. It is written whole or not at all,
+        and over nothing but an older model. A network of your own is kept without its code:
+        hand the same function to ``load`` again.
+
+        Parameters
+        ----------
+        path : path of a file
+            Ends in ``.equipoise`` by custom.
+        """
+        check_is_fitted(self)
+        write_model_file(path, contents_of(self))
+
+    def to_onnx(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator, with the encoding of its inputs, as an ONNX file.
+
+        A model fitted on a frame has one input (rows,) for each column, by its name: float64 for
+        numbers and booleans, NaN where missing; text for categories, "" where missing. A model
+        fitted on an array has one input ``X`` of float64, (rows, columns). A classifier's outputs
+        are ``label``, ``probabilities`` and ``score`` (as ``decision_function``), a regressor's is
+        ``prediction``, an encoder's ``representation``. Needs ``pip install equipoise[onnx]``.
+
+        Parameters
+        ----------
+        path : path of a file that ends in ``.onnx``
+            Replaced if it is there.
+        """
+        check_is_fitted(self)
+        target = checked_target(path)
+        if target.suffix != ".onnx":
+            raise InputError(f"path must end in '.onnx', got '{target}'")
+        state = self.encoder_.state()
+        content = onnx_bytes(
+            state,
+            self.predictor_,
+            self._add_answers,
+            named=hasattr(self, "feature_names_in_") or not state.is_numeric,
+            description=f"{type(self).__name__} fitted by equipoise",
+        )
+        write_atomically(target, content)
 
     @abstractmethod
     def _read_outcome(self, y: Any) -> Outcome:
@@ -160,6 +212,10 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _keep_outcome(self, outcome: Outcome) -> None:
         """Store what turns a network's outputs into answers."""
+
+    @abstractmethod
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        """Add to an ONNX graph what is made of the network's output (rows, o)."""
 
     def _recipe(self) -> Recipe:
         """Check all options at once, before any data is touched."""

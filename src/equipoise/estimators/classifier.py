@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes
+from equipoise.onnx_export import Graph
 
 
 class FairClassifier(ClassifierMixin, FairEstimator):
@@ -108,3 +109,27 @@ class FairClassifier(ClassifierMixin, FairEstimator):
     def _keep_outcome(self, outcome: Outcome) -> None:
         assert outcome.classes is not None
         self.classes_ = outcome.classes
+
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        labels = _plain_labels(self.classes_)
+        count = len(labels)
+        if count == 2:
+            score = graph.add("Squeeze", output, graph.constant(np.array([1])))
+            positive = graph.add("Greater", score, graph.constant(np.array(0.0)))
+            chosen = graph.cast(positive, np.int64)
+            both = graph.add("Concat", graph.add("Neg", output), output, axis=1)
+            probabilities = graph.add("Sigmoid", both)
+        else:
+            score = output
+            chosen = graph.add("ArgMax", score, axis=1, keepdims=0)
+            probabilities = graph.add("Softmax", score, axis=1)
+        label = graph.add("Gather", graph.constant(labels), chosen)
+        graph.output("label", label, labels.dtype.type)
+        graph.output("probabilities", probabilities, np.float64, count)
+        graph.output("score", score, np.float64, None if count == 2 else count)
+
+
+def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels as ONNX knows them: int64, float64, booleans, or text as objects."""
+    labels = np.array(classes.tolist())
+    return labels.astype(object) if labels.dtype.kind == "U" else labels

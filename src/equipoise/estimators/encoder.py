@@ -15,6 +15,7 @@ from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 from equipoise.features import Scaling
 from equipoise.networks import Normalization
+from equipoise.onnx_export import Graph
 from equipoise.sensitive import Kind
 
 
@@ -129,6 +130,9 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
 
     def _keep_outcome(self, outcome: Outcome) -> None:
         """A representation needs nothing of the outcome."""
+
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        graph.output("representation", output, np.float64, self.encoder_hidden[-1])
 
     @property
     def _n_features_out(self) -> int:

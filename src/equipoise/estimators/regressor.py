@@ -15,6 +15,7 @@ from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_numbers
 from equipoise.features import Scaling
 from equipoise.networks import Normalization
+from equipoise.onnx_export import Graph
 from equipoise.recipe import NetworkFactory
 from equipoise.sensitive import Kind
 
@@ -121,6 +122,12 @@ class FairRegressor(RegressorMixin, FairEstimator):
 
     def _keep_outcome(self, outcome: Outcome) -> None:
         self.center_, self.scale_ = outcome.center, outcome.scale
+
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        standard = graph.add("Squeeze", output, graph.constant(np.array([1])))
+        scaled = graph.add("Mul", standard, graph.constant(np.array(self.scale_)))
+        prediction = graph.add("Add", scaled, graph.constant(np.array(self.center_)))
+        graph.output("prediction", prediction, np.float64)
 
 
 def regression_task(loss: str) -> str:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 
 from equipoise.errors import InputError
-from equipoise.features.rank import RankScaler
+from equipoise.features.levels import Levels
+from equipoise.features.state import (
+    EncoderState,
+    Scaling,
+    new_scaler,
+    scaler_arrays,
+    scaler_from_arrays,
+)
 from equipoise.sensitive.columns import Column, Family, read_columns
 
-Scaling = Literal["rank", "minmax", "standard", "none"]
-
-MAX_CATEGORIES = 255
 _LARGEST = float(np.finfo(np.float32).max)
 _FAMILY_WORDS = {
     "number": "numbers",
@@ -95,6 +98,37 @@ class FeatureEncoder:
         self._fit(columns)
         return self._transform(columns)
 
+    def state(self) -> EncoderState:
+        """Everything learned, as plain data."""
+        numeric = bool(self._number_names)
+        return EncoderState(
+            scaling=self.scaling,
+            families=dict(self._families),
+            flagged=tuple(self._flagged),
+            medians=dict(self._medians),
+            levels=dict(self._levels),
+            constant=self._constant if numeric else np.zeros(0, dtype=bool),
+            scaler=scaler_arrays(self.scaling, self._scaler) if numeric else {},
+        )
+
+    @classmethod
+    def from_state(cls, state: EncoderState) -> FeatureEncoder:
+        """Return the encoder whose `state` this is."""
+        encoder = cls(scaling=state.scaling)
+        encoder._families = dict(state.families)
+        encoder._number_names = state.number_names
+        encoder._boolean_names = state.boolean_names
+        encoder._flagged = list(state.flagged)
+        encoder._medians = dict(state.medians)
+        encoder._levels = dict(state.levels)
+        if encoder._number_names:
+            encoder._constant = state.constant
+            encoder._scaler = scaler_from_arrays(
+                state.scaling, state.scaler, len(encoder._number_names)
+            )
+        encoder.names_ = encoder._output_names()
+        return encoder
+
     def describe(self) -> str:
         """One line for each input column: what it is and what it becomes."""
         width = max(map(len, self._families))
@@ -108,8 +142,7 @@ class FeatureEncoder:
 
     def _treatment(self, name: str, family: Family) -> str:
         if family in ("text", "categorical"):
-            block = self._one_hot.categories_[self._level_names.index(name)]
-            return f"one-hot of {len(block)} categories"
+            return f"one-hot of {len(self._levels[name].categories)} categories"
         if family == "boolean":
             return "0/1"
         constant = self._constant[self._number_names.index(name)]
@@ -122,28 +155,27 @@ class FeatureEncoder:
         self._families = {column.name: column.family for column in columns}
         number_like = [column for column in columns if column.family in ("number", "empty")]
         booleans = [column for column in columns if column.family == "boolean"]
-        levels = [column for column in columns if column.family in ("text", "categorical")]
+        self._levels = {
+            column.name: Levels.learn(column)
+            for column in columns
+            if column.family in ("text", "categorical")
+        }
         self._number_names = [column.name for column in number_like]
         self._boolean_names = [column.name for column in booleans]
-        self._level_names = [column.name for column in levels]
         self._flagged = [
             column.name for column in (*number_like, *booleans) if column.missing.any()
         ]
         self._medians = {column.name: _median(column) for column in (*number_like, *booleans)}
-
-        self.names_ = [*self._number_names, *self._boolean_names]
-        self.names_ += [f"{name} is missing" for name in self._flagged]
         if number_like:
             self._fit_scaler(np.column_stack([_as_numbers(column) for column in number_like]))
-        if levels:
-            self._one_hot = OneHotEncoder(
-                max_categories=MAX_CATEGORIES,
-                handle_unknown="ignore",
-                sparse_output=False,
-                dtype=np.float32,
-                feature_name_combiner=_category_name,
-            ).fit(np.column_stack([_as_text(column) for column in levels]))
-            self.names_ += list(self._one_hot.get_feature_names_out(self._level_names))
+        self.names_ = self._output_names()
+
+    def _output_names(self) -> list[str]:
+        names = [*self._number_names, *self._boolean_names]
+        names += [f"{name} is missing" for name in self._flagged]
+        for column, levels in self._levels.items():
+            names += levels.names(column)
+        return names
 
     def _fit_scaler(self, matrix: NDArray[np.float64]) -> None:
         """Learn the scaling of numbers (n, m) from their known values."""
@@ -151,13 +183,7 @@ class FeatureEncoder:
         matrix[:, empty] = 0.0
         constant = np.nanmax(matrix, axis=0) == np.nanmin(matrix, axis=0)
         self._constant = constant & (self.scaling != "none")
-        scalers = {
-            "rank": RankScaler(),
-            "minmax": MinMaxScaler(feature_range=(-1, 1)),
-            "standard": StandardScaler(),
-            "none": FunctionTransformer(),
-        }
-        self._scaler = scalers[self.scaling].fit(matrix)
+        self._scaler = new_scaler(self.scaling).fit(matrix)
 
     def _transform(self, columns: Sequence[Column]) -> NDArray[np.float32]:
         by_name = {column.name: column for column in columns}
@@ -170,12 +196,8 @@ class FeatureEncoder:
             blocks.append(scaled)
         blocks += [self._filled(by_name[name])[:, None] for name in self._boolean_names]
         blocks += [by_name[name].missing[:, None] for name in self._flagged]
-        if self._level_names:
-            levels = [by_name[name] for name in self._level_names]
-            self._warn_unseen(levels)
-            blocks.append(
-                self._one_hot.transform(np.column_stack([_as_text(column) for column in levels]))
-            )
+        self._warn_unseen(by_name)
+        blocks += [levels.one_hot(by_name[name]) for name, levels in self._levels.items()]
         matrix = np.concatenate(blocks, axis=1)
         self._refuse_overflow(matrix)
         return matrix.astype(np.float32)
@@ -256,17 +278,13 @@ class FeatureEncoder:
                 stacklevel=4,
             )
 
-    def _warn_unseen(self, columns: Sequence[Column]) -> None:
+    def _warn_unseen(self, by_name: Mapping[str, Column]) -> None:
         unseen = []
-        for column, categories in zip(columns, self._one_hot.categories_, strict=True):
-            known = set(categories)
-            values = [str(level) for level in column.levels if str(level) not in known]
-            shown = [repr(value) for value in values]
-            if column.missing.any() and None not in known:
-                shown.append("missing values")
+        for name, levels in self._levels.items():
+            shown = levels.unseen(by_name[name])
             if shown:
                 more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-                unseen.append(f"{column.name!r} ({', '.join(shown[:3])}{more})")
+                unseen.append(f"{name!r} ({', '.join(shown[:3])}{more})")
         if unseen:
             warnings.warn(
                 f"X has categories not seen at fit, encoded as zeros: {'; '.join(unseen)}",
@@ -315,26 +333,10 @@ def _as_numbers(column: Column) -> NDArray[np.float64]:
     return np.array([*column.levels, np.nan], dtype=np.float64)[column.codes]
 
 
-def _as_text(column: Column) -> NDArray[np.object_]:
-    """Levels as text (n,), None where missing; a column that is all missing is all None."""
-    if column.codes is None:
-        return np.full(len(column.missing), None, dtype=object)
-    names = [*(str(level) for level in column.levels), None]
-    return np.array(names, dtype=object)[column.codes]
-
-
 def _median(column: Column) -> float:
     numbers = _as_numbers(column)
     known = numbers[~np.isnan(numbers)]
     return float(np.median(known)) if known.size else 0.0
-
-
-def _category_name(column: str, category: object) -> str:
-    if category is None:
-        return f"{column} is missing"
-    if category == "infrequent_sklearn":  # the word OneHotEncoder passes for the grouped rest
-        return f"{column} is infrequent"
-    return f"{column}={category}"
 
 
 def _nameless(count: int) -> list[str]:

@@ -53,13 +53,25 @@ def train(
             on_check=on_check,
         )
     predictor.eval()
+    health = judge_health(predictor, data, members, history, given_outcome=given_outcome)
+    return Trained(predictor, history, health)
+
+
+def judge_health(
+    predictor: Predictor,
+    data: TrainingData,
+    members: Sequence[Member],
+    history: History,
+    *,
+    given_outcome: bool,
+) -> tuple[Health, ...]:
+    """Judge every member of ``predictor`` by its training rows and the history up to here."""
     seen = data.first(HEALTH_ROWS)
     _, penalised = predictor.evaluate(seen.x)
-    health = tuple(
+    return tuple(
         diagnose(penalised[k], seen, member, history, k, given_outcome=given_outcome)
         for k, member in enumerate(members)
     )
-    return Trained(predictor, history, health)
 
 
 @contextmanager

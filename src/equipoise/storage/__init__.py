@@ -1,0 +1,10 @@
+"""Files of fitted models: arrays as safetensors, everything else as JSON, never pickle."""
+
+from equipoise.storage.atomic import checked_target as checked_target
+from equipoise.storage.atomic import write_atomically as write_atomically
+from equipoise.storage.model_file import Contents as Contents
+from equipoise.storage.model_file import read_model_file as read_model_file
+from equipoise.storage.model_file import refuse_contents as refuse_contents
+from equipoise.storage.model_file import write_model_file as write_model_file
+from equipoise.storage.values import from_json as from_json
+from equipoise.storage.values import to_json as to_json
