@@ -33,6 +33,7 @@ def numbers_after(text: str, output: str) -> list[float]:
 def test_every_example_has_a_test():
     tested = {"demo.py", "fair_regression.py", "fair_representation.py"}
     tested |= {"grid_search.py", "own_training_loop.py", "audit_scores.py"}
+    tested.add("choose_on_the_frontier.py")
     assert {path.name for path in FOLDER.glob("*.py")} == tested
 
 
@@ -147,3 +148,19 @@ def test_audit_scores(capsys):
     assert float(by_sex["low"]) > 0.3
     assert float(by_sex["p_value"]) <= 0.001
     assert (written / "audit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_choose_on_the_frontier(capsys):
+    output = output_of("choose_on_the_frontier.py", capsys)
+    with Path("demo-output/frontier.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 5 * 2 * 6  # strengths, seeds, snapshots
+    within = [
+        float(row["utility"])
+        for row in table
+        if float(row["KS-GSP age"]) <= 0.06 and float(row["KS-GSP sex"]) <= 0.1
+    ]
+    validation = re.search(r"  AUC [\d.]+ \(.*?\),\s+([\d.]+) on\s+validation", output)
+    assert validation is not None
+    assert float(validation.group(1)) == pytest.approx(max(within), abs=1e-4)
+    assert "Wishing for too much gets an answer, too:\n  " in output

@@ -41,7 +41,7 @@ def test_public_names_are_documented():
 
 def test_the_list_is_sorted_and_complete():
     assert list(equipoise.__all__) == sorted(equipoise.__all__)
-    modules = {"datasets", "errors", "estimators", "metrics", "penalty", "sensitive"}
+    modules = {"datasets", "errors", "estimators", "frontier", "metrics", "penalty", "sensitive"}
     public = {
         name
         for name, value in vars(equipoise).items()

@@ -6,12 +6,14 @@ from equipoise.estimators import FairClassifier as FairClassifier
 from equipoise.estimators import FairEncoder as FairEncoder
 from equipoise.estimators import FairRegressor as FairRegressor
 from equipoise.estimators import load as load
+from equipoise.frontier import FairFrontier as FairFrontier
 from equipoise.penalty import SBPPenalty as SBPPenalty
 from equipoise.sensitive import SensitiveTable as SensitiveTable
 
 __all__ = [
     "FairClassifier",
     "FairEncoder",
+    "FairFrontier",
     "FairRegressor",
     "SBPPenalty",
     "SensitiveTable",

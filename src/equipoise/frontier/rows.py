@@ -1,0 +1,156 @@
+"""Which rows train, which pick and which report; and the two held-out parts as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.errors import InputError
+from equipoise.estimators.inputs import Outcome
+from equipoise.metrics.outcome import OutcomeKind
+from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.training.members import stream_seed
+
+#: A share of all rows to draw, or the positions of the rows.
+Part = float | Sequence[int] | NDArray[np.integer[Any]]
+Positions = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions of the rows of each part, ascending; no row is in two parts."""
+
+    train: Positions
+    validation: Positions
+    test: Positions
+
+
+def split_rows(n: int, *, validation: Part, test: Part, seed: int) -> Split:
+    """Give every one of n rows to one part; rows that nobody named or drew train.
+
+    Shares are of all n rows, drawn without a look at any value, so that the test rows are a simple
+    random sample of what is left when the validation rows are gone.
+
+    >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
+    >>> split.validation.tolist(), len(split.test), len(split.train)
+    ([0, 1], 3, 5)
+    """
+    random = np.random.default_rng(stream_seed(seed, "held-out rows"))
+    parts = {"validation": validation, "test": test}
+    # Rows that were named are taken out before any are drawn.
+    held: dict[str, Positions] = {
+        name: _named(name, part, n) for name, part in parts.items() if np.ndim(part) > 0
+    }
+    if len(held) == 2:
+        both = np.intersect1d(held["validation"], held["test"])
+        if len(both):
+            raise InputError(
+                f"validation and test must share no row, got {len(both)} in both (first {both[0]})"
+            )
+    free = np.ones(n, dtype=bool)
+    for rows in held.values():
+        free[rows] = False
+    for name, part in parts.items():
+        if name not in held:
+            size = _size(name, part, n)
+            left = np.flatnonzero(free)
+            held[name] = np.sort(random.permutation(left)[:size])
+            free[held[name]] = False
+    train = np.flatnonzero(free)
+    if len(train) < 2:
+        raise InputError(
+            f"validation and test must leave at least 2 of the {n} rows to train on, "
+            f"they leave {len(train)}; lower the shares"
+        )
+    return Split(train, held["validation"], held["test"])
+
+
+def _named(name: str, part: Any, n: int) -> Positions:
+    rows = np.asarray(part)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) < 2:
+        raise InputError(
+            f"{name} must be a share of the rows or the positions of at least two rows, got an "
+            f"array of {rows.dtype} and shape {rows.shape}"
+        )
+    outside = rows[(rows < 0) | (rows >= n)]
+    if len(outside):
+        raise InputError(f"{name} must hold positions from 0 to {n - 1}, got {outside[0]}")
+    unique = np.unique(rows)
+    if len(unique) < len(rows):
+        raise InputError(f"{name} must name every row once, got {len(rows) - len(unique)} repeats")
+    return unique.astype(np.intp)
+
+
+def _size(name: str, share: Any, n: int) -> int:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise InputError(
+            f"{name} must be a share strictly between 0 and 1, or positions of rows, got {share!r}"
+        )
+    size = round(share * n)
+    if size < 2:
+        raise InputError(
+            f"{name} must hold at least 2 of the {n} rows, got {size}; raise the share"
+        )
+    return size
+
+
+def rebuilt(table: SensitiveTable, rows: Positions) -> SensitiveTable:
+    """Read the table as if only these rows had ever been there: their categories and ranks.
+
+    What training sees must not depend on the rows held out.
+    """
+    return SensitiveTable(tuple(_rebuilt(column.take(rows)) for column in table.columns))
+
+
+def _rebuilt(column: SensitiveColumn) -> SensitiveColumn:
+    if column.values is not None:
+        return SensitiveColumn(column.name, column.kind, column.rule, None, (), column.values)
+    assert column.codes is not None
+    present = np.unique(column.codes[column.codes >= 0])
+    codes = np.where(column.codes < 0, -1, np.searchsorted(present, column.codes))
+    categories = tuple(column.categories[code] for code in present)
+    return SensitiveColumn(
+        column.name, column.kind, column.rule, codes.astype(np.int64), categories, None
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows that do not train.
+
+    Attributes
+    ----------
+    part : {"validation", "test"}
+    x : Tensor of float64, shape (n, p)
+        Encoded features.
+    y : ndarray, shape (n,)
+        0 and 1 for a binary outcome, else numbers in the user's units.
+    outcome : {"binary", "continuous"}
+        Kind of y.
+    table : SensitiveTable
+    center, scale : float
+        A continuous outcome is trained on as (y - center) / scale.
+    """
+
+    part: str
+    x: Tensor
+    y: NDArray[Any]
+    outcome: OutcomeKind
+    table: SensitiveTable
+    center: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def read(
+        cls, part: str, x: Tensor, y: NDArray[Any], table: SensitiveTable, outcome: Outcome
+    ) -> HeldOut:
+        """Read y (n,) as the training rows' outcome was read."""
+        if outcome.classes is None:
+            values = y.astype(np.float64)
+            return cls(part, x, values, "continuous", table, outcome.center, outcome.scale)
+        return cls(part, x, (y == outcome.classes[1]).astype(np.int64), "binary", table)

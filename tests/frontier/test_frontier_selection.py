@@ -1,0 +1,328 @@
+"""Choosing: on validation rows only, reported on rows nobody looked at."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+
+from equipoise.datasets import make_synthetic
+from equipoise.errors import InputError
+from equipoise.frontier import FairFrontier
+from equipoise.frontier.wish import pick, read_wish
+from equipoise.inference import bootstrap, certify
+from equipoise.sensitive import SensitiveTable
+
+OPTIONS = {
+    "strengths": (0.0, 0.5, 0.9),
+    "seeds": 2,
+    "iterations": 120,
+    "evaluate_every": 20,
+    "hidden": (16,),
+    "critic_hidden": (8,),
+    "batch_size": 100,
+    "random_state": 7,
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_synthetic(1500, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def frontier(rows):
+    return FairFrontier(**OPTIONS).fit(rows.X, rows.y, sensitive_features=rows.A)
+
+
+WISHES = [
+    {"max_unfairness": 0.4},
+    {"max_unfairness": 0.3, "attribute": "group"},
+    {"max_unfairness": {"age": 0.12, "group": 0.35}},
+    {"max_unfairness": {"age": 0.2}, "metric": "SP"},
+    {"max_unfairness": 0.5, "min_utility": 0.6},
+    {"min_utility": 0.75},
+    {"min_utility": 0.75, "attribute": "age", "metric": "SP"},
+]
+
+
+@pytest.mark.parametrize("wish", WISHES, ids=str)
+def test_the_pick_is_the_best_row_of_the_table_within_the_limits(frontier, wish):
+    table, metric = frontier.table(), wish.get("metric", "KS-GSP")
+    limits = wish.get("max_unfairness", np.inf)
+    if not isinstance(limits, dict):
+        names = [wish["attribute"]] if "attribute" in wish else ["age", "group"]
+        limits = dict.fromkeys(names, limits)
+    columns = [f"{metric} {name}" for name in limits]
+    within = (table[columns] <= list(limits.values())).all(axis=1)
+    within &= table["utility"] >= wish.get("min_utility", -np.inf)
+    chosen = frontier.select(draws=2, **wish).snapshot
+    assert within[chosen] and 0 < within.sum() < len(table)
+    if "max_unfairness" in wish:
+        assert table.loc[chosen, "utility"] == table["utility"][within].max()
+    else:
+        assert table.loc[chosen, columns].max() == table[columns].max(axis=1)[within].min()
+
+
+def test_picking_does_not_look_at_test_rows(rows, frontier):
+    # Other outcomes and attributes for the test rows: the same table, pick and model, another
+    # report.
+    test = frontier.split_.test
+    shuffled = np.arange(len(rows.y))
+    shuffled[test] = np.random.default_rng(0).permutation(test)
+    other = clone(frontier).fit(
+        rows.X,
+        rows.y.to_numpy()[shuffled],
+        sensitive_features=rows.A.iloc[shuffled].reset_index(drop=True),
+    )
+    assert other.table().equals(frontier.table())
+    wish = {"max_unfairness": 0.4, "draws": 2}
+    first, second = frontier.select(**wish), other.select(**wish)
+    assert first.snapshot == second.snapshot
+    assert np.array_equal(first.model.predict_proba(rows.X), second.model.predict_proba(rows.X))
+    assert first.rows[0].test > 0.6 and abs(second.rows[0].test - 0.5) < 0.1
+
+
+def test_the_report_is_measured_on_the_test_rows(rows, frontier):
+    selection = frontier.select(max_unfairness={"group": 0.4}, draws=50, level=0.9)
+    test = frontier.split_.test
+    scores = selection.model.predict_proba(rows.X.iloc[test])[:, 1]
+    y = rows.y.iloc[test].to_numpy()
+    people = SensitiveTable.from_data(rows.A).take(test)
+    utility, *unfairness = selection.rows
+    assert utility.metric == "AUC" and np.isnan(utility.limit)
+    assert utility.test == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+    assert utility.low < utility.test < utility.high
+    expected = bootstrap(
+        ["KS-GSP", "SP"],
+        scores,
+        people,
+        y,
+        draws=50,
+        level=0.9,
+        threshold=selection.threshold,
+    )
+    by_name = {(each.metric, each.attribute): each for each in expected}
+    table = frontier.table().loc[selection.snapshot]
+    assert [(row.metric, row.attribute) for row in unfairness] == [
+        *(("KS-GSP", "age"), ("KS-GSP", "group"), ("SP", "age"), ("SP", "group"))
+    ]
+    for row in unfairness:
+        interval = by_name[row.metric, row.attribute]
+        assert (row.test, row.low, row.high) == pytest.approx(
+            (interval.value, interval.low, interval.high), abs=1e-9
+        )
+        assert row.validation == table[f"{row.metric} {row.attribute}"]
+        if row.metric == "KS-GSP":
+            bound = certify(scores, people[row.attribute], level=0.9)
+            assert row.certificate == pytest.approx(float(bound.upper), abs=1e-9)
+        else:
+            assert np.isnan(row.certificate)
+    assert [row.limit for row in unfairness if not np.isnan(row.limit)] == [0.4]
+
+
+def test_certificates_count_the_selections_compared(frontier):
+    one, many = (
+        frontier.select(max_unfairness=0.4, draws=2, candidates=count) for count in (1, 20)
+    )
+    assert one.snapshot == many.snapshot
+    for a, b in zip(one.rows, many.rows, strict=True):
+        if a.metric == "KS-GSP":
+            assert a.test < a.certificate < b.certificate
+    assert " ".join(str(many).split()).endswith(
+        "Each certificate holds by itself, for 20 selections; comparing more selections on the "
+        "same test rows makes them rows that pick (see candidates)."
+    )
+
+
+def test_a_selection_says_what_it_is(frontier):
+    selection = frontier.select(max_unfairness={"group": 0.4}, draws=20)
+    utility, _, group, *_ = selection.rows
+    said = " ".join(str(selection).split())
+    assert said.startswith(
+        f"Snapshot {selection.snapshot} (strength {selection.strength:g}, seed {selection.seed}, "
+        f"iteration {selection.iteration}) has the best AUC with KS-GSP by group <= 0.4, of "
+        f"{selection.picked_among} snapshots on a front, on 300 validation rows. On 300 test rows, "
+        "used neither to train nor to pick, it "
+        f"{'keeps' if group.test <= 0.4 else 'does not keep'} what was wished (95 % intervals in "
+        f"brackets): AUC {utility.test:.4f} ({utility.low:.4f} to {utility.high:.4f}), "
+        f"{utility.validation:.4f} on validation rows"
+    )
+    assert (
+        f"KS-GSP by group {group.test:.4f} ({group.low:.4f} to {group.high:.4f}), certified to be "
+        f"at most {group.certificate:.4f}, {group.validation:.4f} on validation rows, wished at "
+        "most 0.4"
+    ) in said
+    assert max(map(len, str(selection).splitlines())) <= 100
+    frame = selection.to_frame()
+    assert frame["test"].tolist() == [row.test for row in selection.rows]
+
+
+@pytest.mark.parametrize("wish", [{"max_unfairness": 0.0}, {"max_unfairness": 0.0, "metric": "SP"}])
+def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(frontier, wish):
+    table, metric = frontier.table(), wish.get("metric", "KS-GSP")
+    largest = table[[f"{metric} age", f"{metric} group"]].max(axis=1)
+    number = int(largest.argmin())
+    near = table.loc[number]
+    age, group = (np.ceil(1e4 * near[f"{metric} {name}"]) / 1e4 for name in ("age", "group"))
+    utility = np.floor(1e4 * near["utility"]) / 1e4
+    message = (
+        f"no snapshot has {metric} by age <= 0 and {metric} by group <= 0 on the validation rows; "
+        f"the nearest is snapshot {number} (strength {near['strength']:g}, seed {near['seed']:g}, "
+        f"iteration {near['iteration']:g}) with AUC {utility:.4f} and {metric} by age {age:.4f}, "
+        f"{metric} by group {group:.4f}; ask for these values, train longer, or add strengths "
+        "nearer to 1"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        frontier.select(**wish)
+    granted = frontier.select(
+        **wish | {"max_unfairness": {"age": age, "group": group}}, min_utility=utility, draws=2
+    )
+    assert table.loc[granted.snapshot, "utility"] >= near["utility"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (
+            {},
+            "select needs a wish, got none: pass max_unfairness for the best utility within it, or "
+            "min_utility for the least unfairness that keeps it",
+        ),
+        (
+            {"max_unfairness": 0.1, "metric": "KS-GPS"},
+            "metric must be one the frontier was judged by (KS-GSP, SP), got 'KS-GPS' (did you "
+            "mean 'KS-GSP'?); name it in metrics= and fit again to add it",
+        ),
+        (
+            {"max_unfairness": 0.1, "attribute": "gruop"},
+            "attribute must be a sensitive column that KS-GSP was measured for (age, group), got "
+            "'gruop' (did you mean 'group'?)",
+        ),
+        (
+            {"max_unfairness": {"sex": 0.1}},
+            "attribute must be a sensitive column that KS-GSP was measured for (age, group), got "
+            "'sex'",
+        ),
+        (
+            {"max_unfairness": {"age": 0.1}, "attribute": "group"},
+            "attribute must not be given when max_unfairness names attributes, got 'group'",
+        ),
+        ({"max_unfairness": {}}, "max_unfairness must name at least one attribute, got {}"),
+        (
+            {"max_unfairness": {"age": -0.1}},
+            "max_unfairness must be a finite number of at least 0, got -0.1 for age; leave out "
+            "attributes without a limit",
+        ),
+        (
+            {"max_unfairness": float("nan"), "attribute": "age"},
+            "max_unfairness must be a finite number of at least 0, got nan for age; leave out "
+            "attributes without a limit",
+        ),
+        (
+            {"max_unfairness": {"age": 0.1, "group": float("inf")}},
+            "max_unfairness must be a finite number of at least 0, got inf for group; leave out "
+            "attributes without a limit",
+        ),
+        (
+            {"min_utility": 80},
+            "min_utility must be a finite number of at most 1, the AUC of perfect scores, got 80",
+        ),
+        (
+            {"min_utility": "high"},
+            "min_utility must be a finite number of at most 1, the AUC of perfect scores, got "
+            "'high'",
+        ),
+        (
+            {"max_unfairness": 0.5, "level": 95},
+            "level must lie strictly between 0 and 1, got 95; try level=0.95",
+        ),
+        ({"max_unfairness": 0.5, "draws": 1}, "draws must be at least 2, got 1"),
+        ({"max_unfairness": 0.5, "candidates": 0}, "candidates must be at least 1, got 0"),
+    ],
+)
+def test_wrong_wishes_are_refused(frontier, wish, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        frontier.select(**wish)
+
+
+def test_other_questions_refuse_wrong_names(frontier):
+    with pytest.raises(
+        InputError,
+        match=r"^attribute must be named where there are several \(age, group\), got none$",
+    ):
+        frontier.front()
+    with pytest.raises(InputError, match=r"^most_unfairness must be positive, got 0$"):
+        frontier.hypervolume(attribute="age", most_unfairness=0)
+
+
+def test_what_holds_on_test_rows_is_what_the_numbers_say(frontier):
+    selection = frontier.select(max_unfairness={"group": 0.4}, min_utility=0.6, draws=2)
+    utility, age, group, *_ = selection.rows
+    assert (utility.limit, group.limit) == (0.6, 0.4) and np.isnan(age.limit)
+
+    def holds(*, auc=0.7, gap=0.3):
+        rows = (replace(utility, test=auc), age, replace(group, test=gap))
+        return replace(selection, rows=rows).holds_on_test
+
+    assert holds()
+    assert not holds(auc=0.59) and not holds(gap=0.41)
+    assert not holds(gap=float("nan"))
+
+
+def test_too_few_test_rows_for_a_certificate_are_said(rows):
+    few = FairFrontier(**OPTIONS | {"strengths": (0.0,), "seeds": 1, "test": range(90)})
+    few.fit(rows.X, rows.y, sensitive_features=rows.A[["age"]])
+    _, age, _ = few.select(min_utility=0.5, draws=2).rows
+    assert np.isnan(age.certificate) and age.low <= age.test <= age.high
+    assert age.note == (
+        "no certificate: a certificate for a continuous column or outcome sets a tenth of the rows "
+        "aside for its nine thresholds and needs at least 100 rows, got 90; pass thresholds"
+    )
+
+
+def test_an_undefined_metric_keeps_a_snapshot_off_its_fronts_and_out_of_choice(frontier):
+    curve = frontier._curve
+    wish = read_wish(
+        curve.snapshots.criteria,
+        max_unfairness=10.0,
+        min_utility=None,
+        metric="SP",
+        attribute="group",
+    )
+    best = pick(curve.snapshots, curve.members, wish)
+    column = curve.snapshots.criteria.columns.index("SP group")
+    unfairness = curve.snapshots.unfairness.copy()
+    unfairness[best, column] = np.nan
+    without = replace(curve.snapshots, unfairness=unfairness)
+    assert best in curve.snapshots.front([column]) and best not in without.front([column])
+    assert pick(without, curve.members, wish) != best
+    unfairness[:, column] = np.nan
+    with pytest.raises(
+        InputError,
+        match=r"^no snapshot has a defined SP by group; table\(\) shows where it is undefined$",
+    ):
+        pick(without, curve.members, wish)
+
+
+def flat_network(n_inputs, n_outputs):
+    layer = torch.nn.Linear(n_inputs, n_outputs)
+    torch.nn.init.constant_(layer.weight, 1e-5)
+    return layer
+
+
+def test_an_unhealthy_snapshot_is_pointed_out(rows):
+    # A learning rate this small leaves the score where it started: nearly constant.
+    dull = FairFrontier(
+        **OPTIONS | {"strengths": (0.5,), "seeds": 1, "learning_rate": 1e-12, "iterations": 20},
+        network=flat_network,
+    )
+    dull.fit(rows.X, rows.y, sensitive_features=rows.A)
+    selection = dull.select(min_utility=0.0, draws=2)
+    (message,) = selection.model.health_.messages
+    assert message.startswith("The score is nearly constant")
+    assert f"Training: {message}" in " ".join(str(selection).split())
+    assert dull.members()["health"].tolist() == [message]
