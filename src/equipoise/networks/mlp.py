@@ -39,7 +39,8 @@ class StackedMLP(nn.Module):
             layers.append(StackedLinear(width, wider, generators=generators, spectral=spectral))
             if normalization == "batch":
                 layers.append(StackedBatchNorm(self.members, wider))
-            layers.append(nn.ReLU())
+            # In place: nobody needs the layer's output before the cut, and memory costs time.
+            layers.append(nn.ReLU(inplace=True))
             width = wider
         if n_out is not None:
             layers.append(StackedLinear(width, n_out, generators=generators, spectral=spectral))
