@@ -156,3 +156,33 @@ def test_no_weight_and_bad_options():
         InputError, match="density_ratio='network' needs at least 4 rows, got n_samples=3"
     ):
         fit_density_ratio(toy_rows(3), [Member(0.5, 0)], kind="network")
+
+
+def test_a_network_out_of_patience_stays_as_if_trained_alone():
+    generator = torch.Generator().manual_seed(3)
+    a, y = torch.randn(2, 300, generator=generator, dtype=torch.float64)
+    data = TrainingData(
+        x=torch.zeros(300, 1, dtype=torch.float64),
+        target=y,
+        outcome=(y + 0.3 * a)[:, None],
+        attribute=a[:, None],
+    )
+    settings = RatioSettings(patience=1, check_every=5, iterations=300)
+    members = [Member(0.5, seed) for seed in range(6)]
+    together = NetworkRatio(data, members, settings=settings)
+    rows = torch.arange(300)[None]
+    ratios = together(rows.expand(6, -1), rows.roll(1, 1).expand(6, -1))
+    stops = set()
+    for k, member in enumerate(members):
+        alone = NetworkRatio(data, [member], settings=settings)
+        torch.testing.assert_close(ratios[k], alone(rows, rows.roll(1, 1))[0])
+        stops.add(int(alone.history.iterations[-1]))
+    assert len(stops) > 1  # else nobody would have had to wait for another
+
+
+def test_ratios_are_cut_at_fifty():
+    data = toy_rows(400)
+    ratio = NetworkRatio(data, [Member(0.5, 0)], settings=RatioSettings(iterations=10))
+    ratio._chosen.critic.layers[-1].bias.data.fill_(10.0)
+    rows = torch.arange(5)[None]
+    assert (ratio(rows, rows.roll(1, 1)) == 50).all()

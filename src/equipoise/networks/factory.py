@@ -29,7 +29,6 @@ class StackedModule(nn.Module):
             self.register_parameter(self._names[name], nn.Parameter(tensor.detach()))
         for name, tensor in buffers.items():
             self.register_buffer(self._names[name], tensor)
-        self._parameter_names = tuple(parameters)
         # A plain list hides the template from nn.Module: its own weights are never used.
         self._template = [modules[0]]
 
