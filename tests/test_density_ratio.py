@@ -164,10 +164,10 @@ def test_a_network_out_of_patience_stays_as_if_trained_alone():
     data = TrainingData(
         x=torch.zeros(300, 1, dtype=torch.float64),
         target=y,
-        outcome=(y + 0.3 * a)[:, None],
+        outcome=(y + a)[:, None],
         attribute=a[:, None],
     )
-    settings = RatioSettings(patience=1, check_every=5, iterations=300)
+    settings = RatioSettings(patience=1, check_every=1, iterations=200)
     members = [Member(0.5, seed) for seed in range(6)]
     together = NetworkRatio(data, members, settings=settings)
     rows = torch.arange(300)[None]
