@@ -17,6 +17,7 @@ ORDER = (
     "sensitive",
     "features",
     "datasets",
+    "kernels",
     "networks",
     "divergences",
     "training",

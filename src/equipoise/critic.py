@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES, parse_divergence
 from equipoise.errors import InputError
+from equipoise.kernels import kernels
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.training import OptimizerSettings
 from equipoise.training.optimizers import minimise
@@ -90,6 +91,7 @@ class CriticGame(nn.Module):
             1,
             generators=generators,
             normalization=settings.normalization,
+            twice_differentiable=settings.gradient_penalty > 0,
         )
         if settings.normalization != "spectral":
             # A head of zeros guesses, so nobody is penalised for what no critic has learnt yet. (A
@@ -113,16 +115,19 @@ class CriticGame(nn.Module):
         score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation.
         weights: of real and of resampled pairs, (K, B) each.
         """
-        fixed = score.detach()
+        seen = self._standardised(score)
+        context = _contexts(attribute, resampled, outcome)
+        fixed = _pairs(seen.detach(), context)
         with torch.enable_grad():
             for _ in range(self.settings.steps):
-                loss = -self.value(fixed, attribute, resampled, outcome, weights)
+                value = self._value(fixed, weights)
+                losses, shares = [value], [-torch.ones_like(value)]
                 if self.settings.gradient_penalty:
-                    slope = self._slope_excess(fixed, attribute, resampled, outcome)
-                    loss = loss + self.settings.gradient_penalty * slope
-                minimise(loss, self.optimizer)
-        with _frozen(self.critic):
-            return self.value(score, attribute, resampled, outcome, weights)
+                    losses.append(self._slope_excess(fixed))
+                    shares.append(torch.full_like(value, self.settings.gradient_penalty))
+                minimise(losses, self.optimizer, shares)
+        with frozen(self.critic):
+            return self._value(_pairs(seen, context), weights)
 
     def value(
         self,
@@ -133,27 +138,28 @@ class CriticGame(nn.Module):
         weights: Weights = (None, None),
     ) -> Tensor:
         """Return how well the critics tell real from resampled pairs, (K,); 0 is guessing."""
-        real, drawn = self._pairs(score, attribute, resampled, outcome)
-        output = self.critic(torch.cat([real, drawn], 1)).squeeze(-1)
-        rows = score.shape[1]
-        return DIVERGENCES[self.settings.divergence](output[:, :rows], output[:, rows:], *weights)
+        context = _contexts(attribute, resampled, outcome)
+        return self._value(_pairs(self._standardised(score), context), weights)
 
-    def _pairs(
-        self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return critic inputs for real and for resampled pairs, (K, B, inputs) each."""
-        seen = self.scale(score.transpose(1, 2)).transpose(1, 2)
-        context = [] if outcome is None else [outcome]
-        real = torch.cat([seen, attribute, *context], -1)
-        return real, torch.cat([seen, resampled, *context], -1)
+    def _standardised(self, score: Tensor) -> Tensor:
+        """Score (K, B, w) over its spread in the batch."""
+        standardised: Tensor = self.scale(score.transpose(1, 2))
+        return standardised.transpose(1, 2)
 
-    def _slope_excess(
-        self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None
-    ) -> Tensor:
+    def _value(self, pairs: Tensor, weights: Weights) -> Tensor:
+        """Value (K,) for pairs (K, 2 B, inputs), the real ones first."""
+        output: Tensor = self.critic(pairs).squeeze(-1)
+        if self.settings.divergence == "js" and (js := kernels("jensen_shannon", output)):
+            value: Tensor = js.value(output, *weights)
+            return value
+        real, drawn = output.view(len(output), 2, -1).unbind(1)
+        return DIVERGENCES[self.settings.divergence](real, drawn, *weights)
+
+    def _slope_excess(self, pairs: Tensor) -> Tensor:
         """Mean squared excess of the critics' slope over one, (K,), between the kinds of pairs."""
-        real, drawn = self._pairs(score, attribute, resampled, outcome)
+        real, drawn = pairs.chunk(2, 1)
         # Rows come in random order, so evenly spread mixing weights are as good as random ones.
-        mix = (torch.arange(score.shape[1], device=score.device) + 0.5) / score.shape[1]
+        mix = (torch.arange(real.shape[1], device=real.device) + 0.5) / real.shape[1]
         between = torch.lerp(real, drawn, mix[:, None].to(real)).detach().requires_grad_()
         (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
         # The tiny constant keeps the root differentiable where a slope is zero.
@@ -161,8 +167,19 @@ class CriticGame(nn.Module):
         return torch.relu(length - 1).square().mean(-1)
 
 
+def _contexts(attribute: Tensor, resampled: Tensor, outcome: Tensor | None) -> Tensor:
+    """What a critic sees beside the score, (K, 2 B, q + v): for real pairs, then resampled ones."""
+    both = torch.cat([attribute, resampled], 1)
+    return both if outcome is None else torch.cat([both, outcome.repeat(1, 2, 1)], -1)
+
+
+def _pairs(score: Tensor, contexts: Tensor) -> Tensor:
+    """Critic inputs (K, 2 B, inputs): the same scores (K, B, w) beside both contexts."""
+    return torch.cat([score.repeat(1, 2, 1), contexts], -1)
+
+
 @contextmanager
-def _frozen(module: nn.Module) -> Iterator[None]:
+def frozen(module: nn.Module) -> Iterator[None]:
     """Keep gradients out of a module's weights while passing them through to its inputs."""
     module.requires_grad_(False)
     try:

@@ -27,7 +27,10 @@ def plain_mlp(stack: StackedMLP, member: int) -> nn.Sequential:
         if isinstance(layer, StackedLinear):
             plain = nn.Linear(layer.weight.shape[2], layer.weight.shape[1])
             plain.weight.data = layer.weight.data[member].clone()
-            plain.bias.data = layer.bias.data[member].clone()
+            if layer.bias is None:  # before a normalisation, which takes it out again
+                plain.bias.data.zero_()
+            else:
+                plain.bias.data = layer.bias.data[member].clone()
         elif isinstance(layer, StackedBatchNorm):
             plain = nn.BatchNorm1d(layer.weight.shape[1], eps=layer.epsilon)
         else:

@@ -18,7 +18,10 @@ def unstack(stack, member):
         if isinstance(layer, StackedLinear):
             plain = nn.Linear(layer.weight.shape[2], layer.weight.shape[1]).to(layer.weight)
             plain.weight.data = layer.weight.data[member].clone()
-            plain.bias.data = layer.bias.data[member].clone()
+            if layer.bias is None:  # before a normalisation, which takes it out again
+                plain.bias.data.zero_()
+            else:
+                plain.bias.data = layer.bias.data[member].clone()
         elif isinstance(layer, StackedBatchNorm):
             plain = nn.BatchNorm1d(layer.weight.shape[1], eps=1e-3).to(layer.weight)
         else:

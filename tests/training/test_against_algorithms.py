@@ -92,9 +92,10 @@ def test_the_engine_is_the_papers_algorithm(data, notion, critic_steps, normaliz
         momentum=0.2,
         beta=beta,
     )
-    ours = [parameter[0] for parameter in trained.predictor.network.parameters()]
-    for mine, literal in zip(ours, h.parameters(), strict=True):
-        torch.testing.assert_close(mine, literal, rtol=1e-9, atol=1e-10)
+    for layer, literal in zip(trained.predictor.network.layers, h, strict=True):
+        for name, mine in layer.named_parameters():
+            expected = getattr(literal, name)
+            torch.testing.assert_close(mine[0], expected, rtol=1e-9, atol=1e-10)
 
 
 def settings(iterations=30):

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, normalize
 
+from equipoise.kernels import kernels
+
 
 class StackedLinear(nn.Module):
-    """K dense layers: (K, n_in, rows) -> (K, n_out, rows).
+    """K dense layers: (K, n_in, rows) -> (K, n_out, rows), without ``bias`` if so wished.
 
     Weights start Glorot uniform and biases zero, each member from its own generator, so that a
     member's start does not depend on who else is in the stack. With ``spectral`` every member's
@@ -29,7 +31,9 @@ class StackedLinear(nn.Module):
         n_out: int,
         *,
         generators: Sequence[torch.Generator],
+        bias: bool = True,
         spectral: bool = False,
+        twice_differentiable: bool = False,
     ) -> None:
         super().__init__()
         bound = math.sqrt(6.0 / (n_in + n_out))
@@ -38,17 +42,27 @@ class StackedLinear(nn.Module):
             for generator in generators
         ]
         self.weight = nn.Parameter(torch.stack(weight))
-        self.bias = nn.Parameter(torch.zeros(len(generators), n_out))
+        self.bias = nn.Parameter(torch.zeros(len(generators), n_out)) if bias else None
+        self._twice_differentiable = twice_differentiable
         self.spectral = spectral
         if spectral:
             left = [torch.randn(n_out, generator=generator) for generator in generators]
             self.left: Tensor
             self.register_buffer("left", normalize(torch.stack(left), dim=-1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply every member's layer to its own rows."""
+    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Apply every member's layer to its own rows; with ``relu`` cut the output at zero."""
         weight = self._unit_weight() if self.spectral else self.weight
-        return torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
+        fusible = relu and not self._twice_differentiable
+        if self.bias is None:
+            out = torch.bmm(weight, x)
+        elif fusible and (hidden := kernels("hidden", x)) is not None:
+            cut: Tensor = hidden.bias_relu(torch.bmm(weight, x), self.bias)
+            return cut
+        else:
+            out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
+        # In place: nobody needs the values before the cut, and memory costs time.
+        return torch.relu_(out) if relu else out
 
     def _unit_weight(self) -> Tensor:
         """Weights divided by an estimate of their largest singular value, (K, n_out, n_in)."""
@@ -83,31 +97,57 @@ class StackedBatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(members, width)) if affine else None
         self.running_mean: Tensor
         self.running_var: Tensor
+        self.batches_seen: Tensor
         self.register_buffer("running_mean", torch.zeros(members, width))
         self.register_buffer("running_var", torch.ones(members, width))
-        self.batches_seen = 0
+        self.register_buffer("batches_seen", torch.zeros(members, width, dtype=torch.long))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise over the rows in training, by running statistics in evaluation."""
+    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Normalise over the rows in training, by running statistics in evaluation.
+
+        With ``relu`` what is negative after that becomes 0.
+        """
+        if self.training and (hidden := kernels("hidden", x)) is not None:
+            running = self.running_mean, self.running_var, self.batches_seen
+            out: Tensor = hidden.normalise(
+                x,
+                self.weight,
+                self.bias,
+                running=running,
+                epsilon=self.epsilon,
+                newest_weight=self.newest_weight,
+                relu=relu,
+            )
+            return out
+        normalised = self._normalised(x)
+        return torch.relu_(normalised) if relu else normalised
+
+    def _normalised(self, x: Tensor) -> Tensor:
         members, width, rows = x.shape
         if self.training:
-            self.batches_seen += 1
+            # The native call leaves this batch's statistics in the tensors it is given; how
+            # much they count depends on a number that stays on the device.
+            mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+        else:
+            mean, variance = self.running_mean, self.running_var
         normalised = batch_norm(
             x.reshape(1, members * width, rows),
-            self.running_mean.view(-1),
-            self.running_var.view(-1),
+            mean.view(-1),
+            variance.view(-1),
             None if self.weight is None else self.weight.view(-1),
             None if self.bias is None else self.bias.view(-1),
             training=self.training,
-            momentum=max(self.newest_weight, 1.0 / max(self.batches_seen, 1)),
+            momentum=1.0,
             eps=self.epsilon,
         )
+        if self.training:
+            self._remember(mean, variance)
         return normalised.view(members, width, rows)
 
-    def get_extra_state(self) -> Tensor:
-        """How many batches the running statistics have seen."""
-        return torch.tensor(self.batches_seen)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Restore the number of batches seen."""
-        self.batches_seen = int(state)
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        """Mix a batch's statistics (K, width) into the running ones."""
+        self.batches_seen += 1
+        share = self.batches_seen.to(mean.dtype).reciprocal().clamp_min(self.newest_weight)
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)

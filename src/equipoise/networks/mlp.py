@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from equipoise.networks.embedding import Pieces, PiecewiseLinear
 from equipoise.networks.layers import StackedBatchNorm, StackedLinear
 
 Normalization = Literal["batch", "spectral", "none"]
@@ -18,7 +19,9 @@ class StackedMLP(nn.Module):
 
     ``hidden=()`` is a linear model. ``n_out=None`` leaves out the head: the output is then the
     last hidden layer, which is how an encoder is built. ``normalization="batch"`` is the
-    paper's [Dense-BN-ReLU]; ``"spectral"`` bounds every layer's slope by one (for critics).
+    paper's [Dense-BN-ReLU]; ``"spectral"`` bounds every layer's slope by one (for critics). With
+    ``pieces`` the first layer also sees the inputs cut into them. ``twice_differentiable`` keeps
+    to operations that have gradients of gradients on a GPU, too.
     """
 
     def __init__(
@@ -29,18 +32,32 @@ class StackedMLP(nn.Module):
         *,
         generators: Sequence[torch.Generator],
         normalization: Normalization = "batch",
+        pieces: Pieces | None = None,
+        twice_differentiable: bool = False,
     ) -> None:
         super().__init__()
         self.members = len(generators)
         spectral = normalization == "spectral"
         layers: list[nn.Module] = []
         width = n_in
+        if pieces is not None:
+            layers.append(PiecewiseLinear(pieces, members=self.members))
+            width += len(pieces.start)
         for wider in hidden:
-            layers.append(StackedLinear(width, wider, generators=generators, spectral=spectral))
+            layers.append(
+                StackedLinear(
+                    width,
+                    wider,
+                    generators=generators,
+                    # Normalisation takes any constant out again.
+                    bias=normalization != "batch",
+                    spectral=spectral,
+                    twice_differentiable=twice_differentiable,
+                )
+            )
             if normalization == "batch":
                 layers.append(StackedBatchNorm(self.members, wider))
-            # In place: nobody needs the layer's output before the cut, and memory costs time.
-            layers.append(nn.ReLU(inplace=True))
+            layers.append(nn.ReLU())
             width = wider
         if n_out is not None:
             layers.append(StackedLinear(width, n_out, generators=generators, spectral=spectral))
@@ -55,5 +72,40 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return every member's output on its own rows."""
-        out: Tensor = self.layers(x.transpose(1, 2))
-        return out.transpose(1, 2)
+        return _through(list(self.layers), x)
+
+    def first_hidden(self, x: Tensor) -> Tensor:
+        """Return what the first hidden layer gives, (K, rows, width)."""
+        return _through(list(self.layers)[: self._behind_first], x)
+
+    def behind_first_hidden(self, hidden: Tensor) -> Tensor:
+        """Return the output that follows from values of the first hidden layer."""
+        return _through(list(self.layers)[self._behind_first :], hidden)
+
+    def with_last_hidden(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output and what the last hidden layer gives, (K, rows, width)."""
+        layers = list(self.layers)
+        hidden = _through(layers[:-1], x)
+        return _through(layers[-1:], hidden), hidden
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether there is a hidden layer."""
+        return any(isinstance(layer, nn.ReLU) for layer in self.layers)
+
+    @property
+    def _behind_first(self) -> int:
+        """Number of modules up to the ReLU of the first hidden layer."""
+        return 1 + next(n for n, layer in enumerate(self.layers) if isinstance(layer, nn.ReLU))
+
+
+def _through(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
+    """Send (K, rows, n_in) through these layers."""
+    out = x.transpose(1, 2)
+    for layer, behind in zip(layers, [*layers[1:], None], strict=True):
+        # Whoever stands before a ReLU cuts its own output, in the same go.
+        if isinstance(behind, nn.ReLU):
+            out = layer(out, relu=True)
+        elif not isinstance(layer, nn.ReLU):
+            out = layer(out)
+    return out.transpose(1, 2)

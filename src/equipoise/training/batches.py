@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,24 +42,53 @@ class BatchStream:
         self._generators = [generator(seed, "batches") for seed, _ in streams]
         self._which = torch.tensor(which, device=device)
         self._shared = len(streams) == 1
-        self._device = device
-        self._position = self.batches_per_epoch
-        self._order: Tensor
-        self._resampled: Tensor
+        self._shuffle()
+
+    @property
+    def members(self) -> int:
+        """Number of members K."""
+        return len(self._which)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the row numbers are."""
+        return self._which.device
 
     def next(self) -> tuple[Tensor, Tensor]:
         """Return the next batch of every member."""
+        return self.spread(self.draw())
+
+    def draw(self) -> Tensor:
+        """Return the next batch of every stream: (2, streams, B), rows and resampled rows."""
         if self._position == self.batches_per_epoch:
             self._shuffle()
-        rows, resampled = self._order[self._position], self._resampled[self._position]
+        batch = self._epoch[self._position]
         self._position += 1
+        return batch
+
+    def spread(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        """Hand a batch (2, streams, B) out to the members, (K, B) each."""
         if self._shared:
-            members = len(self._which)
-            return rows.expand(members, -1), resampled.expand(members, -1)
-        return rows[self._which], resampled[self._which]
+            rows, resampled = batch.expand(2, self.members, -1)
+        else:
+            rows, resampled = batch[:, self._which]
+        return rows, resampled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream is: generators before this epoch's shuffle, and batches drawn since."""
+        return {"generators": self._before_epoch, "position": self._position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the stream of `state_dict` was, by shuffling its epoch again."""
+        for random, kept in zip(self._generators, state["generators"], strict=True):
+            random.set_state(kept)
+        self._shuffle()
+        self._position = state["position"]
 
     def _shuffle(self) -> None:
-        """Draw the next epoch: (batches, streams, B) row numbers, moved to the device once."""
+        """Draw the next epoch: (batches, 2, streams, B) row numbers, moved to the device once."""
+        cuda = self.device.type == "cuda"
+        self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
         order = torch.stack(
             [
@@ -67,12 +97,9 @@ class BatchStream:
             ]
         )
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2
-        resampled = order.roll(-shift, dims=1)
-        self._order, self._resampled = (
-            flat.view(len(order), self.batches_per_epoch, self.batch_size)
-            .transpose(0, 1)
-            .contiguous()
-            .to(self._device)
-            for flat in (order, resampled)
-        )
+        both = torch.stack([order, order.roll(-shift, dims=1)])
+        batches = both.view(2, len(order), self.batches_per_epoch, self.batch_size)
+        epoch = batches.permute(2, 0, 1, 3).contiguous()
+        # From pinned memory the copy waits its turn on a GPU and nobody waits for it.
+        self._epoch = epoch.pin_memory().to(self.device, non_blocking=True) if cuda else epoch
         self._position = 0
