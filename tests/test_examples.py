@@ -1,6 +1,7 @@
 """The examples run as a user runs them, and show what they claim to show."""
 
 import csv
+import importlib.util
 import json
 import re
 import runpy
@@ -8,6 +9,9 @@ import struct
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
+
+from equipoise.datasets import make_synthetic
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -33,7 +37,7 @@ def numbers_after(text: str, output: str) -> list[float]:
 def test_every_example_has_a_test():
     tested = {"demo.py", "fair_regression.py", "fair_representation.py"}
     tested |= {"grid_search.py", "own_training_loop.py", "audit_scores.py"}
-    tested.add("choose_on_the_frontier.py")
+    tested |= {"choose_on_the_frontier.py", "log_to_mlflow.py", "log_to_wandb.py"}
     assert {path.name for path in FOLDER.glob("*.py")} == tested
 
 
@@ -164,3 +168,69 @@ def test_choose_on_the_frontier(capsys):
     assert validation is not None
     assert float(validation.group(1)) == pytest.approx(max(within), abs=1e-4)
     assert "Wishing for too much gets an answer, too:\n  " in output
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_loggers_that_are_not_installed_are_asked_for(name):
+    if importlib.util.find_spec(name) is not None:
+        pytest.skip(f"{name} is installed here")
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(FOLDER / f"log_to_{name}.py"), run_name="__main__")
+    assert re.fullmatch(
+        rf"this example needs \w+, which is not installed; pip install {name}",
+        str(stopped.value.code),
+    )
+
+
+class Calls:
+    """In the place of a logger: remembers what it was told, as the loggers' methods are called."""
+
+    def __init__(self):
+        self.told = []
+
+    def log_metrics(self, metrics, step):
+        self.told.append((step, metrics))
+
+    def log(self, data, step):
+        self.told.append((step, data))
+
+
+def trained_with(example, **options):
+    """A small frontier fitted with the callback of an example, and what the logger was told."""
+    logger = Calls()
+    data = make_synthetic(300, random_state=5)
+    small = {"hidden": (8,), "critic_hidden": (8,), "batch_size": 50, "evaluate_every": 10}
+    frontier = clone(example["FRONTIER"]).set_params(**small, **options)
+    callback = example["log_to"](logger)
+    return frontier.fit(data.X, data.y, sensitive_features=data.A, callback=callback), logger.told
+
+
+def test_mlflow_is_told_every_number_of_every_evaluation():
+    example = runpy.run_path(str(FOLDER / "log_to_mlflow.py"), run_name="example")
+    frontier, told = trained_with(example, iterations=30)
+    assert [step for step, _ in told] == [10, 20, 30]
+    last = frontier.table().query("iteration == 30").set_index("member")
+    expected = {
+        f"{name}/member {member}": value
+        for name in ("utility", "threshold", *(c for c in last if c[:2] in ("KS", "SP")))
+        for member, value in last[name].dropna().items()
+    }
+    for name in ("task", "penalty"):
+        losses = getattr(frontier.history_, name)[-1]
+        expected |= {f"{name}/member {member}": loss for member, loss in enumerate(losses)}
+    assert told[-1][1] == expected
+    # What MLflow takes as the name of a metric.
+    assert all(re.fullmatch(r"[/\w.\- ]*", name) for name in expected)
+
+
+def test_wandb_is_told_and_training_ends_when_nothing_improves():
+    example = runpy.run_path(str(FOLDER / "log_to_wandb.py"), run_name="example")
+    # Without a penalty, at a large rate, a network soon learns its 180 rows by heart.
+    options = {"strengths": (0.0,), "seeds": 1, "learning_rate": 0.02, "metrics": ["KS-GSP"]}
+    frontier, told = trained_with(example, **options)
+    new = [numbers["new_on_a_front"] for _, numbers in told]
+    patience = example["PATIENCE"]
+    assert len(told) < 200 and new[-patience:] == [0] * patience
+    assert all(any(new[n : n + patience]) for n in range(len(new) - patience))
+    assert frontier.history_.iterations.tolist() == [step for step, _ in told]
+    assert all(re.fullmatch(r"[a-zA-Z_]\w*", name) for name in told[0][1])

@@ -1,4 +1,4 @@
-"""The file format of fitted models: one safetensors file, with a JSON document and a checksum.
+"""The one file format: a safetensors file with a JSON document and a checksum.
 
 The document and the format version stand in the metadata of the safetensors header, so that any
 tool for that format can look into the file. The checksum is the SHA-256 of the whole file, taken
@@ -39,18 +39,47 @@ class Contents:
     arrays: Mapping[str, NDArray[Any]]
 
 
-def write_model_file(path: str | PathLike[str], contents: Contents) -> None:
-    """Write to ``path``, over nothing but an older model."""
+@dataclass(frozen=True, kw_only=True)
+class FileKind:
+    """A kind of file, never taken for another, and the words in which errors speak of it.
+
+    argument: what a user calls its path. key: names the document in the header. noun, one: "model"
+    and "a saved model". writer: what writes it. remedy, remedy_of_version: what to do about one
+    that is not as it was written, and about one of another format version.
+    """
+
+    argument: str
+    key: str
+    noun: str
+    one: str
+    writer: str
+    remedy: str
+    remedy_of_version: str
+
+
+MODEL = FileKind(
+    argument="path",
+    key="equipoise_model",
+    noun="model",
+    one="a saved model",
+    writer="save",
+    remedy="save the model again",
+    remedy_of_version="load it with the version of equipoise that saved it, or save it again",
+)
+
+
+def write_model_file(path: str | PathLike[str], contents: Contents, kind: FileKind = MODEL) -> None:
+    """Write to ``path``, over nothing but an older file of this kind."""
     target = checked_target(path)
-    if target.exists() and not _is_model(target):
+    if target.exists() and not _is_kind(target, kind):
         raise InputError(
-            f"path must be new or name a saved model, got '{target}', which is something else; "
-            "choose another name or remove the file yourself"
+            f"{kind.argument} must be new or name {kind.one}, got '{target}', which is something "
+            "else; choose another name or remove the file yourself"
         )
     metadata = {
         "equipoise_format": FORMAT_VERSION,
         "equipoise_sha256": _NO_DIGEST,
-        "equipoise_model": json.dumps(contents.document, allow_nan=False),
+        kind.key: json.dumps(contents.document, allow_nan=False),
     }
     # safetensors writes the memory as it lies, so it must lie in order.
     arrays = {name: np.array(array, order="C") for name, array in contents.arrays.items()}
@@ -61,62 +90,68 @@ def write_model_file(path: str | PathLike[str], contents: Contents) -> None:
     write_atomically(target, content[: place.start] + digest + content[place.stop :])
 
 
-def read_model_file(path: str | PathLike[str]) -> Contents:
+def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Contents:
     """Read a file that `write_model_file` wrote; anything else is an `InputError`."""
-    content = _read(Path(path))
+    content = _read(Path(path), kind)
     place = _find_digest(content)
     if place is None:
         raise InputError(
-            f"path must name a model written by save, got '{path}', which is another kind of file "
-            "or whose beginning is damaged; copy it again or save the model again"
+            f"{kind.argument} must name a {kind.noun} written by {kind.writer}, got '{path}', "
+            "which is another kind of file or whose beginning is damaged; copy it again or "
+            f"{kind.remedy}"
         )
     blank = content[: place.start] + _NO_DIGEST.encode() + content[place.stop :]
     if hashlib.sha256(blank).hexdigest().encode() != content[place]:
         raise InputError(
-            f"path must name an undamaged model, got '{path}', whose checksum does not match its "
-            f"{len(content)} bytes; copy it again or save the model again"
+            f"{kind.argument} must name an undamaged {kind.noun}, got '{path}', whose checksum "
+            f"does not match its {len(content)} bytes; copy it again or {kind.remedy}"
         )
     try:
         metadata = json.loads(_header(content))["__metadata__"]
         version = metadata["equipoise_format"]
         if version == FORMAT_VERSION:
-            document = json.loads(metadata["equipoise_model"])
+            document = json.loads(metadata[kind.key])
             return Contents(document, safetensors.numpy.load(content))
-    except Exception as error:  # the checksum is right: somebody made this file by hand
-        refuse_contents(path, error)
+    except Exception as error:  # the checksum is right: another kind, or somebody made it by hand
+        refuse_contents(path, error, kind)
     raise InputError(
-        f"path must name a model of format version {FORMAT_VERSION}, got version {version!r} in "
-        f"'{path}'; load it with the version of equipoise that saved it, or save it again"
+        f"{kind.argument} must name a {kind.noun} of format version {FORMAT_VERSION}, got version "
+        f"{version!r} in '{path}'; {kind.remedy_of_version}"
     )
 
 
-def refuse_contents(path: str | PathLike[str], error: Exception) -> NoReturn:
+def refuse_contents(
+    path: str | PathLike[str], error: Exception, kind: FileKind = MODEL
+) -> NoReturn:
     """Say that a file is whole, yet not what `write_model_file` writes."""
     raise InputError(
-        f"path must name a model written by save, got '{path}', whose checksum is right but whose "
-        f"contents are not a model ({type(error).__name__}: {error}); save the model again"
+        f"{kind.argument} must name a {kind.noun} written by {kind.writer}, got '{path}', whose "
+        f"checksum is right but whose contents are not a {kind.noun} "
+        f"({type(error).__name__}: {error}); {kind.remedy}"
     ) from None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, kind: FileKind) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError(
-            f"path must name a saved model, got '{path}', where there is no file"
+            f"{kind.argument} must name {kind.one}, got '{path}', where there is no file"
         ) from None
     except OSError as error:
         raise InputError(
-            f"path must name a file that can be read, got '{path}': {error.strerror}"
+            f"{kind.argument} must name a file that can be read, got '{path}': {error.strerror}"
         ) from None
 
 
-def _is_model(path: Path) -> bool:
-    """Whether a file begins as `write_model_file` begins one, intact or not."""
+def _is_kind(path: Path, kind: FileKind) -> bool:
+    """Whether a file begins as `write_model_file` begins one of this kind, intact or not."""
     with path.open("rb") as file:
         start = file.read(_LENGTH_BYTES)
         length = min(int.from_bytes(start, "little"), _LONGEST_HEADER)
-        return _find_digest(start + file.read(length)) is not None
+        content = start + file.read(length)
+        # Quotes inside the document are escaped, so a document can not hold what is searched for.
+        return _find_digest(content) is not None and f'"{kind.key}":"'.encode() in content
 
 
 def _header(content: bytes) -> bytes:

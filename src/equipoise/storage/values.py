@@ -31,6 +31,8 @@ def to_json(value: Any, *, argument: str) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, range):
+        return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, list | tuple):
         items = [to_json(item, argument=argument) for item in value]
         return items if isinstance(value, list) else {"tuple": items}
@@ -64,6 +66,8 @@ def from_json(document: Any) -> Any:
         return float(content)
     if kind == "tuple":
         return tuple(from_json(item) for item in content)
+    if kind == "range":
+        return range(*content)
     if kind == "mapping":
         return {from_json(key): from_json(value) for key, value in content}
     if kind == "array":

@@ -10,7 +10,13 @@ from equipoise.training.loop import run as run
 from equipoise.training.members import Member as Member
 from equipoise.training.optimizers import OptimizerSettings as OptimizerSettings
 from equipoise.training.predictor import Predictor as Predictor
+from equipoise.training.progress import Callback as Callback
+from equipoise.training.progress import Progress as Progress
 from equipoise.training.settings import TrainingSettings as TrainingSettings
+from equipoise.training.solving import solved as solved
 from equipoise.training.step import Method as Method
+from equipoise.training.step import Objective as Objective
+from equipoise.training.step import PredictorStep as PredictorStep
+from equipoise.training.supervision import Supervision as Supervision
 from equipoise.training.tasks import TASKS as TASKS
 from equipoise.training.tasks import Task as Task

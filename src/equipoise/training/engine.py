@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from equipoise.networks.members import member_tensors
 from equipoise.training.batches import BatchStream
+from equipoise.training.checkpoints import (
+    Checkpoints,
+    GlobalGenerators,
+    ModuleState,
+    OptimizerState,
+    digest,
+)
 from equipoise.training.data import TrainingData
 from equipoise.training.health import Health, diagnose
-from equipoise.training.loop import History, run
+from equipoise.training.interrupts import first_interrupt_asks
+from equipoise.training.loop import History, Standing, run
 from equipoise.training.members import Member, stream_seed
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
-from equipoise.training.step import Method, PredictorStep
+from equipoise.training.step import Method, Objective, PredictorStep
+from equipoise.training.supervision import Supervision, reporter
 
 #: Rows looked at to judge health; more would not change a verdict.
 HEALTH_ROWS = 20_000
@@ -23,11 +33,15 @@ HEALTH_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained stack, what the checks saw and how each member ended."""
+    """The trained stack, what the checks saw and how each member ended.
+
+    interrupted_at: iteration at which Ctrl-C ended the run, 0 if nothing did.
+    """
 
     predictor: Predictor
     history: History
     health: tuple[Health, ...]
+    interrupted_at: int = 0
 
 
 def train(
@@ -35,26 +49,73 @@ def train(
     members: Sequence[Member],
     *,
     predictor: Predictor,
-    method: Method | None,
+    method: Method | Objective | None,
     settings: TrainingSettings,
     given_outcome: bool = False,
+    has_critic: bool = True,
     on_check: Callable[[int], bool] | None = None,
+    supervision: Supervision | None = None,
 ) -> Trained:
-    """Train all members at once; ``given_outcome`` says that the notion conditions on Y."""
+    """Train all members at once, as far as Ctrl-C lets it.
+
+    ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
+    a critic can tell.
+    """
+    supervision = Supervision() if supervision is None else supervision
     predictor.train()
     step = PredictorStep(predictor, data, members, method=method, settings=settings)
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
-    with _private_global_generator(stream_seed(members[0].seed, "user module")):
+    standing = Standing.at_start(batches)
+    seed = stream_seed(members[0].seed, "user module")
+    with _private_global_generator(seed), first_interrupt_asks() as interrupted:
+        checkpoints = _checkpoints(supervision, step, batches, standing)
+        if checkpoints is not None:
+            checkpoints.restore()
+        report = reporter(supervision.callbacks, standing, settings.iterations)
+
+        def look(iteration: int) -> bool:
+            enough = on_check is not None and on_check(iteration)
+            return report(iteration) or enough
+
         history = run(
             step,
             batches,
             iterations=settings.iterations,
             check_every=settings.check_every,
-            on_check=on_check,
+            prepare=step.prepare,
+            on_check=look,
+            standing=standing,
+            keep=None if checkpoints is None else checkpoints.keep,
+            interrupted=interrupted,
         )
     predictor.eval()
-    health = judge_health(predictor, data, members, history, given_outcome=given_outcome)
-    return Trained(predictor, history, health)
+    health = judge_health(
+        predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
+    )
+    return Trained(predictor, history, health, 0 if standing.ended else standing.checked)
+
+
+def _checkpoints(
+    supervision: Supervision, step: PredictorStep, batches: BatchStream, standing: Standing
+) -> Checkpoints | None:
+    """Name everything that a run must remember, where there is a store for it."""
+    if supervision.store is None:
+        return None
+    start = digest(tensor for _, tensor in member_tensors(step.modules))
+    identity = supervision.identity
+    return Checkpoints(
+        supervision.store,
+        identity=replace(identity, hashed={**identity.hashed, "start weights": start}),
+        seconds=supervision.seconds,
+        standing=standing,
+        parts={
+            "weights": ModuleState(step.modules),
+            "optimizers": OptimizerState(tuple(step.optimizers())),
+            "batches": batches,
+            "generators": GlobalGenerators(batches.device),
+            **supervision.parts,
+        },
+    )
 
 
 def judge_health(
@@ -64,12 +125,21 @@ def judge_health(
     history: History,
     *,
     given_outcome: bool,
+    has_critic: bool,
 ) -> tuple[Health, ...]:
     """Judge every member of ``predictor`` by its training rows and the history up to here."""
     seen = data.first(HEALTH_ROWS)
     _, penalised = predictor.evaluate(seen.x)
     return tuple(
-        diagnose(penalised[k], seen, member, history, k, given_outcome=given_outcome)
+        diagnose(
+            penalised[k],
+            seen,
+            member,
+            history,
+            k,
+            given_outcome=given_outcome,
+            has_critic=has_critic,
+        )
         for k, member in enumerate(members)
     )
 

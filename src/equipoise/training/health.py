@@ -31,7 +31,7 @@ class Health:
     score_spread: standard deviation of the score on training rows, relative to the outcome's.
     correlation: largest absolute linear correlation of score and encoded attribute (given Y
     under separation); None without attributes. critic_value: the penalty's average over the last
-    check; None without a penalty. stopped_at: iteration at which the loss was not finite, 0 if
+    check; None without a critic. stopped_at: iteration at which the loss was not finite, 0 if
     never. messages: what a person should know; empty when all is well.
     """
 
@@ -58,12 +58,16 @@ def diagnose(
     index: int,
     *,
     given_outcome: bool,
+    has_critic: bool = True,
 ) -> Health:
-    """Judge member ``index`` by what it gives on the training rows, penalised (n, w)."""
+    """Judge member ``index`` by what it gives on the training rows, penalised (n, w).
+
+    Without a critic the penalty's value has a scale of its own, so nothing is read into it.
+    """
     spread = _relative_spread(penalised, data)
     penalised_away = member.strength > 0 and data.attribute is not None
     correlation = _largest_correlation(penalised, data, given_outcome) if penalised_away else None
-    critic_value = float(history.penalty[-1, index]) if penalised_away else None
+    critic_value = float(history.penalty[-1, index]) if penalised_away and has_critic else None
     stopped_at = int(history.stopped_at[index])
     messages = []
     if stopped_at:

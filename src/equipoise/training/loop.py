@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from equipoise.networks import copy_members
 from equipoise.training.batches import BatchStream
+from equipoise.training.cuda_graph import CapturedIteration
+from equipoise.training.ledger import Ledger
 
 
 class Step(Protocol):
@@ -41,53 +43,122 @@ class History:
     stopped_at: NDArray[np.int64]
 
 
+@dataclass
+class Standing:
+    """Where a run stands after its latest check: all that the loop itself remembers.
+
+    checked: iteration of that check. ended: whether there is nothing left to do. stopped_at: (K,)
+    as in `History`. records: iterations and averages (2, K) of every check.
+    """
+
+    stopped_at: Tensor
+    checked: int = 0
+    ended: bool = False
+    records: list[tuple[int, Tensor]] = field(default_factory=list)
+
+    @classmethod
+    def at_start(cls, batches: BatchStream) -> Standing:
+        """Return the standing of a run that has yet to begin."""
+        return cls(torch.zeros(batches.members, dtype=torch.long, device=batches.device))
+
+    def latest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Task loss and penalty (K,) each, averaged between the two latest checks."""
+        task, penalty = self.records[-1][1].cpu().numpy()
+        return task, penalty
+
+    def history(self) -> History:
+        """Return what the checks saw."""
+        recorded = torch.stack([average for _, average in self.records]).cpu().numpy()
+        return History(
+            iterations=np.array([iteration for iteration, _ in self.records]),
+            task=recorded[:, 0],
+            penalty=recorded[:, 1],
+            stopped_at=self.stopped_at.cpu().numpy(),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as tensors and plain values."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Stand where the run of `state_dict` stood, on the device of this one."""
+        device = self.stopped_at.device
+        self.stopped_at = state["stopped_at"].to(device)
+        self.checked, self.ended = state["checked"], state["ended"]
+        self.records = [(iteration, average.to(device)) for iteration, average in state["records"]]
+
+
+def _never() -> bool:
+    return False
+
+
 def run(
     step: Step,
     batches: BatchStream,
     *,
     iterations: int,
     check_every: int,
+    prepare: Callable[[int], None] | None = None,
     on_check: Callable[[int], bool] | None = None,
+    standing: Standing | None = None,
+    keep: Callable[[], None] | None = None,
+    interrupted: Callable[[], bool] = _never,
 ) -> History:
     """Train for ``iterations`` steps, or until ``on_check(iteration)`` returns True.
 
-    Losses are looked at only at checks, so an accelerator is never waited for in between. A member
-    whose loss was not finite since the last check goes back to its weights at that check and stays
-    there; weights are stacked, so nothing it computes meanwhile reaches the others.
+    ``prepare(iteration)`` is called before each step, on the host. Losses are looked at only at
+    checks, so an accelerator is never waited for in between. A member whose loss was not finite
+    since the last check goes back to its weights at that check and stays there; weights are
+    stacked, so nothing it computes meanwhile reaches the others.
+
+    ``standing`` says where to begin, and is kept up to date; ``keep()`` is called at the end of
+    every regular check, when it, ``step`` and ``batches`` hold all that is needed to go on from
+    there. Once ``interrupted()`` is true the run is checked and left as soon as a step is complete.
     """
+    standing = Standing.at_start(batches) if standing is None else standing
     good = copy.deepcopy(step.modules)
-    sums: Tensor | None = None
-    stopped_at: Tensor | None = None
-    since = 0
-    records: list[tuple[int, Tensor]] = []
-    for iteration in range(1, iterations + 1):
-        losses = torch.stack(step(*batches.next()))
-        if sums is None or stopped_at is None:
-            sums = torch.zeros_like(losses)
-            stopped_at = torch.zeros(losses.shape[1], dtype=torch.long, device=losses.device)
-        sums += losses
-        since += 1
-        failed_now = ~losses.isfinite().all(0) & (stopped_at == 0)
-        stopped_at = torch.where(failed_now, iteration, stopped_at)
-        if iteration % check_every and iteration < iterations:
+    ledger = Ledger(batches.members, batches.device, entries=check_every)
+
+    def iterate(batch: Tensor) -> None:
+        ledger.add(*step(*batches.spread(batch)))
+
+    advance = CapturedIteration(iterate) if batches.device.type == "cuda" else iterate
+    iteration = standing.checked
+    while not standing.ended:
+        iteration += 1
+        if prepare is not None:
+            prepare(iteration)
+        advance(batches.draw())
+        regular = iteration % check_every == 0 or iteration == iterations
+        if not regular and not interrupted():
             continue
-        stopped_at = torch.where(
-            ~_finite_weights(step.modules) & (stopped_at == 0), iteration, stopped_at
-        )
-        records.append((iteration, sums / since))
-        sums, since = torch.zeros_like(sums), 0
-        copy_members(step.modules, good, stopped_at == 0)
-        copy_members(good, step.modules, stopped_at > 0)
-        if (on_check is not None and on_check(iteration)) or bool((stopped_at > 0).all()):
+        _check(step.modules, good, ledger, standing, iteration)
+        enough = on_check is not None and on_check(iteration)
+        standing.ended = standing.ended or enough or iteration == iterations
+        # A check out of turn is no place to resume from: an uninterrupted run has none there.
+        if regular and keep is not None:
+            keep()
+        if interrupted():
             break
-    assert stopped_at is not None
-    averages = torch.stack([average for _, average in records]).double().cpu().numpy()
-    return History(
-        iterations=np.array([iteration for iteration, _ in records]),
-        task=averages[:, 0],
-        penalty=averages[:, 1],
-        stopped_at=stopped_at.cpu().numpy(),
-    )
+    return standing.history()
+
+
+def _check(
+    modules: nn.Module, good: nn.Module, ledger: Ledger, standing: Standing, iteration: int
+) -> None:
+    """Record the losses, and put members that fail back to their ``good`` weights."""
+    since = iteration - standing.checked
+    averages, finite = ledger.close(since)
+    standing.records.append((iteration, averages))
+    stopped_at = standing.stopped_at
+    failing = (finite < since) & (stopped_at == 0)
+    stopped_at = torch.where(failing, standing.checked + finite + 1, stopped_at)
+    blown_up = ~_finite_weights(modules) & (stopped_at == 0)
+    stopped_at = torch.where(blown_up, iteration, stopped_at)
+    copy_members(modules, good, stopped_at == 0)
+    copy_members(good, modules, stopped_at > 0)
+    standing.stopped_at, standing.checked = stopped_at, iteration
+    standing.ended = bool((stopped_at > 0).all())
 
 
 def _finite_weights(modules: nn.Module) -> Tensor:

@@ -33,7 +33,16 @@ class Member:
 
 #: Purposes a member needs randomness for; each gets a stream of its own, so that adding one
 #: never changes another.
-PURPOSES = ("predictor", "critic", "batches", "density ratio", "held-out rows", "user module")
+PURPOSES = (
+    "predictor",
+    "critic",
+    "batches",
+    "density ratio",
+    "held-out rows",
+    "user module",
+    "conditional law",
+    "attribute draws",
+)
 
 
 def stream_seed(seed: int, purpose: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from equipoise.errors import InputError
+from equipoise.networks import StackedMLP
 from equipoise.training.tasks import Task
 
 #: Rows evaluated at once: bounds the memory of predicting on tables of any length.
@@ -12,16 +14,35 @@ EVALUATION_ROWS = 16_384
 
 
 class Predictor(nn.Module):
-    """K networks for one task; with an ``encoder`` the penalty sits on the encoder's output."""
+    """K networks for one task; with an ``encoder`` the penalty sits on the encoder's output.
+
+    Without one it sits on the score, or after :meth:`penalise_hidden` on the last hidden layer.
+    """
 
     def __init__(self, network: nn.Module, task: Task, *, encoder: nn.Module | None = None) -> None:
         super().__init__()
         self.network = network
         self.task = task
         self.encoder = encoder
+        self._penalises_hidden = False
+
+    def penalise_hidden(self, *, method: str) -> None:
+        """Let the penalty sit on the last hidden layer, where there is no encoder."""
+        if self.encoder is not None:
+            return
+        if not isinstance(self.network, StackedMLP) or not self.network.has_hidden:
+            given = "hidden=()" if isinstance(self.network, StackedMLP) else "a network of your own"
+            raise InputError(
+                f"method={method!r} penalises the last hidden layer of the built-in network, got "
+                f"{given}; set hidden, such as hidden=(64, 64, 64), and leave network out"
+            )
+        self._penalises_hidden = True
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs (K, B, o) and what the penalty looks at (K, B, w)."""
+        if self._penalises_hidden:
+            assert isinstance(self.network, StackedMLP)
+            return self.network.with_last_hidden(x)
         if self.encoder is None:
             output = self.network(x)
             return output, self.task.score(output)
@@ -33,9 +54,10 @@ class Predictor(nn.Module):
         """Return outputs and penalised values of every member on the same rows x (n, p)."""
         was_training = self.training
         self.eval()
-        members = next(self.parameters()).shape[0]
+        weight = next(self.parameters())
         parts = [
-            self(rows.expand(members, *rows.shape)) for rows in torch.split(x, EVALUATION_ROWS)
+            self(rows.to(weight.dtype).expand(len(weight), *rows.shape))
+            for rows in torch.split(x, EVALUATION_ROWS)
         ]
         self.train(was_training)
         return torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts], 1)

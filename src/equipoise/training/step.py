@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from equipoise.training.data import TrainingData
+from equipoise.training.data import TrainingData, take
 from equipoise.training.members import Member
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import decay, minimise, set_learning_rate
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
 
 
 class Method(Protocol):
-    """What a fairness method adds to a step."""
+    """What a fairness method adds to a step.
 
-    #: The auxiliary networks it trains, so that a failing member can be put back as a whole.
+    Nothing in :meth:`penalty` may wait for a value from the device or choose a shape by one: on a
+    GPU the step is captured once, as a CUDA graph, and replayed.
+    """
+
+    #: The auxiliary networks it trains, so that a failing member can be put back as a whole and a
+    #: run can be resumed. Their optimisers are attributes of the method or of these networks.
     networks: nn.Module
 
     def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
@@ -27,6 +32,20 @@ class Method(Protocol):
         penalised: (K, B, w) score or representation of the batch. rows, resampled: (K, B) row
         numbers of the batch and of the rows whose attributes stand in for it.
         """
+        ...
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A method that replaces the task loss as well; it knows the predictor that it trains.
+
+    What :class:`Method` says of a step and of ``networks`` holds here, too.
+    """
+
+    networks: nn.Module
+
+    def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what takes the place of task loss and penalty, each (K,)."""
         ...
 
 
@@ -42,30 +61,67 @@ class PredictorStep:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        method: Method | None,
+        method: Method | Objective | None,
         settings: TrainingSettings,
     ) -> None:
         self._predictor = predictor
         self._data = data
         self._method = method
-        self._strength = data.x.new_tensor([member.strength for member in members])
+        strength = data.x.new_tensor([member.strength for member in members])
+        self._shares = 1 - strength, strength
+        # Decay keeps the task from being learnt by heart, so it counts with the task: a member that
+        # mostly listens to the penalty would lose its weights to it.
+        decays = settings.optimizer.kind == "adam" and settings.optimizer.weight_decay > 0
+        self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
+        self._settings = settings
+        self._share = 1.0
         self._optimizer = settings.optimizer.build(predictor.parameters())
-        self._schedule = torch.optim.lr_scheduler.LambdaLR(
-            self._optimizer, settings.learning_rate_share
-        )
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
+
+    def prepare(self, iteration: int) -> None:
+        """Set the learning rate of this iteration, counted from 1."""
+        share = self._settings.learning_rate_share(iteration - 1)
+        if share != self._share:
+            set_learning_rate(self._optimizer, share * self._settings.optimizer.learning_rate)
+            self._share = share
+
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """All optimisers: the predictor's, then the method's."""
+        return [self._optimizer, *([] if self._method is None else _optimizers_of(self._method))]
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Train on one batch; return task loss and penalty before the update, each (K,)."""
         data = self._data
-        output, penalised = self._predictor(data.x[rows])
-        task = self._predictor.task.loss(output, data.target[rows], data.task_weight(rows))
+        if self._decay is not None:
+            decay(self._optimizer, self._decay)
+        if isinstance(self._method, Objective):
+            task, penalty = self._method.losses(rows, resampled)
+            minimise((task, penalty), self._optimizer, self._shares)
+            return task.detach(), penalty.detach()
+        output, penalised = self._predictor(take(data.x, rows))
+        task = self._predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
         if self._method is None:
             penalty = torch.zeros_like(task)
-            objective = task
+            minimise(task, self._optimizer)
         else:
             penalty = self._method.penalty(penalised, rows, resampled)
-            objective = (1 - self._strength) * task + self._strength * penalty
-        minimise(objective, self._optimizer)
-        self._schedule.step()
+            minimise((task, penalty), self._optimizer, self._shares)
         return task.detach(), penalty.detach()
+
+
+def _optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
+    """Optimisers that the method or its networks hold; together they train all of its weights."""
+    holders: list[Any] = [method, *method.networks.modules()]
+    found = [
+        value
+        for holder in holders
+        for value in vars(holder).values()
+        if isinstance(value, torch.optim.Optimizer)
+    ]
+    trained = {
+        id(weight) for each in found for group in each.param_groups for weight in group["params"]
+    }
+    assert all(id(weight) in trained for weight in method.networks.parameters()), (
+        f"{type(method).__name__} hides an optimiser: make it an attribute"
+    )
+    return found

@@ -1,0 +1,48 @@
+"""Follow a frontier in Weights & Biases while it trains, and end it there when it stands still.
+
+Needs wandb (pip install wandb) and an account, or WANDB_MODE=offline.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from equipoise import FairFrontier, load_dataset
+from equipoise.training import Progress
+
+FRONTIER = FairFrontier(strengths=(0.0, 0.5, 0.9), seeds=2, iterations=2000, random_state=0)
+#: Evaluations without a new snapshot on any front after which training ends.
+PATIENCE = 5
+
+
+def log_to(run: Any) -> Callable[[Progress], bool]:
+    """Return a callback that logs every evaluation, and ends training when nothing improves."""
+    waited = 0
+
+    def log(progress: Progress) -> bool:
+        nonlocal waited
+        assert progress.snapshots is not None
+        improved = int(progress.snapshots["on_front"].sum())
+        waited = 0 if improved else waited + 1
+        numbers = {**progress.numbers(), "new on a front": improved}
+        # Its pages sort and filter by names of letters, digits and underscores only.
+        named = {re.sub(r"\W", "_", name): number for name, number in numbers.items()}
+        run.log(named, step=progress.iteration)
+        return waited >= PATIENCE
+
+    return log
+
+
+def main() -> None:
+    try:
+        import wandb
+    except ModuleNotFoundError:
+        sys.exit("this example needs wandb, which is not installed; pip install wandb")
+    data = load_dataset("synthetic")
+    with wandb.init(project="equipoise", config=FRONTIER.get_params()) as run:
+        FRONTIER.fit(data.X, data.y, sensitive_features=data.A, callback=log_to(run))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Several networks that answer as one: the average of their scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from equipoise.training.predictor import Predictor
+from equipoise.training.tasks import TASKS, Task
+
+
+class AveragedPredictor(Predictor):
+    """A stack of M networks with one output: the one whose score is the mean of their scores.
+
+    A probability is averaged as a probability, not as a logit: the average of M probabilities is
+    again the chance that a case of such a row comes true, if each of them was.
+    """
+
+    def __init__(self, network: nn.Module, task: Task) -> None:
+        super().__init__(network, task)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output (1, B, o) and the score (1, B, s) of the average; x is (M, B, p)."""
+        output = averaged_output(self.network(x)[None], self.task)
+        return output, self.task.score(output)
+
+
+def averaged_output(output: Tensor, task: Task) -> Tensor:
+    """Output (G, B, o) whose score is the mean score of outputs (G, M, B, o) over M.
+
+    >>> import torch
+    >>> output = torch.tensor([[[[0.0]], [[20.0]]]])
+    >>> torch.sigmoid(averaged_output(output, TASKS["binary"]))
+    tensor([[[0.7500]]])
+    """
+    return _AVERAGES[task.name](output)
+
+
+def _of_log_odds(output: Tensor) -> Tensor:
+    """Log odds of the mean probability; finite where every log odds is."""
+    return functional.logsigmoid(output).logsumexp(1) - functional.logsigmoid(-output).logsumexp(1)
+
+
+def _of_logits(output: Tensor) -> Tensor:
+    """Logarithms of the mean probabilities, which are logits of these very probabilities."""
+    return output.log_softmax(-1).logsumexp(1) - math.log(output.shape[1])
+
+
+def _of_predictions(output: Tensor) -> Tensor:
+    return output.mean(1)
+
+
+_AVERAGES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    dict.fromkeys(TASKS, _of_predictions) | {"binary": _of_log_odds, "multiclass": _of_logits}
+)
