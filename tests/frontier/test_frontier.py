@@ -16,7 +16,7 @@ from equipoise import FairClassifier, FairRegressor
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
-from equipoise.metrics import measure
+from equipoise.metrics import measure, youden_threshold
 from equipoise.sensitive import SensitiveTable
 
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
@@ -75,13 +75,13 @@ def test_a_frontier_of_one_is_the_classifier_on_the_same_rows_bit_for_bit(rows, 
 
 
 def test_looking_more_often_does_not_change_what_is_trained(rows):
-    stacks = []
+    ends = []
     for every in (5, 60):
         frontier = FairFrontier(strengths=(0.5, 0.9), seeds=1, **SMALL | {"evaluate_every": every})
         frontier.fit(rows.X, rows.y, sensitive_features=rows.A)
-        stacks.append(frontier._curve.trained.predictor.state_dict())
-    for name, tensor in stacks[0].items():
-        assert torch.equal(tensor, stacks[1][name]), name
+        table = frontier.table().drop(columns="on_front")
+        ends.append(table[table["iteration"] == 60].reset_index(drop=True))
+    pd.testing.assert_frame_equal(*ends, check_exact=True)
 
 
 def test_a_frontier_of_one_regressor_is_the_regressor_bit_for_bit(numbers):
@@ -115,11 +115,14 @@ def test_members_are_those_trained_alone(rows, frontier):
     train = frontier.split_.train
     alone = FairClassifier(strength=0.9, **ALONE | {"random_state": 8})
     alone.fit(rows.X.iloc[train], rows.y.iloc[train], sensitive_features=rows.A.iloc[train])
-    # Scores, not weights: biases before a batch normalisation have no gradient but rounding.
-    x = torch.from_numpy(alone.encoder_.transform(rows.X))
-    together, _ = frontier._curve.trained.predictor.evaluate(x)
-    assert together[5, :, 0].numpy() == pytest.approx(alone.decision_function(rows.X), abs=2e-3)
-    assert np.ptp(together[5].numpy()) > 1
+    validation = frontier.split_.validation
+    scores = alone.predict_proba(rows.X.iloc[validation])[:, 1]
+    last = frontier.table().query("member == 5 and iteration == 60").iloc[0]
+    expected = roc_auc_score(rows.y.iloc[validation], scores)
+    assert last["utility"] == pytest.approx(expected, abs=2e-3)
+    assert last["threshold"] == pytest.approx(
+        float(youden_threshold(scores, rows.y.iloc[validation].to_numpy())), abs=2e-2
+    )
 
 
 def test_the_table_has_every_snapshot_once(frontier):
@@ -320,12 +323,24 @@ def test_wrong_data_are_named_before_training(rows):
         r"fit\(X, y, sensitive_features=A\)$",
     ):
         model.fit(rows.X, rows.y)
+    rare = np.where(np.arange(len(rows.y)) == 0, "rare", rows.y.astype(str))
+    for part, other in (("validation", "test"), ("test", "validation")):
+        with pytest.raises(
+            InputError,
+            match=r"^y must have every class among the rows that train, got 'rare' among the "
+            rf"{part} rows only; merge rare classes, or lower {part}$",
+        ):
+            clone(model).set_params(**{part: range(90), other: range(90, 180)}).fit(
+                rows.X, rare, sensitive_features=rows.A
+            )
     with pytest.raises(
         InputError,
-        match=r"^y must hold two classes for a frontier, got 3; set task='regression' for numbers, "
-        r"or fit a FairClassifier for each strength$",
+        match=r"^the 180 validation rows do not suffice: none has y = 'rare'; merge rare classes, "
+        r"or raise validation$",
     ):
-        model.fit(rows.X, np.arange(len(rows.y)) % 3, sensitive_features=rows.A)
+        clone(model).set_params(validation=range(180, 360), test=range(360, 540)).fit(
+            rows.X, rare, sensitive_features=rows.A
+        )
     with pytest.raises(
         InputError,
         match=r"^metrics must apply to some attribute: demographic parity difference is defined "

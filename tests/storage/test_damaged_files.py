@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_models import fitted
 
+from equipoise import load
 from equipoise.errors import InputError
-from equipoise.estimators import load
 
 
 @pytest.fixture(scope="module")

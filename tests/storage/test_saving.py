@@ -11,9 +11,8 @@ from sklearn.exceptions import NotFittedError
 from tiny_models import NAMES, TINY, answers, fitted, labels, mixed_frame
 from torch import nn
 
-from equipoise import FairClassifier, FairRegressor
+from equipoise import FairClassifier, FairRegressor, load
 from equipoise.errors import InputError
-from equipoise.estimators import load
 
 
 @pytest.fixture
@@ -134,8 +133,8 @@ def test_the_file_is_safetensors_that_anybody_can_open(path):
     model.save(path)
     with safetensors.safe_open(path, framework="np") as file:
         assert set(file.metadata()) == {"equipoise_format", "equipoise_model", "equipoise_sha256"}
-        weight = file.get_tensor("weights.encoder.layers.0.weight")
-    np.testing.assert_array_equal(weight, model.predictor_.encoder.layers[0].weight.numpy())
+        weight = file.get_tensor("weights.encoder.layers.1.weight")
+    np.testing.assert_array_equal(weight, model.predictor_.encoder.layers[1].weight.numpy())
 
 
 def test_an_older_model_is_replaced_and_nothing_else_is_left(path):

@@ -22,6 +22,7 @@ NAMES = (
     "numbers, pandas, linear",
     "representation",
     "text only",
+    "the paper's network",
 )
 
 
@@ -75,6 +76,8 @@ def fitted(name):
     if name == "text only":
         X = frame[["job", "town"]]
         return FairClassifier(**TINY).fit(X, labels() == 1), X
+    if name == "the paper's network":
+        return FairClassifier.as_in_paper(**TINY).fit(numbers, numbers[:, 1] > 0), numbers
     raise KeyError(name)
 
 

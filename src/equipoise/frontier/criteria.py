@@ -11,11 +11,19 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.frontier.rows import HeldOut
-from equipoise.metrics import Metric, Sample, find_metric, prepare
+from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
 from equipoise.notions import Notion
 
+UtilityName = Literal["AUC", "macro AUC", "R2"]
+
+#: What is called utility, by the kind of outcome.
+UTILITIES: Mapping[OutcomeKind, UtilityName] = {
+    "binary": "AUC",
+    "multiclass": "macro AUC",
+    "continuous": "R2",
+}
 #: Utility of a score that knows nothing.
-UNINFORMED = {"AUC": 0.5, "R2": 0.0}
+UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
 
 
 @dataclass(frozen=True)
@@ -24,12 +32,12 @@ class Criteria:
 
     Attributes
     ----------
-    utility : {"AUC", "R2"}
+    utility : {"AUC", "macro AUC", "R2"}
     measures : tuple of (name of a metric, attribute)
         By metric, then by attribute; the first metric is the one meant where none is named.
     """
 
-    utility: Literal["AUC", "R2"]
+    utility: UtilityName
     measures: tuple[tuple[str, str], ...]
 
     @property
@@ -73,12 +81,14 @@ class Criteria:
             )
         return metric
 
-    def find_attribute(self, metric: str, attribute: str) -> int:
-        """Position of the measure for this attribute."""
+    def find_attribute(
+        self, metric: str, attribute: str, *, rule: str = "attribute must be a sensitive column"
+    ) -> int:
+        """Position of the measure for this attribute; ``rule`` begins the message if none."""
         known = self.by_attribute(metric)
         if attribute not in known:
             raise InputError(
-                f"attribute must be a sensitive column that {metric} was measured for "
+                f"{rule} that {metric} was measured for "
                 f"({', '.join(known)}), got {attribute!r}{_did_you_mean(attribute, tuple(known))}"
             )
         return known[attribute]
@@ -123,13 +133,18 @@ def criteria_for(
                 f"metrics must be 0 for a fair score, got {metric.name!r}, which is "
                 f"{metric.fair_value:g}; take the difference instead of the ratio"
             )
+        if rows.weights is not None and not metric.weighted:
+            raise InputError(
+                f"metrics must count row weights when sample_weight is given, got {metric.name!r}, "
+                "which does not; leave one of the two out"
+            )
     samples = [_samples(part) for part in parts]
     measures = [
         (metric.name, attribute)
         for metric in chosen
         for attribute in _applicable(metric, samples[0])
     ]
-    criteria = Criteria("AUC" if rows.outcome == "binary" else "R2", tuple(measures))
+    criteria = Criteria(UTILITIES[rows.outcome], tuple(measures))
     for part, beside in zip(parts, samples, strict=True):
         _refuse_empty_sets(criteria, part, beside)
     return criteria
@@ -147,11 +162,12 @@ def _applicable(metric: Metric, samples: Mapping[str, Sample]) -> list[str]:
 def _samples(rows: HeldOut) -> dict[str, Sample]:
     """Any scores, all distinct, beside each attribute: what metrics need to know of the rows."""
     try:
-        scored = prepare(np.linspace(0.0, 1.0, len(rows.y)), rows.y, outcome=rows.outcome)
+        any_scores = np.linspace(0.0, 1.0, len(rows))
+        scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
         return {column.name: scored.against(column) for column in rows.table.columns}
     except InputError as problem:
         raise InputError(
-            f"the {len(rows.y)} {rows.part} rows do not suffice: {problem}; or merge rare groups, "
+            f"the {len(rows)} {rows.part} rows do not suffice: {problem}; or merge rare groups, "
             f"or raise {rows.part}"
         ) from None
 
@@ -166,7 +182,7 @@ def _refuse_empty_sets(criteria: Criteria, rows: HeldOut, samples: Mapping[str, 
         (reason,) = metric.compute(samples[attribute]).reasons
         if reason is not None:
             raise InputError(
-                f"the {len(rows.y)} {rows.part} rows do not suffice for {name} by "
+                f"the {len(rows)} {rows.part} rows do not suffice for {name} by "
                 f"{attribute}: {reason}; merge rare groups, or raise {rows.part}"
             )
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.estimators import FairClassifier, FairRegressor
-from equipoise.estimators.inputs import Outcome
 from equipoise.frontier.criteria import UNINFORMED
+from equipoise.frontier.entries import Entry
+from equipoise.frontier.evidence import Evidence
+from equipoise.frontier.report import Picked, ReportSettings, report
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import Picked, ReportSettings, Selection, report
-from equipoise.frontier.snapshots import Snapshots, scores_of, with_weights
+from equipoise.frontier.selection import Selection
+from equipoise.frontier.snapshots import Snapshots, Weights
 from equipoise.frontier.wish import Wish, pick
 from equipoise.networks import select_members
+from equipoise.networks.members import member_tensors
 from equipoise.pareto import hypervolume
-from equipoise.sensitive import SensitiveTable
-from equipoise.training import History, Member, Predictor, Trained, TrainingData
-from equipoise.training.engine import judge_health
+from equipoise.training import Health, History, Predictor
+from equipoise.training.averaged import AveragedPredictor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,57 +35,43 @@ class Curve:
 
     Attributes
     ----------
-    members : tuple of Member, length K
-    trained : Trained
-        The stack after the last iteration, its history and health.
+    entries : tuple of Entry
+        Members and averages, as the table has them.
+    prototype : Predictor
+        A stack of one member, to be given the weights of a snapshot.
+    history : History
+        Of all members.
+    member_health : tuple of Health
+        Of all members after the last iteration.
     snapshots : Snapshots
     template : FairClassifier or FairRegressor
-        Options, feature encoding and names of columns that all members share.
-    outcome : Outcome
-    trained_on : SensitiveTable
-        Of the training rows.
-    seen : TrainingData
-        Training rows by which the health of a snapshot is judged.
-    given_outcome : bool
-        Whether the notion conditions on the outcome.
-    test : HeldOut
+        Options, feature encoding, labels and names of columns that all models share.
+    evidence : Evidence
     validation_rows : int
+    test : HeldOut or None
+        None where the frontier was saved without test rows.
     """
 
-    members: tuple[Member, ...]
-    trained: Trained
+    entries: tuple[Entry, ...]
+    prototype: Predictor
+    history: History
+    member_health: tuple[Health, ...]
     snapshots: Snapshots
     template: FairClassifier | FairRegressor
-    outcome: Outcome
-    trained_on: SensitiveTable
-    seen: TrainingData
-    given_outcome: bool
-    test: HeldOut
+    evidence: Evidence
     validation_rows: int
+    test: HeldOut | None
 
     def table(self) -> pd.DataFrame:
         """Every snapshot, one a row; see `FairFrontier.table`."""
-        found = self.snapshots
-        who = self._who()
-        columns: dict[str, NDArray[Any]] = {
-            "member": found.member,
-            "strength": who["strength"].to_numpy()[found.member],
-            "seed": who["seed"].to_numpy()[found.member],
-            "iteration": found.iteration,
-            "utility": found.utility,
-        }
-        if found.criteria.utility == "AUC":
-            columns["threshold"] = found.threshold
-        columns |= dict(zip(found.criteria.columns, found.unfairness.T, strict=True))
-        columns["on_front"] = found.kept
-        return pd.DataFrame(columns).rename_axis("snapshot")
+        return table_of(self.snapshots, self.entries)
 
     def member_table(self) -> pd.DataFrame:
-        """Every member, one a row; see `FairFrontier.members`."""
-        kept = self.snapshots.member[self.snapshots.kept]
-        return self._who().assign(
-            snapshots_on_front=np.bincount(kept, minlength=len(self.members)),
-            health=[str(health) for health in self.trained.health],
+        """Every member and average, one a row; see `FairFrontier.members`."""
+        kept = self.snapshots.entry[self.snapshots.kept]
+        return _who(self.entries).assign(
+            snapshots_on_front=np.bincount(kept, minlength=len(self.entries)),
+            health=[self._health_in_words(entry) for entry in self.entries],
         )
 
     def front(self, metric: str | None, attribute: str | None) -> pd.DataFrame:
@@ -107,7 +97,7 @@ class Curve:
     def select(self, wish: Wish, settings: ReportSettings) -> Selection:
         """Pick on what is known from validation rows; only then look at the test rows."""
         snapshots = self.snapshots
-        number = pick(snapshots, self.members, wish)
+        number = pick(snapshots, self.entries, wish)
         model = self.model(number)
         cut = float(snapshots.threshold[number])
         picked = Picked(
@@ -116,14 +106,15 @@ class Curve:
             unfairness=snapshots.unfairness[number],
             threshold=None if np.isnan(cut) else cut,
         )
-        scores = scores_of(model.predictor_, self.test)[0].cpu().numpy()
-        member = self.members[snapshots.member[number]]
+        entry = self.entries[snapshots.entry[number]]
         utility = snapshots.criteria.utility
+        scores = self.evidence.test_scores(number, model.predictor_)
         return Selection(
             model=model,
             snapshot=number,
-            strength=member.strength,
-            seed=member.seed,
+            strength=entry.strength,
+            seed=entry.seed,
+            averaged=len(entry.members),
             iteration=int(snapshots.iteration[number]),
             threshold=picked.threshold,
             wish=wish.describe(utility),
@@ -132,44 +123,89 @@ class Curve:
             picked_among=len(snapshots.weights),
             level=settings.level,
             validation_rows=self.validation_rows,
-            test_rows=len(self.test.y),
+            test_rows=0 if self.test is None else len(self.test),
             rows=report(scores, self.test, snapshots.criteria, picked, settings),
         )
 
     def model(self, number: int) -> FairClassifier | FairRegressor:
         """Build the fitted estimator of one kept snapshot."""
-        member = int(self.snapshots.member[number])
-        who = self.members[member]
-        one = select_members(self.trained.predictor, [member])
-        assert isinstance(one, Predictor)
-        predictor = with_weights(one, self.snapshots.weights[number])
-        history = _history_until(
-            self.trained.history, member, int(self.snapshots.iteration[number])
-        )
-        health = judge_health(
-            predictor, self.seen, [who], history, given_outcome=self.given_outcome
-        )
+        entry = self.entries[self.snapshots.entry[number]]
+        predictor = self.predictor(number)
+        history = self._history_until(entry, int(self.snapshots.iteration[number]))
         model = copy.copy(self.template)
-        model.set_params(strength=who.strength, random_state=who.seed)
-        model._keep(Trained(predictor, history, health), self.outcome, self.trained_on)
+        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
+        model.health_ = self.evidence.health(number, entry, predictor, history)
+        # In double precision a row's score does not depend on the rows predicted along with it.
+        model.predictor_ = predictor.requires_grad_(False).double()
+        model.history_ = history
+        if entry.is_average:
+            model.averaged_seeds_ = entry.seeds
         return model
 
-    def _who(self) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                "strength": np.array([member.strength for member in self.members], np.float64),
-                "seed": np.array([member.seed for member in self.members], np.int64),
-            }
-        ).rename_axis("member")
+    def predictor(self, number: int) -> Predictor:
+        """Build the network of one kept snapshot, or the average of its networks."""
+        entry = self.entries[self.snapshots.entry[number]]
+        stack = select_members(self.prototype, [0] * len(entry.members))
+        assert isinstance(stack, Predictor)
+        _fill(stack, self.snapshots.weights[number])
+        return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
+
+    def _history_until(self, entry: Entry, iteration: int) -> History:
+        """What the checks saw of one entry up to an iteration; averages of its members."""
+        seen = self.history.iterations <= iteration
+        stops = self.history.stopped_at[list(entry.members)]
+        stops = stops[(stops > 0) & (stops <= iteration)]
+
+        def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = values[seen][:, list(entry.members)]
+            return found.mean(axis=1, keepdims=True) if entry.is_average else found
+
+        return History(
+            iterations=self.history.iterations[seen],
+            task=mean(self.history.task),
+            penalty=mean(self.history.penalty),
+            stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
+        )
+
+    def _health_in_words(self, entry: Entry) -> str:
+        found = [self.member_health[member] for member in entry.members]
+        if all(health.ok for health in found) or not entry.is_average:
+            return str(found[0])
+        return "\n".join(
+            f"seed {seed}: {message}"
+            for seed, health in zip(entry.seeds, found, strict=True)
+            for message in health.messages
+        )
 
 
-def _history_until(history: History, member: int, iteration: int) -> History:
-    """What the checks saw of one member up to an iteration."""
-    seen = history.iterations <= iteration
-    stopped = history.stopped_at[[member]]
-    return History(
-        iterations=history.iterations[seen],
-        task=history.task[seen][:, [member]],
-        penalty=history.penalty[seen][:, [member]],
-        stopped_at=np.where(stopped <= iteration, stopped, 0),
-    )
+def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
+    """Every snapshot of these entries, one a row; see `FairFrontier.table`."""
+    who = {str(name): column.to_numpy()[found.entry] for name, column in _who(entries).items()}
+    columns: dict[str, NDArray[Any]] = {
+        "member": found.entry,
+        **who,
+        "iteration": found.iteration,
+        "utility": found.utility,
+    }
+    if found.criteria.utility == "AUC":
+        columns["threshold"] = found.threshold
+    columns |= dict(zip(found.criteria.columns, found.unfairness.T, strict=True))
+    columns["on_front"] = found.kept
+    return pd.DataFrame(columns).rename_axis("snapshot")
+
+
+def _who(entries: Sequence[Entry]) -> pd.DataFrame:
+    columns: dict[str, NDArray[Any]] = {
+        "strength": np.array([entry.strength for entry in entries], np.float64),
+        "seed": np.array([entry.seed for entry in entries], np.int64),
+    }
+    if any(entry.is_average for entry in entries):
+        columns["averaged"] = np.array([len(entry.members) for entry in entries])
+    return pd.DataFrame(columns).rename_axis("member")
+
+
+def _fill(predictor: Predictor, weights: Weights) -> None:
+    """Give a stack the weights of as many members."""
+    with torch.no_grad():
+        for name, tensor in member_tensors(predictor):
+            tensor.copy_(weights[name])

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairRegressor
-from equipoise.estimators.base import FairEstimator
-from equipoise.estimators.inputs import (
-    checked_features,
-    checked_outcome,
-    read_device,
-    read_seed,
-    training_data,
+from equipoise.estimators.paper_settings import (
+    PAPER_CLASSIFIER,
+    PAPER_REGRESSOR,
+    PAPER_STRENGTHS,
 )
-from equipoise.features import FeatureEncoder, Scaling
-from equipoise.frontier.criteria import criteria_for
+from equipoise.estimators.run_options import RunOptions
+from equipoise.features import Scaling
+from equipoise.frontier.contents import contents_of
 from equipoise.frontier.curve import Curve
-from equipoise.frontier.rows import HeldOut, Part, Positions, Split, rebuilt, split_rows
-from equipoise.frontier.selection import ReportSettings, Selection
-from equipoise.frontier.snapshots import Recorder
+from equipoise.frontier.fitting import fit_curve
+from equipoise.frontier.report import ReportSettings
+from equipoise.frontier.rows import Part, Split
+from equipoise.frontier.selection import Selection
 from equipoise.frontier.wish import read_wish
-from equipoise.networks import Normalization
+from equipoise.networks import Embedding, Normalization
 from equipoise.recipe import NetworkFactory
 from equipoise.sensitive import Kind
-from equipoise.training import History, Member
-from equipoise.training.engine import HEALTH_ROWS
+from equipoise.storage import write_model_file
+from equipoise.training import Callback, History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,14 +43,17 @@ class FairFrontier(BaseEstimator):
     Trains every strength with every seed at once, looks at all of them every ``evaluate_every``
     iterations on validation rows, and keeps the weights of the snapshots on a Pareto front of
     utility (AUC, or R2) against each metric and attribute. :meth:`select` picks one by a wish and
-    reports on test rows that nobody looked at before. Two classes, or a continuous outcome.
+    reports on test rows that nobody looked at before. Two or more classes, or a continuous outcome.
 
     Parameters
     ----------
     strengths : tuple of float in [0, 1)
-        Weights of the penalty; 0 is plain training. The default is the paper's, with 0 and 0.95.
+        Weights of the penalty; 0 is plain training. The default is the paper's, 0,
+        and more of the fair end.
     seeds : int
         Members per strength; their seeds are random_state, random_state + 1, ...
+    ensemble : bool
+        Whether the average score of the members of each strength competes with its members.
     evaluate_every : int
         Iterations between snapshots.
     metrics : "default" or sequence of str
@@ -67,19 +65,26 @@ class FairFrontier(BaseEstimator):
         What is trained: members like :class:`FairClassifier` or like :class:`FairRegressor`.
     loss : "squared", "absolute" or "huber"
         Task loss of a regression.
-    notion, method, divergence, density_ratio, hidden, network, scaling
+    notion, method, divergence, density_ratio, hidden, network
+        As for :class:`FairClassifier`.
+    scaling, embedding, normalization
         As for :class:`FairClassifier`.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
         As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, schedule, iterations, batch_size
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
+        As for :class:`FairClassifier`.
+    iterations, batch_size
         As for :class:`FairClassifier`.
     sensitive_types, missing_sensitive, random_state, device
         As for :class:`FairClassifier`; random_state also draws validation and test rows.
+    verbose, progress_budget
+        1 shows progress on standard error, with the best utility among the snapshots whose first
+        metric is at most progress_budget for all attributes.
 
     Attributes
     ----------
     split_ : positions of the train, validation and test rows.
-    utility_ : "AUC" or "R2".
+    utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2".
     sensitive_ : how each sensitive column was typed, as text.
     history_ : task loss and penalty of every member over the iterations.
 
@@ -104,8 +109,9 @@ class FairFrontier(BaseEstimator):
     def __init__(
         self,
         *,
-        strengths: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95),
+        strengths: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98, 0.995),
         seeds: int = 5,
+        ensemble: bool = False,
         evaluate_every: int = 100,
         metrics: Literal["default"] | Sequence[str] = "default",
         validation: Part = 0.2,
@@ -119,6 +125,8 @@ class FairFrontier(BaseEstimator):
         hidden: tuple[int, ...] = (64, 64, 64),
         network: NetworkFactory | None = None,
         scaling: Scaling = "rank",
+        embedding: Embedding = "pieces",
+        normalization: Literal["batch", "none"] = "none",
         critic_hidden: tuple[int, ...] = (64, 64),
         critic_steps: int = 1,
         critic_normalization: Normalization = "none",
@@ -127,6 +135,7 @@ class FairFrontier(BaseEstimator):
         learning_rate: float = 1e-3,
         critic_learning_rate: float = 3e-3,
         momentum: float = 0.2,
+        weight_decay: float = 1.0,
         schedule: Literal["decay", "constant"] = "decay",
         iterations: int = 1500,
         batch_size: int = 300,
@@ -134,9 +143,12 @@ class FairFrontier(BaseEstimator):
         missing_sensitive: Literal["error", "skip"] = "error",
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
+        verbose: int = 0,
+        progress_budget: float = 0.1,
     ) -> None:
         self.strengths = strengths
         self.seeds = seeds
+        self.ensemble = ensemble
         self.evaluate_every = evaluate_every
         self.metrics = metrics
         self.validation = validation
@@ -150,6 +162,8 @@ class FairFrontier(BaseEstimator):
         self.hidden = hidden
         self.network = network
         self.scaling = scaling
+        self.embedding = embedding
+        self.normalization = normalization
         self.critic_hidden = critic_hidden
         self.critic_steps = critic_steps
         self.critic_normalization = critic_normalization
@@ -158,6 +172,7 @@ class FairFrontier(BaseEstimator):
         self.learning_rate = learning_rate
         self.critic_learning_rate = critic_learning_rate
         self.momentum = momentum
+        self.weight_decay = weight_decay
         self.schedule = schedule
         self.iterations = iterations
         self.batch_size = batch_size
@@ -165,8 +180,31 @@ class FairFrontier(BaseEstimator):
         self.missing_sensitive = missing_sensitive
         self.random_state = random_state
         self.device = device
+        self.verbose = verbose
+        self.progress_budget = progress_budget
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    @classmethod
+    def as_in_paper(cls, **options: Any) -> Self:
+        """Return a frontier with the paper's strengths, network and training.
+
+        As :meth:`FairClassifier.as_in_paper`; with ``task="regression"`` as the regressor's.
+        """
+        regression = options.get("task") == "regression"
+        settings = PAPER_REGRESSOR if regression else PAPER_CLASSIFIER
+        return cls(**{**settings, "strengths": PAPER_STRENGTHS, **options})
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        callback: Callback | None = None,
+    ) -> Self:
         """Train all members at once and keep the snapshots on a front.
 
         Parameters
@@ -174,71 +212,43 @@ class FairFrontier(BaseEstimator):
         X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
             Features.
         y : (n,)
-            Outcome: two classes, or numbers with ``task="regression"``.
+            Outcome: labels of two or more classes, or numbers with ``task="regression"``.
         sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
             Any mix of discrete and continuous attributes.
+        sample_weight : (n,), optional
+            Weights of the rows: in training, when judging and in the report. Rows of weight 0 are
+            left out.
+        checkpoint : path of a file, optional
+            Where to keep the state of the run; needs an integer ``random_state``.
+        checkpoint_every : float
+            Least seconds between checkpoints, which are written at evaluations; 0 is at each one.
+        resume : bool
+            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on a CPU);
+            begin where there is none yet. A finished run is returned as it was.
+        callback : callable, optional
+            Receives an :class:`equipoise.training.Progress` after every evaluation; returning True
+            ends training.
+
+        Ctrl-C ends training and returns what there is, with a warning; a second one raises.
         """
-        seed = read_seed(self.random_state)
-        members = self._read_members(seed)
-        template = self._template(seed)
-        recipe = template._recipe()
-        recipe = replace(recipe, training=replace(recipe.training, check_every=self.evaluate_every))
-        device = read_device(self.device)
-        if sensitive_features is None:
-            raise InputError(
-                "sensitive_features is required to judge snapshots: call "
-                "fit(X, y, sensitive_features=A)"
-            )
-        X = checked_features(template, X, reset=True)
-        y = checked_outcome(X, y)
-        table = template._read_sensitive(sensitive_features, len(y))
-        assert table is not None
-        classes = template._read_outcome(y).classes
-        if classes is not None and len(classes) > 2:
-            raise InputError(
-                f"y must hold two classes for a frontier, got {len(classes)}; set "
-                "task='regression' for numbers, or fit a FairClassifier for each strength"
-            )
-        split = split_rows(len(y), validation=self.validation, test=self.test, seed=seed)
-        outcome = template._read_outcome(y[split.train])
-        trained_on = rebuilt(table, split.train)
-        encoder = FeatureEncoder(scaling=self.scaling)
-        data = training_data(
-            encoder.fit_transform(_safe_indexing(X, split.train)), outcome, trained_on, None
+        fitted = fit_curve(
+            self.get_params(deep=False),
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            run=RunOptions(
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+                callback=callback,
+            ),
         )
-
-        def held_out(part: str, rows: Positions) -> HeldOut:
-            x = torch.from_numpy(encoder.transform(_safe_indexing(X, rows))).double().to(device)
-            return HeldOut.read(part, x, y[rows], table.take(rows), outcome)
-
-        validation = held_out("validation", split.validation)
-        test = held_out("test", split.test)
-        criteria = criteria_for(self.metrics, self.notion, validation, test)
-        recorder = Recorder(validation, criteria)
-        trained = recipe.train(
-            data.to(device),
-            members,
-            task=template._task(outcome),
-            n_outputs=outcome.n_outputs,
-            on_check=recorder,
-        )
-        template.encoder_ = encoder
-        self.split_ = split
-        self.utility_ = criteria.utility
-        self.sensitive_ = table.describe()
-        self.history_ = trained.history
-        self._curve = Curve(
-            members=members,
-            trained=trained,
-            snapshots=recorder.snapshots(),
-            template=template,
-            outcome=outcome,
-            trained_on=trained_on,
-            seen=data.first(HEALTH_ROWS).to(device),
-            given_outcome=recipe.notion.conditions_on_outcome,
-            test=test,
-            validation_rows=len(split.validation),
-        )
+        self._curve = fitted.curve
+        self.split_ = fitted.split
+        self.utility_ = fitted.curve.snapshots.criteria.utility
+        self.sensitive_ = fitted.sensitive
+        self.history_ = fitted.curve.history
         return self
 
     def table(self) -> pd.DataFrame:
@@ -246,12 +256,14 @@ class FairFrontier(BaseEstimator):
 
         Columns: member, strength, seed, iteration, utility, threshold (Youden's, two classes
         only), one column for every metric and attribute such as "KS-GSP age" (NaN where
-        undefined), and on_front: whether some front has it, so that its weights are kept.
+        undefined; of several classes the largest), and on_front: whether some front has it, so
+        that its weights are kept. With ``ensemble`` there is also averaged: how many members'
+        scores are averaged; averages have seed -1 and are numbered after the members.
         """
         return self._fitted().table()
 
     def members(self) -> pd.DataFrame:
-        """Every member: strength, seed, snapshots on a front, and how its training ended."""
+        """Every member and average: strength, seed, snapshots on a front, how training ended."""
         return self._fitted().member_table()
 
     def front(self, metric: str | None = None, attribute: str | None = None) -> pd.DataFrame:
@@ -346,36 +358,24 @@ class FairFrontier(BaseEstimator):
             utility=self.utility_,
         )
 
+    def save(self, path: str | PathLike[str], *, include_test_rows: bool = True) -> None:
+        """Write the fitted frontier to one file, for ``equipoise.load``.
+
+        Everything that can be asked is answered the same by the loaded frontier, bit for bit. The
+        file holds arrays (safetensors) and JSON, no code; it is written whole or not at all, and
+        over nothing but an older model.
+
+        Parameters
+        ----------
+        path : path of a file
+            Ends in ``.equipoise`` by custom.
+        include_test_rows : bool
+            Whether outcome, sensitive columns and scores of the test rows, which are personal data,
+            go into the file. Without them ``select`` picks the same but can not report.
+        """
+        curve = self._fitted()
+        write_model_file(path, contents_of(self, curve, include_test_rows=include_test_rows))
+
     def _fitted(self) -> Curve:
         check_is_fitted(self)
         return self._curve
-
-    def _read_members(self, seed: int) -> tuple[Member, ...]:
-        strengths = tuple(self.strengths)
-        if not strengths or len(set(strengths)) < len(strengths):
-            raise InputError(
-                f"strengths must be distinct numbers, at least one, got {self.strengths!r}"
-            )
-        for name in ("seeds", "evaluate_every"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        return tuple(
-            Member(strength, seed + number)
-            for number in range(self.seeds)
-            for strength in strengths
-        )
-
-    def _template(self, seed: int) -> FairClassifier | FairRegressor:
-        """Make the estimator whose options all members share."""
-        shared = {
-            name: getattr(self, name)
-            for name in inspect.signature(FairEstimator).parameters
-            if name not in ("strength", "random_state")
-        }
-        shared |= {"strength": max(self.strengths), "random_state": seed}
-        if self.task == "classification":
-            return FairClassifier(**shared)
-        if self.task == "regression":
-            return FairRegressor(loss=self.loss, **shared)
-        raise InputError(f"task must be 'classification' or 'regression', got {self.task!r}")

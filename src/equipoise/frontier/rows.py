@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import Outcome
@@ -30,16 +29,26 @@ class Split:
     test: Positions
 
 
-def split_rows(n: int, *, validation: Part, test: Part, seed: int) -> Split:
+def split_rows(
+    n: int,
+    *,
+    validation: Part,
+    test: Part,
+    seed: int,
+    counted: NDArray[np.bool_] | None = None,
+) -> Split:
     """Give every one of n rows to one part; rows that nobody named or drew train.
 
-    Shares are of all n rows, drawn without a look at any value, so that the test rows are a simple
-    random sample of what is left when the validation rows are gone.
+    Shares are of all rows, drawn without a look at any value, so that the test rows are a simple
+    random sample of what is left when the validation rows are gone. Rows that are not ``counted``
+    (n,) are in no part, as if they had not been there.
 
     >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
     >>> split.validation.tolist(), len(split.test), len(split.train)
     ([0, 1], 3, 5)
     """
+    free = np.ones(n, dtype=bool) if counted is None else counted.copy()
+    total = int(free.sum())
     random = np.random.default_rng(stream_seed(seed, "held-out rows"))
     parts = {"validation": validation, "test": test}
     # Rows that were named are taken out before any are drawn.
@@ -52,19 +61,19 @@ def split_rows(n: int, *, validation: Part, test: Part, seed: int) -> Split:
             raise InputError(
                 f"validation and test must share no row, got {len(both)} in both (first {both[0]})"
             )
-    free = np.ones(n, dtype=bool)
+    held = {name: rows[free[rows]] for name, rows in held.items()}
     for rows in held.values():
         free[rows] = False
     for name, part in parts.items():
         if name not in held:
-            size = _size(name, part, n)
+            size = _size(name, part, total)
             left = np.flatnonzero(free)
             held[name] = np.sort(random.permutation(left)[:size])
             free[held[name]] = False
     train = np.flatnonzero(free)
     if len(train) < 2:
         raise InputError(
-            f"validation and test must leave at least 2 of the {n} rows to train on, "
+            f"validation and test must leave at least 2 of the {total} rows to train on, "
             f"they leave {len(train)}; lower the shares"
         )
     return Split(train, held["validation"], held["test"])
@@ -121,36 +130,57 @@ def _rebuilt(column: SensitiveColumn) -> SensitiveColumn:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Rows that do not train.
+    """Outcome, weights and sensitive columns of rows that do not train.
 
     Attributes
     ----------
     part : {"validation", "test"}
-    x : Tensor of float64, shape (n, p)
-        Encoded features.
     y : ndarray, shape (n,)
-        0 and 1 for a binary outcome, else numbers in the user's units.
-    outcome : {"binary", "continuous"}
+        Class numbers, 1 being the positive of two classes; else numbers in the user's units.
+    outcome : {"binary", "multiclass", "continuous"}
         Kind of y.
     table : SensitiveTable
-    center, scale : float
-        A continuous outcome is trained on as (y - center) / scale.
+    weights : ndarray of float64, shape (n,), or None
+        How many rows each stands for, one on average; None when all are one.
     """
 
     part: str
-    x: Tensor
     y: NDArray[Any]
     outcome: OutcomeKind
     table: SensitiveTable
-    center: float = 0.0
-    scale: float = 1.0
+    weights: NDArray[np.float64] | None
 
     @classmethod
     def read(
-        cls, part: str, x: Tensor, y: NDArray[Any], table: SensitiveTable, outcome: Outcome
+        cls,
+        part: str,
+        y: NDArray[Any],
+        table: SensitiveTable,
+        weights: NDArray[np.float64] | None,
+        outcome: Outcome,
     ) -> HeldOut:
         """Read y (n,) as the training rows' outcome was read."""
+        if weights is not None:
+            weights = weights / weights.mean()
         if outcome.classes is None:
-            values = y.astype(np.float64)
-            return cls(part, x, values, "continuous", table, outcome.center, outcome.scale)
-        return cls(part, x, (y == outcome.classes[1]).astype(np.int64), "binary", table)
+            return cls(part, y.astype(np.float64), "continuous", table, weights)
+        kind: OutcomeKind = "binary" if len(outcome.classes) == 2 else "multiclass"
+        present = np.unique(y)
+        strange, absent = (
+            np.setdiff1d(*pair).tolist()
+            for pair in ((present, outcome.classes), (outcome.classes, present))
+        )
+        if strange:
+            raise InputError(
+                f"y must have every class among the rows that train, got {strange[0]!r} among the "
+                f"{part} rows only; merge rare classes, or lower {part}"
+            )
+        if absent:
+            raise InputError(
+                f"the {len(y)} {part} rows do not suffice: none has y = {absent[0]!r}; merge rare "
+                f"classes, or raise {part}"
+            )
+        return cls(part, np.searchsorted(outcome.classes, y), kind, table, weights)
+
+    def __len__(self) -> int:
+        return len(self.y)

@@ -8,18 +8,7 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from equipoise.errors import InputError
 from equipoise.estimators import FairClassifier, FairRegressor
-from equipoise.frontier.criteria import Criteria
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Floats
-from equipoise.frontier.wish import Wish
-from equipoise.inference import bootstrap, certify
-from equipoise.inference.utility_intervals import auc_interval, regression_intervals
-from equipoise.metrics import Metric, find_metric
-
-#: Metrics whose population value a certificate bounds.
-_CERTIFIED = ("KS-GSP", "KS-GEO")
 
 
 @dataclass(frozen=True)
@@ -70,8 +59,11 @@ class Selection:
         Its row in ``FairFrontier.table()``.
     strength : float
     seed, iteration : int
+        The seed is -1 for an average.
+    averaged : int
+        How many members' scores are averaged; 1 for a member by itself.
     threshold : float or None
-        Where decisions were cut: Youden's on the validation rows; None for regression.
+        Where decisions were cut: Youden's on the validation rows; None but for two classes.
     wish, aim : str
         The limits, and what was sought within them.
     candidates : int
@@ -81,14 +73,16 @@ class Selection:
     level : float
         Of intervals and certificates.
     validation_rows, test_rows : int
+        There are no test rows where the frontier was saved without them.
     rows : tuple of SelectionRow
-        Utility first, then every metric by attribute.
+        Utility first, then every metric by attribute: of three or more classes the worst counts.
     """
 
     model: FairClassifier | FairRegressor
     snapshot: int
     strength: float
     seed: int
+    averaged: int
     iteration: int
     threshold: float | None
     wish: str
@@ -101,8 +95,10 @@ class Selection:
     rows: tuple[SelectionRow, ...]
 
     @property
-    def holds_on_test(self) -> bool:
-        """Whether the values on the test rows keep every limit, too."""
+    def holds_on_test(self) -> bool | None:
+        """Whether the values on the test rows keep every limit, too; None without test rows."""
+        if self.test_rows == 0:
+            return None
         utility, *unfairness = self.rows
         enough = math.isnan(utility.limit) or utility.test >= utility.limit
         # An undefined value keeps no limit.
@@ -118,8 +114,9 @@ class Selection:
         )
 
     def __str__(self) -> str:
+        who = f"seed {self.seed}" if self.averaged == 1 else f"average of {self.averaged} seeds"
         head = (
-            f"Snapshot {self.snapshot} (strength {self.strength:g}, seed {self.seed}, iteration "
+            f"Snapshot {self.snapshot} (strength {self.strength:g}, {who}, iteration "
             f"{self.iteration}) has {self.aim} with {self.wish}, of {self.picked_among} snapshots "
             f"on a front, on {self.validation_rows} validation rows."
         )
@@ -128,6 +125,11 @@ class Selection:
             f"On {self.test_rows} test rows, used neither to train nor to pick, it {kept} what was "
             f"wished ({100 * self.level:g} % intervals in brackets):"
         )
+        if self.test_rows == 0:
+            verdict = (
+                "There are no test rows any more, so the values are those that picked it, which "
+                "flatter the best of many:"
+            )
         lines = [*_wrapped(head), *_wrapped(verdict)]
         for row in self.rows:
             lines += _wrapped(_said(row), indent="  ")
@@ -136,12 +138,31 @@ class Selection:
         # Said, not warned of: what the health doubts, the test rows have measured.
         for message in self.model.health_.messages:
             lines += _wrapped(f"Training: {message}")
-        of = "this selection" if self.candidates == 1 else f"{self.candidates} selections"
-        lines += _wrapped(
-            f"Each certificate holds by itself, for {of}; comparing more selections on the same "
-            "test rows makes them rows that pick (see candidates)."
+        return "\n".join(lines + _wrapped(self._about_classes()) + _wrapped(self._about_picking()))
+
+    def _about_classes(self) -> str:
+        """Say whose unfairness is reported where there are several classes."""
+        classes = len(getattr(self.model, "classes_", ()))
+        if classes < 3:
+            return ""
+        together = f"; intervals and certificates hold for all {classes} together"
+        return (
+            f"Unfairness is that of the worst of the {classes} classes, each assessed by its own "
+            f"probability{together if self.test_rows else ''}."
         )
-        return "\n".join(lines)
+
+    def _about_picking(self) -> str:
+        """Say what comparing reports does to them."""
+        if self.test_rows == 0:
+            return ""
+        compared = "selections on the same test rows makes them rows that pick"
+        if all(math.isnan(row.certificate) for row in self.rows):
+            return f"Comparing several {compared}."
+        of = "this selection" if self.candidates == 1 else f"{self.candidates} selections"
+        return (
+            f"Each certificate holds by itself, for {of}; comparing more {compared} "
+            "(see candidates)."
+        )
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
@@ -156,120 +177,15 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def _said(row: SelectionRow) -> str:
-    parts = [f"{row.name} {row.test:.4f} ({row.low:.4f} to {row.high:.4f})"]
+    parts = []
+    if not math.isnan(row.test):
+        parts.append(f"{row.name} {row.test:.4f} ({row.low:.4f} to {row.high:.4f})")
     if not math.isnan(row.certificate):
         parts.append(f"certified to be at most {row.certificate:.4f}")
-    parts.append(f"{row.validation:.4f} on validation rows")
+    validation = f"{row.validation:.4f} on validation rows"
+    parts.append(validation if parts else f"{row.name} {validation}")
     if not math.isnan(row.limit):
         parts.append(f"wished {'at most' if row.attribute else 'at least'} {row.limit:g}")
     if row.note:
         parts.append(row.note)
     return ", ".join(parts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportSettings:
-    """How sure a report is to be, and for how many selections."""
-
-    level: float = 0.95
-    draws: int = 200
-    candidates: int = 1
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InputError(
-                f"level must lie strictly between 0 and 1, got {self.level}; try level=0.95"
-            )
-        for name, least in (("draws", 2), ("candidates", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
-
-
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """The wish, and how the picked snapshot did on validation rows: unfairness (M,)."""
-
-    wish: Wish
-    utility: float
-    unfairness: Floats
-    threshold: float | None
-
-
-def report(
-    scores: Floats, rows: HeldOut, criteria: Criteria, picked: Picked, settings: ReportSettings
-) -> tuple[SelectionRow, ...]:
-    """Measure scores (n,) on test rows, beside what was picked on validation rows."""
-    level, draws, seed = settings.level, settings.draws, settings.random_state
-    if rows.outcome == "binary":
-        utility = auc_interval(scores, rows.y == 1, draws=draws, level=level, random_state=seed)
-    else:
-        _, utility = regression_intervals(
-            scores, rows.y, draws=draws, level=level, random_state=seed
-        )
-    out = [
-        SelectionRow(
-            metric=utility.metric,
-            attribute="",
-            limit=_finite(picked.wish.min_utility),
-            validation=picked.utility,
-            test=utility.value,
-            low=utility.low,
-            high=utility.high,
-        )
-    ]
-    for (name, attribute), value in zip(criteria.measures, picked.unfairness, strict=True):
-        metric = find_metric(name)
-        (interval,) = bootstrap(
-            [metric],
-            scores,
-            [rows.table[attribute]],
-            rows.y,
-            draws=draws,
-            level=level,
-            random_state=seed,
-            threshold=picked.threshold,
-            outcome=rows.outcome,
-        )
-        wished = picked.wish.limits if name == picked.wish.metric else {}
-        bound, why_none = _certificate(scores, rows, metric, attribute, settings)
-        out.append(
-            SelectionRow(
-                metric=name,
-                attribute=attribute,
-                limit=_finite(wished.get(attribute, math.inf)),
-                validation=float(value),
-                test=interval.value,
-                low=interval.low,
-                high=interval.high,
-                certificate=bound,
-                note="; ".join(filter(None, (interval.reason, why_none))),
-            )
-        )
-    return tuple(out)
-
-
-def _certificate(
-    scores: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
-) -> tuple[float, str]:
-    """Upper bound, or NaN and why there is none."""
-    if metric.name not in _CERTIFIED:
-        return math.nan, ""
-    given = metric.notion.conditions_on_outcome
-    try:
-        found = certify(
-            scores,
-            rows.table[attribute],
-            y=rows.y if given else None,
-            outcome=rows.outcome if given else None,
-            level=settings.level,
-            candidates=settings.candidates,
-            random_state=settings.random_state,
-        )
-    except InputError as impossible:
-        return math.nan, f"no certificate: {impossible}"
-    return float(found.upper), ""
-
-
-def _finite(limit: float) -> float:
-    return limit if math.isfinite(limit) else math.nan

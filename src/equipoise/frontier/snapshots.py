@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,61 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.frontier.criteria import Criteria
-from equipoise.frontier.rows import HeldOut
-from equipoise.metrics.registry import compute, find_metric
-from equipoise.metrics.sample import prepare
-from equipoise.metrics.utility import auc_of_ranking, r2
+from equipoise.frontier.entries import Entry
 from equipoise.networks.members import member_tensors
 from equipoise.pareto import non_dominated
 from equipoise.training import Predictor
 
 Floats = NDArray[np.float64]
+#: Weights and buffers by name, each with the M members of an entry first.
 Weights = Mapping[str, Tensor]
-
-#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members.
-EVALUATED_AT_ONCE = 2**18
-
-
-def scores_of(predictor: Predictor, rows: HeldOut) -> Tensor:
-    """Scores (K, n) of every member: probabilities, or predictions in the user's units.
-
-    In double precision, in which the selected model will predict, too.
-    """
-    exact = copy.deepcopy(predictor).double()
-    members = next(exact.parameters()).shape[0]
-    portions = torch.split(rows.x, max(1, EVALUATED_AT_ONCE // members))
-    scores = torch.cat([exact.evaluate(portion)[1][..., 0] for portion in portions], dim=1)
-    return scores * rows.scale + rows.center
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """K snapshots of one moment: utility (K,), unfairness (K, M) with NaN where undefined.
-
-    threshold: (K,) where Youden's J is largest, NaN for a continuous outcome.
-    """
-
-    utility: Floats
-    unfairness: Floats
-    threshold: Floats
-
-
-def judge(scores: Tensor, rows: HeldOut, criteria: Criteria) -> Judged:
-    """Judge scores (K, n) by all criteria, from one sort of the scores."""
-    scored = prepare(scores, rows.y, outcome=rows.outcome)
-    if rows.outcome == "binary":
-        assert scored.y is not None and scored.threshold is not None
-        utility = auc_of_ranking(scored.ranking, scored.y, scored.weights)[0].cpu().numpy()
-        threshold = scored.threshold.cpu().numpy()
-    else:
-        utility = torch.as_tensor(r2(scores, rows.y)).cpu().numpy()
-        threshold = np.full(len(utility), np.nan)
-    samples = {column.name: scored.against(column) for column in rows.table.columns}
-    unfairness = [
-        compute(find_metric(metric), samples[attribute]).values[0].cpu().numpy()
-        for metric, attribute in criteria.measures
-    ]
-    return Judged(utility, np.stack(unfairness, axis=1), threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +29,8 @@ class Snapshots:
     Attributes
     ----------
     criteria : Criteria
-    member, iteration : ndarray of int64, shape (T,)
+    entry, iteration : ndarray of int64, shape (T,)
+        Which entry of the frontier, and when.
     utility, threshold : ndarray of float64, shape (T,)
     unfairness : ndarray of float64, shape (T, M)
         In the order of ``criteria.measures``.
@@ -85,7 +39,7 @@ class Snapshots:
     """
 
     criteria: Criteria
-    member: NDArray[np.int64]
+    entry: NDArray[np.int64]
     iteration: NDArray[np.int64]
     utility: Floats
     threshold: Floats
@@ -114,68 +68,100 @@ def front_of(numbers: NDArray[np.int64], utility: Floats, unfairness: Floats) ->
 
 
 class Recorder:
-    """Judges all members whenever it is called, and keeps the weights of the running fronts.
+    """Judges all entries whenever it is called, and keeps the weights of the running fronts.
 
     A row that leaves a front never comes back, so the running fronts end as those of the whole
     table; weights of all other snapshots are let go at once.
+
+    Parameters
+    ----------
+    judge : callable
+        Takes the predictor; returns utility, threshold and M measures (E, 2 + M) on the CPU.
+    criteria : Criteria
+    entries : sequence of Entry, length E
     """
 
-    def __init__(self, rows: HeldOut, criteria: Criteria) -> None:
-        self._rows = rows
+    def __init__(
+        self, judge: Callable[[Predictor], Tensor], criteria: Criteria, entries: Sequence[Entry]
+    ) -> None:
+        self._judge = judge
         self._criteria = criteria
-        self._judged: list[tuple[int, Judged]] = []
+        self._entries = tuple(entries)
+        self._iterations: list[int] = []
+        self._judged: list[Tensor] = []
         self._fronts: dict[tuple[int, ...], NDArray[np.int64]] = {
             columns: np.empty(0, dtype=np.int64) for columns in criteria.fronts
         }
         self._weights: dict[int, Weights] = {}
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
-        """Judge the members as they are now; never ends training."""
-        judged = judge(scores_of(predictor, self._rows), self._rows, self._criteria)
-        members = len(judged.utility)
-        first = members * len(self._judged)
-        self._judged.append((iteration, judged))
-        utility = np.concatenate([each.utility for _, each in self._judged])
-        unfairness = np.concatenate([each.unfairness for _, each in self._judged])
-        new = np.arange(first, first + members)
+        """Judge the entries as they are now; never ends training."""
+        first = len(self._entries) * len(self._judged)
+        self._iterations.append(iteration)
+        self._judged.append(self._judge(predictor))
+        new = np.arange(first, first + len(self._entries))
+        self._update_fronts(new)
+        kept = set(np.concatenate(list(self._fronts.values())).tolist())
+        self._weights = {number: w for number, w in self._weights.items() if number in kept}
+        fresh = [number for number in new.tolist() if number in kept]
+        groups = [self._entries[number - first].members for number in fresh]
+        self._weights |= zip(fresh, weights_of(predictor, groups), strict=True)
+        return False
+
+    def _update_fronts(self, new: NDArray[np.int64]) -> None:
+        """Let new snapshots compete with those on the fronts so far."""
+        table = torch.cat(self._judged).numpy()
+        utility, unfairness = table[:, 0], table[:, 2:]
         for columns, front in self._fronts.items():
             rivals = np.concatenate([front, new])
             costs = unfairness[rivals][:, columns]
             self._fronts[columns] = front_of(rivals, utility[rivals], costs)
-        kept = set(np.concatenate(list(self._fronts.values())).tolist())
-        self._weights = {number: w for number, w in self._weights.items() if number in kept}
-        for number in new.tolist():
-            if number in kept:
-                self._weights[number] = weights_of(predictor, number - first)
-        return False
 
     def snapshots(self) -> Snapshots:
         """Everything recorded so far."""
-        members = len(self._judged[0][1].utility)
-        moments = np.array([iteration for iteration, _ in self._judged], dtype=np.int64)
-        parts = [judged for _, judged in self._judged]
+        table = torch.cat(self._judged).numpy()
         return Snapshots(
             criteria=self._criteria,
-            member=np.tile(np.arange(members), len(moments)),
-            iteration=np.repeat(moments, members),
-            utility=np.concatenate([part.utility for part in parts]),
-            threshold=np.concatenate([part.threshold for part in parts]),
-            unfairness=np.concatenate([part.unfairness for part in parts]),
+            entry=np.tile(np.arange(len(self._entries)), len(self._iterations)),
+            iteration=np.repeat(np.array(self._iterations, np.int64), len(self._entries)),
+            utility=table[:, 0].copy(),
+            threshold=table[:, 1].copy(),
+            unfairness=table[:, 2:].copy(),
             weights=dict(sorted(self._weights.items())),
         )
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything recorded so far, as tensors, numbers, text, lists and dicts."""
+        return {
+            "iterations": list(self._iterations),
+            "judged": [table.clone() for table in self._judged],
+            "weights": {
+                str(number): {name: tensor.clone() for name, tensor in weights.items()}
+                for number, weights in self._weights.items()
+            },
+        }
 
-def weights_of(predictor: Predictor, member: int) -> Weights:
-    """Copy of one member's weights and buffers, without the member axis, off the device."""
-    return {
-        name: tensor.detach()[member].cpu().clone() for name, tensor in member_tensors(predictor)
-    }
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` of a recorder of the same entries and criteria gave."""
+        self._iterations = list(state["iterations"])
+        self._judged = [table.clone() for table in state["judged"]]
+        self._weights = {
+            int(number): {name: tensor.clone() for name, tensor in weights.items()}
+            for number, weights in state["weights"].items()
+        }
+        self._fronts = {columns: np.empty(0, dtype=np.int64) for columns in self._fronts}
+        if self._judged:
+            self._update_fronts(np.arange(len(self._entries) * len(self._judged)))
 
 
-def with_weights(predictor: Predictor, weights: Weights) -> Predictor:
-    """Copy of a stack of one member that has these weights."""
-    changed = copy.deepcopy(predictor)
-    with torch.no_grad():
-        for name, tensor in member_tensors(changed):
-            tensor.copy_(weights[name][None])
-    return changed
+def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[Weights]:
+    """Copies of the weights and buffers of each group of members, off the device."""
+    wanted = sorted({member for group in groups for member in group})
+    place = {member: position for position, member in enumerate(wanted)}
+    found: list[dict[str, Tensor]] = [{} for _ in groups]
+    for name, tensor in member_tensors(predictor):
+        # All members of one tensor at once: a transfer each would cost more than the judging.
+        block = tensor.detach()[torch.tensor(wanted, dtype=torch.long)].cpu()
+        for weights, group in zip(found, groups, strict=True):
+            weights[name] = block[[place[member] for member in group]]
+    return list(found)

@@ -10,9 +10,9 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.frontier.criteria import Criteria
+from equipoise.frontier.entries import Entry
 from equipoise.frontier.snapshots import Snapshots
 from equipoise.pareto import choose
-from equipoise.training import Member
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ def read_wish(
             "select needs a wish, got none: pass max_unfairness for the best utility within it, "
             "or min_utility for the least unfairness that keeps it"
         )
+    rule = "attribute must be a sensitive column"
     if isinstance(max_unfairness, Mapping):
+        rule = "max_unfairness must name sensitive columns"
         if attribute is not None:
             raise InputError(
                 "attribute must not be given when max_unfairness names attributes, got "
@@ -83,7 +85,7 @@ def read_wish(
         attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
         limits = [math.inf if max_unfairness is None else max_unfairness] * len(attributes)
     for each, limit in zip(attributes, limits, strict=True):
-        criteria.find_attribute(name, each)
+        criteria.find_attribute(name, each, rule=rule)
         if max_unfairness is not None and not (_is_finite(limit) and limit >= 0):
             raise InputError(
                 f"max_unfairness must be a finite number of at least 0, got {limit!r} for {each}; "
@@ -105,7 +107,7 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float | np.number) and math.isfinite(value)
 
 
-def pick(snapshots: Snapshots, members: Sequence[Member], wish: Wish) -> int:
+def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
     """Number of the snapshot that meets the wish best; InputError that names the nearest if none.
 
     Only snapshots with weights are looked at: whatever the limits, no other whose metric is defined
@@ -131,16 +133,17 @@ def pick(snapshots: Snapshots, members: Sequence[Member], wish: Wish) -> int:
     number = int(kept[choice.row])
     if choice.feasible:
         return number
-    member = members[snapshots.member[number]]
+    entry = entries[snapshots.entry[number]]
     # Rounded to the side on which asking for the numbers said is granted.
     found = [
         f"{wish.metric} by {attribute} {math.ceil(1e4 * value) / 1e4:.4f}"
         for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
     ]
     reached = math.floor(1e4 * utility[choice.row]) / 1e4
+    worst = " of the worst class" if criteria.utility == "macro AUC" else ""
     raise InputError(
         f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
-        f"snapshot {number} (strength {member.strength:g}, seed {member.seed}, iteration "
-        f"{snapshots.iteration[number]}) with {criteria.utility} {reached:.4f} and "
-        f"{', '.join(found)}; ask for these values, train longer, or add strengths nearer to 1"
+        f"snapshot {number} ({entry.describe()}, iteration {snapshots.iteration[number]}) with "
+        f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
+        "train longer, or add strengths nearer to 1"
     )

@@ -77,6 +77,7 @@ def bootstrap(
     columns: SensitiveTable | Sequence[SensitiveColumn],
     y: Any = None,
     *,
+    weights: Any = None,
     draws: int = 200,
     level: float = 0.95,
     random_state: int = 0,
@@ -93,6 +94,8 @@ def bootstrap(
     columns : SensitiveTable or sequence of SensitiveColumn
     y, threshold, outcome
         As in `equipoise.metrics.measure`.
+    weights : array of shape (n,), optional
+        How many rows each row stands for. Rows are drawn with equal chances, each with its weight.
     draws : int
         At least 2; fewer than level / (1 - level) cannot reach the level.
     level : float
@@ -123,7 +126,7 @@ def bootstrap(
         raise InputError(f"level must lie strictly between 0 and 1, got {level}; try level=0.95")
     chosen = [find_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
     attributes = columns.columns if isinstance(columns, SensitiveTable) else tuple(columns)
-    scored = prepare(scores, y, threshold=threshold, outcome=outcome)
+    scored = prepare(scores, y, weights=weights, threshold=threshold, outcome=outcome)
     out: list[Interval] = []
     for column in attributes:
         sample = scored.against(column, (references or {}).get(column.name))
@@ -177,7 +180,9 @@ def intervals_of(
     members, n = sample.scored.scores.shape
     problems = {metric.name: metric.why_not(sample) for metric in metrics}
     exact = {m.name: m.compute(sample) for m in metrics if problems[m.name] is None}
-    by_count = [m for m in metrics if m.name in exact and m.deviation and n > EXACT_ROWS]
+    # A summed-up row stands for whole rows, which rows with weights are not.
+    many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
+    by_count = [m for m in metrics if m.name in exact and m.deviation and many]
     by_row = [m for m in metrics if m.name in exact and m not in by_count]
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)
@@ -223,7 +228,8 @@ def _draw_rows(
     for size in _blocks(draws, n):
         picked = [generator.integers(n, size=n) for _ in range(size)]
         counts = np.stack([np.bincount(rows, minlength=n) for rows in picked])
-        weighted = sample.reweight(torch.from_numpy(counts.astype(np.float64)).to(device))
+        drawn = torch.from_numpy(counts.astype(np.float64)).to(device)
+        weighted = sample.reweight(drawn * sample.scored.weights)
         for metric in metrics:
             if metric.deviation is not None:
                 values[metric.name].append(metric.deviation(weighted, sample))

@@ -124,7 +124,11 @@ def _explain(
     """Why each member's value (R, K) is undefined under the first weighting, or None."""
     rate = "mean score" if sample.scored.threshold is None else "rate of positive decisions"
     reasons: list[str | None] = []
-    for k in range(values.shape[1]):
+    # Read at once: on an accelerator every look at a single value waits for all before it.
+    for k, undefined in enumerate(values[0].isnan().tolist()):
+        if not undefined:
+            reasons.append(None)
+            continue
         causes = [
             f"no row has {sample.attribute.labels[g]} in {within.labels[s]}"
             for g, s in found.rates[0, k].isnan().nonzero().tolist()
@@ -135,7 +139,7 @@ def _explain(
                     f"the {rate} of {label} in {within.labels[s]} is 0, "
                     "so the ratio has no denominator"
                 )
-        reasons.append(causes[0] if bool(values[0, k].isnan()) else None)
+        reasons.append(causes[0])
     return tuple(reasons)
 
 

@@ -33,6 +33,17 @@ class Ranking:
         last = torch.ones_like(self.values[:, :1], dtype=torch.bool)
         return torch.cat([self.values[:, 1:] != self.values[:, :-1], last], dim=1)
 
+    @property
+    def ties(self) -> tuple[Tensor, Tensor]:
+        """First and last place of the scores that equal the one at each place, int64 (K, m)."""
+        ends = self.ends
+        starts = torch.cat([torch.ones_like(ends[:, :1]), ends[:, :-1]], dim=1)
+        place = torch.arange(ends.shape[-1], device=ends.device)
+        first = torch.where(starts, place, 0).cummax(-1).values
+        # From the highest score down, the last end passed.
+        last = torch.where(ends, place, len(place) - 1).flip(-1).cummin(-1).values.flip(-1)
+        return first, last
+
     def restrict(self, rows: Tensor) -> Ranking:
         """The ranking of the rows where the boolean `rows` (n,) holds, without sorting again."""
         members = len(self.order)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Array, as_numbers, as_scores, as_weights, like
@@ -94,50 +95,53 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
 
 def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
     """AUC (R, K) from a ranking, positive (n,) of 0 and 1, and weights (R, n)."""
+    first, last = ranking.ties
     areas = []
-    for order, ends in zip(ranking.order, ranking.ends, strict=True):
-        # Up to and including each distinct score: (R, distinct scores).
-        true = (weights * positive)[:, order].cumsum(-1)[:, ends]
-        false = (weights * (1 - positive))[:, order].cumsum(-1)[:, ends]
-        steps = torch.diff(true, dim=-1, prepend=torch.zeros_like(true[:, :1]))
-        below = false - torch.diff(false, dim=-1, prepend=torch.zeros_like(false[:, :1])) / 2
-        areas.append((steps * below).sum(-1) / (true[:, -1] * false[:, -1]))
+    # Member by member: (R, n) is all that need be in memory, and nothing is read off the device.
+    for order, start, end in zip(ranking.order, first, last, strict=True):
+        won = (weights * positive)[:, order]
+        lost = functional.pad((weights * (1 - positive))[:, order].cumsum(-1), (1, 0))
+        # Negatives strictly below a score, and half of those that tie with it.
+        below = (lost[:, start] + lost[:, end + 1]) / 2
+        areas.append((won * below).sum(-1) / (won.sum(-1) * lost[:, -1]))
     return torch.stack(areas, dim=1)
 
 
 def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
     """`youden_threshold` (K,) from a ranking, positive (n,) of 0 and 1, and weights (n,)."""
     ranking = ranking.restrict(weights > 0)
-    descending = Ranking(ranking.order.flip(-1), ranking.values.flip(-1))
-    true = (weights * positive).take(descending.order).cumsum(-1)
-    false = (weights * (1 - positive)).take(descending.order).cumsum(-1)
+    true = (weights * positive).take(ranking.order).flip(-1).cumsum(-1)
+    false = (weights * (1 - positive)).take(ranking.order).flip(-1).cumsum(-1)
     if float(true[0, -1]) == 0 or float(false[0, -1]) == 0:
         raise InputError(
             "y must have both classes among the rows of positive weight, got one; "
             "Youden's J compares the two"
         )
-    thresholds = [
-        _first_best(values[ends], true_k[ends], false_k[ends])
-        for values, ends, true_k, false_k in zip(
-            descending.values, descending.ends, true, false, strict=True
-        )
-    ]
-    highest = torch.stack(thresholds)
+    # Places are counted from the highest score down, so first and last of equal scores swap.
+    last, first = (ranking.order.shape[-1] - 1 - place.flip(-1) for place in ranking.ties)
+    highest = _first_best(ranking.values.flip(-1), true, false, first, last)
     return torch.nextafter(highest, torch.full_like(highest, -torch.inf))
 
 
-def _first_best(values: Tensor, true: Tensor, false: Tensor) -> Tensor:
-    """Largest score t at which deciding score >= t has the best J; inf if no J exceeds 0.
+def _first_best(values: Tensor, true: Tensor, false: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """Largest score t at which deciding score >= t has the best J, (K,); inf if no J exceeds 0.
 
-    values: distinct scores, descending; true, false: weight of positives and negatives at or above.
+    values: (K, m) descending; true, false: weight of positives and negatives at or before each
+    place; first, last: place of the first and the last score that equals the one at each place.
     """
-    gain = true / true[-1] - false / false[-1]
+    place = torch.arange(values.shape[-1], device=values.device)
+    gain = true / true[:, -1:] - false / false[:, -1:]
     # roc_curve leaves out points inside a straight run of equal steps. They tie with its ends up to
     # rounding, so they are left out here too: the same point is then first among the best.
-    if len(gain) > 2:
-        gain[1:-1][(torch.diff(true, n=2) == 0) & (torch.diff(false, n=2) == 0)] = -torch.inf
-    best = int(gain.argmax())
-    return torch.where(gain[best] > 0, values[best], torch.inf)
+    before = (first - 1).clamp_min(0)
+    after = last.gather(-1, (last + 1).clamp_max(len(place) - 1))
+    straight = (first > 0) & (last < len(place) - 1)
+    for counted in (true, false):
+        straight &= counted.gather(-1, after) - counted == counted - counted.gather(-1, before)
+    gain = gain.masked_fill((place != last) | straight, -torch.inf)
+    best = gain.argmax(-1, keepdim=True)
+    found = torch.where(gain.gather(-1, best) > 0, values.gather(-1, best), torch.inf)
+    return found[:, 0]
 
 
 def _binary(y: Any, scores: Tensor) -> Tensor:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from equipoise.features import EncoderState
+from equipoise.onnx_export.averaged import add_average
 from equipoise.onnx_export.features import add_encoding
 from equipoise.onnx_export.graph import Graph
 from equipoise.onnx_export.network import add_network
 from equipoise.training import Predictor
+from equipoise.training.averaged import AveragedPredictor
 
 #: Adds a model's named outputs to a graph, given its network's output (rows, o).
 Answers = Callable[[Graph, str], None]
@@ -22,12 +24,15 @@ def onnx_bytes(
     named: bool,
     description: str,
 ) -> bytes:
-    """Return the ONNX file of a predictor of one member behind its encoding of inputs.
+    """Return the ONNX file of a predictor of one member, or of an average, behind its encoding.
 
     A predictor with an encoder answers with the representation, so the head is left out.
     """
     graph = Graph()
     rows = add_encoding(graph, state, named=named)
+    if isinstance(predictor, AveragedPredictor):
+        answers(graph, add_average(graph, predictor, rows))
+        return graph.content(f"{description}, average of several networks")
     network = predictor.network if predictor.encoder is None else predictor.encoder
     answers(graph, add_network(graph, network, rows))
     return graph.content(description)
