@@ -1,43 +1,119 @@
-"""Which methods there are."""
+"""Which methods there are, and which of them can do what is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Protocol
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.sbp import SBP
-from equipoise.notions import Notion
-from equipoise.training import Member, Method, TrainingData
+from equipoise.methods import (
+    adel,
+    agarwal,
+    con,
+    dcov,
+    edwards_storkey,
+    gdp,
+    hgr,
+    hsic,
+    icp,
+    kde,
+    li,
+    neu,
+    sbp,
+    scutari,
+)
+from equipoise.methods.capabilities import Problem, requirements
+from equipoise.methods.declaration import Declaration, Option
+
+#: Every method by name. To add one, write its file and its line here.
+METHODS: Mapping[str, Declaration] = MappingProxyType(
+    {
+        method.name: method
+        for method in (
+            sbp.DECLARATION,
+            sbp.WITHOUT_RATIO,
+            con.DECLARATION,
+            hgr.DECLARATION,
+            kde.DECLARATION,
+            neu.DECLARATION,
+            scutari.DECLARATION,
+            agarwal.DECLARATION,
+            edwards_storkey.DECLARATION,
+            adel.DECLARATION,
+            li.DECLARATION,
+            dcov.DECLARATION,
+            hsic.DECLARATION,
+            gdp.DECLARATION,
+            icp.DECLARATION,
+        )
+    }
+)
 
 
-class MethodFactory(Protocol):
-    """How a method is made ready for a run; ``penalised_width`` is the width of what it sees."""
+def parse_method(name: str) -> Declaration:
+    """Return the method called ``name``.
 
-    def __call__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalised_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> Method:
-        """Return the method, ready for these members on these rows."""
-        ...
-
-
-METHODS: Mapping[str, MethodFactory] = MappingProxyType({"sbp": SBP})
-
-
-def parse_method(name: str) -> MethodFactory:
-    """Return the method called ``name``."""
+    >>> parse_method("sbp").title
+    'Penalty by simple random sampling'
+    """
     try:
         return METHODS[name]
-    except KeyError:
+    except (KeyError, TypeError):
+        near = difflib.get_close_matches(str(name), METHODS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         allowed = ", ".join(map(repr, METHODS))
-        raise InputError(f"method must be one of {allowed}, got {name!r}") from None
+        raise InputError(f"method must be one of {allowed}, got {name!r}{hint}") from None
+
+
+def methods_for(problem: Problem) -> tuple[str, ...]:
+    """Names of the methods that can do all that ``problem`` asks for.
+
+    >>> from equipoise.notions import Notion
+    >>> "sbp" in methods_for(Problem(notion=Notion.SEPARATION, continuous=("age",)))
+    True
+    """
+    asked = requirements(problem)
+    return tuple(
+        name
+        for name, method in METHODS.items()
+        if all(requirement.covered(method.capabilities) for requirement in asked)
+    )
+
+
+def refuse_unsupported(method: Declaration, problem: Problem) -> None:
+    """Raise an InputError that names the methods that can, where ``method`` can not."""
+    missing = [
+        requirement.words
+        for requirement in requirements(problem)
+        if not requirement.covered(method.capabilities)
+    ]
+    if missing:
+        able = ", ".join(map(repr, methods_for(problem))) or "none"
+        raise InputError(
+            f"method={method.name!r} does not support {' or '.join(missing)}; "
+            f"methods that support all that is asked here: {able}"
+        )
+
+
+def refuse_unused_options(
+    method: Declaration, critic: CriticSettings, density_ratio: RatioKind
+) -> None:
+    """Raise an InputError where an option was set that would change nothing."""
+    plain = CriticSettings()
+    settings: dict[Option, tuple[object, object]] = {
+        "divergence": (critic.divergence, plain.divergence),
+        "gradient_penalty": (critic.gradient_penalty, plain.gradient_penalty),
+        "density_ratio": (density_ratio, "auto"),
+    }
+    for option, (value, default) in settings.items():
+        if option not in method.options and value != default:
+            able = ", ".join(
+                repr(name) for name, other in METHODS.items() if option in other.options
+            )
+            raise InputError(
+                f"{option} has no meaning for method={method.name!r}, got {value!r}; leave it out, "
+                f"or use a method that has it: {able}"
+            )

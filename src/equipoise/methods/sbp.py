@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings
 from equipoise.density_ratio import RatioKind, fit_density_ratio
 from equipoise.errors import InputError
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
+from equipoise.training.data import take
 from equipoise.training.members import generators
 
 
@@ -59,8 +64,36 @@ class SBP:
             drawn = beta if drawn is None else beta * drawn
         return self._game.play(
             penalised,
-            self._attribute[rows],
-            self._attribute[resampled],
-            None if self._outcome is None else self._outcome[rows],
+            take(self._attribute, rows),
+            take(self._attribute, resampled),
+            None if self._outcome is None else take(self._outcome, rows),
             (real, drawn),
         )
+
+
+DECLARATION = Declaration(
+    name="sbp",
+    title="Penalty by simple random sampling",
+    reference="Sohn, Song and Lin (2024), Fair supervised learning with a simple random sampler "
+    "of sensitive attributes, AISTATS",
+    summary="A critic tells pairs of score and A from pairs in which A was drawn at random; the "
+    "predictor learns to leave it guessing.",
+    capabilities=Capabilities(),
+    build=SBP,
+    options=frozenset({"divergence", "density_ratio", "gradient_penalty"}),
+)
+
+
+def _without_ratio(*arguments: Any, density_ratio: Any, **options: Any) -> SBP:
+    return SBP(*arguments, density_ratio="none", **options)
+
+
+WITHOUT_RATIO = replace(
+    DECLARATION,
+    name="sbp_nw",
+    title="Penalty by simple random sampling, without weights",
+    summary="SBP whose resampled pairs carry no density ratio: under separation the penalty also "
+    "counts what Y tells about A.",
+    build=_without_ratio,
+    options=frozenset({"divergence", "gradient_penalty"}),
+)

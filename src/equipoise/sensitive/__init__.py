@@ -1,6 +1,7 @@
 """Sensitive attributes: read from any container, typed by stated rules, encoded for the critic."""
 
+from equipoise.sensitive.inputs import AttributeInputs
 from equipoise.sensitive.kinds import Kind, SensitiveColumn
 from equipoise.sensitive.table import SensitiveTable
 
-__all__ = ["Kind", "SensitiveColumn", "SensitiveTable"]
+__all__ = ["AttributeInputs", "Kind", "SensitiveColumn", "SensitiveTable"]

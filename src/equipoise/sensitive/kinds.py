@@ -152,17 +152,24 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
         kind = override or "discrete"
         rule = _FAMILY_RULES[column.family]
     rule = "set in sensitive_types" if override else rule
-    if kind == "continuous":
-        return SensitiveColumn(column.name, kind, rule, None, (), _numbers(column, where))
-    codes, categories = _levels(column, where)
-    if len(categories) == known:
+    typed = as_kind(column, kind, rule)
+    if kind == "discrete" and len(typed.categories) == known:
         remedy = "drop the column if it is an identifier"
         if column.numbers is not None:
             remedy += f", or set sensitive_types={{{column.name!r}: 'continuous'}} if it measures"
         raise InputError(
             f"{where} is discrete and must have fewer categories than rows, "
-            f"got {len(categories)} categories in {known} known rows; {remedy}"
+            f"got {len(typed.categories)} categories in {known} known rows; {remedy}"
         )
+    return typed
+
+
+def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
+    """Return a column as one of a kind that was decided by ``rule``, however few its values."""
+    where = f"sensitive_features column {column.name!r}"
+    if kind == "continuous":
+        return SensitiveColumn(column.name, kind, rule, None, (), _numbers(column, where))
+    codes, categories = _levels(column, where)
     return SensitiveColumn(column.name, kind, rule, codes, categories, None)
 
 

@@ -1,0 +1,20 @@
+"""Fair adversarial discriminative models: a critic predicts A from a hidden layer."""
+
+from __future__ import annotations
+
+from equipoise.methods.attribute_critic import AttributeCritic
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+
+#: The original adds a hidden layer to a network and lets a branch from it predict A, its gradient
+#: reversed. Here that layer is the last hidden one. Under separation the branch sees Y as well.
+DECLARATION = Declaration(
+    name="adel",
+    title="Gradient reversal at a hidden layer",
+    reference="Adel, Valera, Ghahramani and Weller (2019), One-network adversarial fairness, AAAI",
+    summary="A critic predicts A from the last hidden layer, which learns by the reversed gradient "
+    "to tell nothing of it.",
+    capabilities=Capabilities(continuous=False, mixed=False, many_groups=False, numbers=False),
+    build=AttributeCritic,
+    sits_on="hidden",
+)

@@ -1,0 +1,171 @@
+"""Reductions: fair classification as a sequence of weighted plain ones, solved by fairlearn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from equipoise.errors import InputError
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+from equipoise.networks import StackedVote
+from equipoise.notions import Notion
+from equipoise.training import TASKS, Member, Predictor, TrainingData
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Vote:
+    """Linear classifiers (T, p), their constants (T,) and their shares of the vote (T,)."""
+
+    weight: Floats
+    bias: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
+        """Read fitted classifiers of scikit-learn, those without a share left out."""
+        used = [pair for pair in zip(classifiers, shares, strict=True) if pair[1] > 0]
+        return cls(
+            np.stack([classifier.coef_[0] for classifier, _ in used]),
+            np.array([classifier.intercept_[0] for classifier, _ in used]),
+            np.array([share for _, share in used]) / sum(share for _, share in used),
+        )
+
+
+def base_learner() -> LogisticRegression:
+    """Return the plain classifier that the reduction calls over and over."""
+    return LogisticRegression(C=1e4, max_iter=1000)
+
+
+def solve(
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    task: str,
+    notion: Notion,
+    attribute_inputs: int,
+) -> Predictor:
+    """Agarwal et al. 2018: the best vote of linear classifiers whose rates differ by a bound.
+
+    The bound on how far a group's rate of positive decisions may lie from that of all rows (within
+    each class of Y under separation) is (1 - strength) times the distance that plain logistic
+    regression has, which is the model at strength 0.
+    """
+    if data.attribute_cell is None:
+        raise InputError("method='agarwal' needs discrete sensitive features at any strength")
+    reductions = _reductions()
+    found: dict[tuple[tuple[int, ...], float], Vote] = {}
+    for rows in dict.fromkeys(member.rows for member in members):
+        chosen = torch.tensor(rows) if rows else torch.arange(len(data))
+        x = data.x.cpu().double()[chosen].numpy()
+        y, cell = (part.cpu()[chosen].numpy() for part in (data.target, data.attribute_cell))
+        for strength in {member.strength for member in members if member.rows == rows}:
+            found[rows, strength] = fit_vote(
+                reductions, x, y.astype(np.int64), cell, strength=strength, notion=notion
+            )
+    votes = [found[member.rows, member.strength] for member in members]
+    return Predictor(_stacked(votes), TASKS[task]).to(data.x.device).eval()
+
+
+def fit_vote(
+    reductions: ModuleType,
+    x: Floats,
+    y: NDArray[np.int64],
+    cell: NDArray[np.int64],
+    *,
+    strength: float,
+    notion: Notion,
+) -> Vote:
+    """Fit the vote on rows x (n, p), classes y (n,) and groups (n,)."""
+    plain = base_learner().fit(x, y)
+    if strength == 0:
+        return Vote.of([plain], [1.0])
+    bound = (1 - strength) * largest_distance(plain.predict(x), y, cell, notion)
+    kind = "EqualizedOdds" if notion.conditions_on_outcome else "DemographicParity"
+    # A bound of 0 can not be met but by chance; the reduction needs room to end.
+    bound = max(bound, 1e-4)
+    constraint = getattr(reductions, kind)(difference_bound=bound)
+    reduction = reductions.ExponentiatedGradient(base_learner(), constraint, eps=bound)
+    with warnings.catch_warnings():
+        # What fairlearn asks of later versions of pandas is no business of our users.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
+        reduction.fit(x, y, sensitive_features=cell)
+    return Vote.of(reduction.predictors_, reduction.weights_)
+
+
+def largest_distance(
+    decision: NDArray[np.int64], y: NDArray[np.int64], cell: NDArray[np.int64], notion: Notion
+) -> float:
+    """Largest distance of a group's rate of positive decisions from that of all, within strata.
+
+    >>> from equipoise.notions import Notion
+    >>> decision, group = np.array([1, 1, 0, 0]), np.array([0, 0, 1, 1])
+    >>> largest_distance(decision, decision, group, Notion.INDEPENDENCE)
+    0.5
+    """
+    stratum = y if notion.conditions_on_outcome else np.zeros_like(y)
+    distances = [
+        abs(decision[(stratum == s) & (cell == c)].mean() - decision[stratum == s].mean())
+        for s, c in {*zip(stratum.tolist(), cell.tolist(), strict=True)}
+    ]
+    return float(max(distances))
+
+
+def _stacked(votes: Sequence[Vote]) -> StackedVote:
+    """Stack votes of unequal numbers of classifiers; those made up have no share."""
+    most = max(len(vote.share) for vote in votes)
+
+    def padded(values: Floats) -> Floats:
+        return np.pad(values, [(0, most - len(values))] + [(0, 0)] * (values.ndim - 1))
+
+    return StackedVote(
+        np.stack([padded(vote.weight) for vote in votes]),
+        np.stack([padded(vote.bias) for vote in votes]),
+        np.stack([padded(vote.share) for vote in votes]),
+    )
+
+
+def _reductions() -> ModuleType:
+    try:
+        from fairlearn import reductions
+    except ModuleNotFoundError as absent:
+        if absent.name is None or absent.name.split(".")[0] != "fairlearn":
+            raise
+        raise InputError(
+            "method='agarwal' needs fairlearn, which is not installed; "
+            'pip install "equipoise[fairlearn]"'
+        ) from None
+    found: ModuleType = reductions
+    return found
+
+
+DECLARATION = Declaration(
+    name="agarwal",
+    title="Reductions",
+    reference="Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018), A reductions approach to "
+    "fair classification, ICML",
+    summary="A vote of logistic regressions, found by fairlearn's exponentiated gradient, whose "
+    "rates of positive decisions differ between groups by no more than a bound.",
+    capabilities=Capabilities(
+        neural=False,
+        continuous=False,
+        mixed=False,
+        many_classes=False,
+        numbers=False,
+        representation=False,
+        sample_weight=False,
+        unknown=False,
+        controls="decisions",
+    ),
+    solve=solve,
+)

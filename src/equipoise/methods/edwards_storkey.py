@@ -1,0 +1,22 @@
+"""Censoring: a critic predicts A from the score, which the predictor makes hard."""
+
+from __future__ import annotations
+
+from equipoise.methods.attribute_critic import AttributeCritic
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+
+#: The original censors a representation, and may reconstruct X from it as well; here the critic
+#: sees the score, or with FairEncoder the representation, and nothing is reconstructed.
+DECLARATION = Declaration(
+    name="edwards_storkey",
+    title="Censoring by a critic that predicts A",
+    reference="Edwards and Storkey (2015), Censoring representations with an adversary, "
+    "arXiv:1511.05897",
+    summary="A critic predicts A from the score, and the predictor learns to make its log loss as "
+    "large as that of knowing how frequent A is.",
+    capabilities=Capabilities(
+        separation=False, continuous=False, mixed=False, many_groups=False, numbers=False
+    ),
+    build=AttributeCritic,
+)

@@ -1,0 +1,76 @@
+"""Generalised demographic parity: the mean score near one's A against the mean score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+from equipoise.methods.pairwise import gaussian_kernel
+from equipoise.methods.strata import Strata, over_strata
+from equipoise.notions import Notion
+from equipoise.training import Member, TrainingData
+
+#: Width of the kernel on A, whose continuous columns have variance one. So narrow a kernel hardly
+#: sees across groups, which lie at least 1 apart (it is below 0.004 there), and has about the width
+#: that suits a batch of 300, 300^(-1/5) standard deviations.
+WIDTH = 0.3
+
+
+class GeneralisedParity:
+    """E abs(m(A) - m) with m(a) = E[score given A = a], m = E[score] (Jiang et al. 2022).
+
+    m(a) by kernel regression on the batch. For separation within strata of Y; for several columns
+    of scores, their mean.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        *,
+        penalised_width: int,
+        notion: Notion,
+        critic: CriticSettings,
+        density_ratio: RatioKind,
+    ) -> None:
+        self._strata = Strata(data, notion)
+        self._data = data
+        self.networks: nn.Module = nn.Module()
+
+    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return generalised demographic parity of the batch, (K,)."""
+        assert self._data.attribute is not None
+        weight, shares = self._strata(rows)
+        kernel = gaussian_kernel(self._data.attribute[rows], WIDTH)
+        return over_strata(parity(penalised, kernel, weight), shares)
+
+
+def parity(score: Tensor, kernel: Tensor, weight: Tensor) -> Tensor:
+    """Mean distance of local from overall means, (K, C).
+
+    score: (K, B, w). kernel: (K, B, B) between the rows' attributes. weight: (K, C, B).
+    """
+    near = weight[:, :, None] * kernel[:, None]
+    sums = near @ score[:, None]
+    local = sums / near.sum(-1, keepdim=True).clamp_min(1e-12)
+    overall = torch.einsum("kcb,kbw->kcw", weight, score)
+    return torch.einsum("kcb,kcbw->kcw", weight, (local - overall[:, :, None]).abs()).mean(-1)
+
+
+DECLARATION = Declaration(
+    name="gdp",
+    title="Generalised demographic parity",
+    reference="Jiang, Han, Fan, Yang, Mostafavi and Hu (2022), Generalized demographic parity for "
+    "group fairness, ICLR",
+    summary="Penalises how far the mean score among people of similar A lies from the mean score; "
+    "under separation, within strata of Y.",
+    # It is in units of the score; a representation has none and could shrink without changing.
+    capabilities=Capabilities(representation=False, controls="mean"),
+    build=GeneralisedParity,
+)

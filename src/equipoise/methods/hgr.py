@@ -1,0 +1,120 @@
+"""Soft maximal correlation: networks look for functions of score and A that correlate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.critic import CriticSettings, frozen
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+from equipoise.methods.pairwise import standardised
+from equipoise.methods.strata import row_weights
+from equipoise.networks import StackedMLP
+from equipoise.notions import Notion
+from equipoise.training import Member, TrainingData
+from equipoise.training.members import generators
+from equipoise.training.optimizers import minimise
+
+
+def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
+    """E[f g] - var(f) var(g) / 2 for f, g of mean zero, (K,) (Wang et al. 2019).
+
+    Its maximum over all f and g is half the squared maximal correlation, 0 exactly at
+    independence. left, right: values of f and g, (K, B). weight: (K, B), summing to one.
+    """
+    f, g = (values - (values * weight).sum(-1, keepdim=True) for values in (left, right))
+    variances = [(part.square() * weight).sum(-1) for part in (f, g)]
+    return (f * g * weight).sum(-1) - variances[0] * variances[1] / 2
+
+
+class CorrelatedPair(nn.Module):
+    """K pairs of networks f and g that look for correlated functions of two variables."""
+
+    def __init__(
+        self,
+        left_width: int,
+        right_width: int,
+        *,
+        settings: CriticSettings,
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        super().__init__()
+        self.left, self.right = (
+            StackedMLP(
+                width,
+                settings.hidden,
+                1,
+                generators=generators,
+                normalization=settings.normalization,
+            )
+            for width in (left_width, right_width)
+        )
+
+    def forward(self, left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
+        """Return the soft correlation (K,) of f(left) and g(right), inputs (K, B, width)."""
+        return soft_correlation(self.left(left)[..., 0], self.right(right)[..., 0], weight)
+
+
+class SoftHGR:
+    """Lee et al. 2022, with networks of one output as in the experiments of Sohn et al. 2024.
+
+    Independence: HGR(score, A), two networks. Separation: HGR(score, (A, Y)) - HGR(score, Y), what
+    A adds to Y, four networks. Widths, normalisation, steps and optimiser are those of a critic.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        *,
+        penalised_width: int,
+        notion: Notion,
+        critic: CriticSettings,
+        density_ratio: RatioKind,
+    ) -> None:
+        if data.attribute is None:
+            raise InputError("sensitive_features is required unless strength=0")
+        self._data = data
+        self._settings = critic
+        self._partners = [data.attribute]
+        if notion.conditions_on_outcome:
+            self._partners = [torch.cat([data.attribute, data.outcome], 1), data.outcome]
+        starts = generators([member.seed for member in members], "critic")
+        self.networks: nn.Module = nn.ModuleList(
+            CorrelatedPair(penalised_width, partner.shape[1], settings=critic, generators=starts)
+            for partner in self._partners
+        ).to(data.x)
+        self._optimizer = critic.optimizer.build(self.networks.parameters())
+
+    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Train the networks on this batch and return (the difference of) soft HGR, (K,)."""
+        weight = row_weights(self._data, rows)
+        score = standardised(penalised, weight)
+        partners = [partner[rows] for partner in self._partners]
+        for _ in range(self._settings.steps):
+            found = self._values(score.detach(), partners, weight)
+            minimise(-torch.stack(found).sum(0), self._optimizer)
+        with frozen(self.networks):
+            found = self._values(score, partners, weight)
+        return found[0] - found[1] if len(found) == 2 else found[0]
+
+    def _values(self, score: Tensor, partners: list[Tensor], weight: Tensor) -> list[Tensor]:
+        pairs = zip(self.networks.children(), partners, strict=True)
+        return [pair(score, partner, weight) for pair, partner in pairs]
+
+
+DECLARATION = Declaration(
+    name="hgr",
+    title="Soft maximal correlation",
+    reference="Lee, Bu, Sattigeri, Panda, Wornell, Karlinsky and Feris (2022), A maximal "
+    "correlation approach to imposing fairness in machine learning, ICASSP",
+    summary="Two networks look for functions of score and A that correlate, which the predictor "
+    "prevents; under separation two more find what Y alone explains.",
+    capabilities=Capabilities(),
+    build=SoftHGR,
+)

@@ -1,0 +1,76 @@
+"""The Hilbert-Schmidt independence criterion of score and sensitive features: no critic, any A."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+from equipoise.methods.pairwise import gaussian_kernel, pair_covariance, standardised
+from equipoise.methods.strata import Strata, over_strata, row_weights
+from equipoise.notions import Notion
+from equipoise.training import Member, TrainingData
+
+#: Width of the Gaussian kernels for one column; score and A are in standard units. Distances grow
+#: with the square root of the number of columns, and so does the width.
+WIDTH = 1.0
+
+
+class HSIC:
+    """Normalised HSIC of the standardised score and A with Gaussian kernels.
+
+    HSIC(score, A) / sqrt(HSIC(score, score) HSIC(A, A)), each the biased estimate of Gretton et al.
+    (2005), lies in [0, 1] and is zero in the population exactly at independence; it is the centred
+    alignment of Cortes, Mohri and Rostamizadeh (2012). Without the division the penalty is so small
+    that only strengths above 0.99 would do anything. For separation each HSIC is the average over
+    strata of Y.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        *,
+        penalised_width: int,
+        notion: Notion,
+        critic: CriticSettings,
+        density_ratio: RatioKind,
+    ) -> None:
+        self._strata = Strata(data, notion)
+        self._data = data
+        self.networks: nn.Module = nn.Module()
+
+    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the normalised HSIC of the batch, (K,)."""
+        assert self._data.attribute is not None
+        weight, shares = self._strata(rows)
+        score = standardised(penalised, row_weights(self._data, rows))
+        of_score, of_attribute = (
+            gaussian_kernel(values, WIDTH * values.shape[-1] ** 0.5)
+            for values in (score, self._data.attribute[rows])
+        )
+        both, score_alone, attribute_alone = (
+            over_strata(pair_covariance(left, right, weight), shares)
+            for left, right in (
+                (of_score, of_attribute),
+                (of_score, of_score),
+                (of_attribute, of_attribute),
+            )
+        )
+        return both / (score_alone * attribute_alone).clamp_min(1e-12).sqrt()
+
+
+DECLARATION = Declaration(
+    name="hsic",
+    title="Hilbert-Schmidt independence criterion",
+    reference="Perez-Suay, Laparra, Mateo-Garcia, Munoz-Mari, Gomez-Chova and Camps-Valls (2017), "
+    "Fair kernel learning, ECML PKDD",
+    summary="Penalises the normalised HSIC (Gaussian kernels) of score and A within the batch; "
+    "under separation, within strata of Y.",
+    capabilities=Capabilities(),
+    build=HSIC,
+)

@@ -1,0 +1,239 @@
+"""Fair ridge regression: a bound on the share of what the model explains that is due to A."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from equipoise.errors import InputError
+from equipoise.methods.capabilities import Capabilities
+from equipoise.methods.declaration import Declaration
+from equipoise.methods.linear import linear_predictor
+from equipoise.notions import Notion
+from equipoise.training import Member, Predictor, TrainingData
+
+Floats = NDArray[np.float64]
+
+#: Directions with a smaller share of the largest spread are no directions of their own.
+_RANK_TOLERANCE = 1e-7
+#: Newton steps end when the slope is below this; they converge quadratically or not at all.
+_SLOPE = 1e-11
+_NEWTON_STEPS = 100
+_SMALLEST_STEP = 1e-6
+#: A log loss this small has no minimum: coefficients would grow for ever.
+_PERFECT = 1e-6
+#: A ridge this large leaves nothing of the sensitive part.
+_LARGEST_RIDGE = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Sensitive features S and U, what they do not explain of X, both in uncorrelated directions.
+
+    sensitive: (n, r), centred S turned to its principal axes, so that a ridge on its coefficients
+    is a ridge on those of S. rest: (n, t), of variance one. turn: (q, r), axes in terms of S.
+    weights: (p, t), rest in terms of U. explained: (q, p), X regressed on S. centers: of X and S.
+    weight: (n,), of rows, summing to one.
+    """
+
+    sensitive: Floats
+    rest: Floats
+    turn: Floats
+    weights: Floats
+    explained: Floats
+    centers: tuple[Floats, Floats]
+    weight: Floats
+
+    @classmethod
+    def of(cls, x: Floats, s: Floats, weight: Floats) -> Parts:
+        """Regress x (n, p) on s (n, q) and turn both."""
+        centers = weight @ x, weight @ s
+        x, s = x - centers[0], s - centers[1]
+        root = np.sqrt(weight)[:, None]
+        turn, spread = _axes(root * s)
+        sensitive = s @ turn
+        explained = turn @ ((sensitive / spread**2 * weight[:, None]).T @ x)
+        rest = x - s @ explained
+        axes, spreads = _axes(root * rest, scale=float(np.linalg.norm(root * x)))
+        weights = axes / spreads
+        return cls(sensitive, rest @ weights, turn, weights, explained, centers, weight)
+
+    def coefficients(self, a: Floats, b: Floats, intercept: float) -> Floats:
+        """Coefficients of X and S and the constant, (p + q + 1,), from those of the directions."""
+        of_x = self.weights @ b
+        of_s = self.turn @ a - self.explained @ of_x
+        constant = intercept - self.centers[0] @ of_x - self.centers[1] @ of_s
+        return np.concatenate([of_x, of_s, [constant]])
+
+
+def _axes(columns: Floats, scale: float | None = None) -> tuple[Floats, Floats]:
+    """Principal axes (columns, r) of a matrix, and its spread along them (r,), zeros left out."""
+    _, spread, axes = np.linalg.svd(columns, full_matrices=False)
+    least = _RANK_TOLERANCE * (spread.max(initial=0.0) if scale is None else scale)
+    return axes[spread > least].T, spread[spread > least]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """Least squares with a ridge on the sensitive part alone (their FRRM)."""
+
+    parts: Parts
+    y: Floats
+
+    def at(self, ridge: float) -> tuple[Floats, float]:
+        """Coefficients (p + q + 1,), and the share of explained variance that is due to S.
+
+        Both parts are uncorrelated, so the ridge shrinks one and leaves the other.
+        """
+        parts, y = self.parts, self.y
+        variance = parts.weight @ parts.sensitive**2
+        a = (parts.weight * y) @ parts.sensitive / (variance + ridge)
+        b = (parts.weight * y) @ parts.rest
+        of_sensitive, of_rest = float(variance @ a**2), float(b @ b)
+        total = of_sensitive + of_rest
+        coefficients = parts.coefficients(a, b, float(parts.weight @ y))
+        return coefficients, of_sensitive / total if total > 0 else 0.0
+
+
+class LogisticFit:
+    """Logistic regression with a ridge on the sensitive part alone (their FGRRM)."""
+
+    def __init__(self, parts: Parts, y: Floats) -> None:
+        self.parts = parts
+        self.y = y
+        self._design = np.column_stack([np.ones(len(y)), parts.sensitive, parts.rest])
+        # Newton steps begin where the last ones ended: a similar ridge has a similar solution.
+        self._start = np.zeros(self._design.shape[1])
+
+    def at(self, ridge: float) -> tuple[Floats, float]:
+        """Coefficients (p + q + 1,), and the share of explained deviance that is due to S.
+
+        The share is (D(0, b) - D(a, b)) / (D(0, 0) - D(a, b)): what is lost without the sensitive
+        part, of all that the model explains.
+        """
+        parts, design = self.parts, self._design
+        count = parts.sensitive.shape[1]
+        ridges = np.zeros(design.shape[1])
+        ridges[1 : 1 + count] = ridge
+        found = _newton(design, self.y, parts.weight, ridges, self._start)
+        self._start = found
+        without = found.copy()
+        without[1 : 1 + count] = 0.0
+        full, reduced = (self._loss(design @ theta) for theta in (found, without))
+        mean = float(parts.weight @ self.y)
+        null = self._loss(np.full(len(self.y), np.log(mean / (1 - mean))))
+        coefficients = parts.coefficients(found[1 : 1 + count], found[1 + count :], found[0])
+        return coefficients, (reduced - full) / (null - full) if null > full else 0.0
+
+    def _loss(self, log_odds: Floats) -> float:
+        return _log_loss(log_odds, self.y, self.parts.weight)
+
+
+def _log_loss(log_odds: Floats, y: Floats, weight: Floats) -> float:
+    """Half the mean deviance."""
+    return float(weight @ (np.logaddexp(0, log_odds) - y * log_odds))
+
+
+def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Floats) -> Floats:
+    """Minimise log loss + sum of ridges * theta^2 / 2 by Newton's method with halved steps."""
+
+    def value(at: Floats) -> float:
+        return _log_loss(design @ at, y, weight) + float(ridges @ at**2) / 2
+
+    now = value(theta)
+    for _ in range(_NEWTON_STEPS):
+        if now < _PERFECT:
+            break
+        chance = expit(design @ theta)
+        slope = design.T @ (weight * (chance - y)) + ridges * theta
+        if np.abs(slope).max() < _SLOPE:
+            return theta
+        curvature = (design.T * (weight * chance * (1 - chance))) @ design + np.diag(ridges)
+        step = np.linalg.lstsq(curvature, slope, rcond=None)[0]
+        share = 1.0
+        while (then := value(theta - share * step)) > now and share > _SMALLEST_STEP:
+            share /= 2
+        if share <= _SMALLEST_STEP:  # rounding is all that is left
+            return theta
+        theta, now = theta - share * step, then
+    raise InputError(
+        "method='scutari' found no finite coefficients: the features tell the two classes apart "
+        "without error; leave out columns that give y away, or use another method"
+    )
+
+
+def within(fit: Callable[[float], tuple[Floats, float]], bound: float) -> tuple[Floats, float]:
+    """Return the fit of the least ridge whose share is at most ``bound``, and its share."""
+    found = fit(0.0)
+    if found[1] <= bound:
+        return found
+    upper = 1e-3
+    while fit(upper)[1] > bound:
+        upper *= 8
+        if upper > _LARGEST_RIDGE:
+            return fit(_LARGEST_RIDGE)
+    ridge = brentq(lambda at: fit(at)[1] - bound, 0.0, upper, xtol=1e-15, rtol=1e-14)
+    return fit(float(ridge))
+
+
+def solve(
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    task: str,
+    notion: Notion,
+    attribute_inputs: int,
+) -> Predictor:
+    """Scutari, Panero and Proissl 2022: y = S a + U b, ridge on a, share due to S bounded.
+
+    The bound is (1 - strength) times the share without a ridge.
+    """
+    if task not in ("squared", "binary"):
+        raise InputError(f"method='scutari' is least squares: loss must be 'squared', got {task!r}")
+    found: dict[tuple[tuple[int, ...], float], Floats] = {}
+    for rows in dict.fromkeys(member.rows for member in members):
+        fit = _fit(data, rows, task, attribute_inputs)
+        plain, largest = fit.at(0.0)
+        found[rows, 0.0] = plain
+        for strength in sorted({m.strength for m in members if m.rows == rows and m.strength > 0}):
+            found[rows, strength] = within(fit.at, (1 - strength) * largest)[0]
+    coefficients = np.stack([found[member.rows, member.strength] for member in members])
+    return linear_predictor(coefficients, task).to(data.x.device)
+
+
+def _fit(
+    data: TrainingData, rows: tuple[int, ...], task: str, attribute_inputs: int
+) -> LinearFit | LogisticFit:
+    """Return the regression on some rows, all when there are none."""
+    chosen = torch.tensor(rows) if rows else torch.arange(len(data))
+    weight = torch.ones(len(data)) if data.weight is None else data.weight.cpu()
+    x, y, weight = (part.cpu().double()[chosen] for part in (data.x, data.target, weight))
+    features, sensitive = x.numpy()[:, :-attribute_inputs], x.numpy()[:, -attribute_inputs:]
+    parts = Parts.of(features, sensitive, (weight / weight.sum()).numpy())
+    return (LinearFit if task == "squared" else LogisticFit)(parts, y.numpy())
+
+
+DECLARATION = Declaration(
+    name="scutari",
+    title="Fair ridge regression",
+    reference="Scutari, Panero and Proissl (2022), Achieving fairness with a simple ridge penalty, "
+    "Statistics and Computing",
+    summary="Linear or logistic regression on A and on what A does not explain of X, with a ridge "
+    "on A that bounds its share of what the model explains; it needs A to predict.",
+    capabilities=Capabilities(
+        neural=False,
+        separation=False,
+        many_classes=False,
+        representation=False,
+        unknown=False,
+        needs_attribute=True,
+        controls="mean",
+    ),
+    solve=solve,
+)
