@@ -50,7 +50,10 @@ def test_strength_zero_equals_plain_training_bit_for_bit(rows):
 def test_same_random_state_same_weights_and_global_generators_untouched(rows, notion):
     def fit(seed):
         model = FairClassifier(notion=notion, **{**SMALL, "random_state": seed, "iterations": 20})
-        return model.fit(rows.X, rows.y, sensitive_features=rows.A)
+        with warnings.catch_warnings():
+            # Twenty iterations are too few for a critic to learn anything.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(rows.X, rows.y, sensitive_features=rows.A)
 
     np.random.seed(1)  # noqa: NPY002 - the legacy global state is what must not move
     torch.manual_seed(1)
@@ -227,6 +230,8 @@ def test_linear_regression_matches_least_squares(numbers):
         strength=0,
         hidden=(),
         scaling="standard",
+        embedding="none",
+        weight_decay=0,
         iterations=1500,
         learning_rate=0.01,
         random_state=0,
@@ -262,13 +267,13 @@ def test_sample_weights_count_in_the_penalty():
     y = x + 0.3 * rng.normal(size=2000)
     fits = []
     for weight in (np.where(tied, 1.0, 0.02), np.where(tied, 0.02, 1.0)):
-        model = FairRegressor(strength=0.97, hidden=(16,), iterations=250, random_state=0)
+        model = FairRegressor(strength=0.97, hidden=(16,), iterations=400, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(x[:, None], y, sensitive_features=a, sample_weight=weight)
         fits.append(np.corrcoef(model.predict(x[:, None]), x)[0, 1])
     assert fits[0] < 0.9
-    assert fits[1] > 0.99
+    assert fits[1] > 0.98
 
 
 def test_rows_with_missing_attributes_stay_in_the_task_and_leave_the_penalty(rows):
@@ -292,7 +297,9 @@ def test_rows_with_missing_attributes_stay_in_the_task_and_leave_the_penalty(row
 
 def test_features_that_are_the_attribute_itself_are_reported():
     a = np.random.default_rng(0).normal(size=1000)
-    model = FairRegressor(strength=0.99, hidden=(16,), iterations=500, random_state=0)
+    model = FairRegressor(
+        strength=0.99, hidden=(16,), normalization="batch", iterations=500, random_state=0
+    )
     with pytest.warns(
         ConvergenceWarning, match=r"At strength 0\.99 the critic still sees a plain dependence"
     ):
@@ -327,7 +334,7 @@ def test_a_healthy_fit_says_so(rows):
     [
         ({"strength": 1.0}, r"strength must lie in \[0, 1\), got 1.0"),
         ({"notion": "sufficiency"}, "notion must be one of 'independence', 'separation'"),
-        ({"method": "hgr2"}, "method must be one of 'sbp', got 'hgr2'"),
+        ({"method": "hgr2"}, "method must be one of 'sbp', .*, got 'hgr2'; did you mean 'hgr'"),
         ({"divergence": "tv"}, "divergence must be one of 'js', 'kl', 'chi2'"),
         ({"density_ratio": "gan", "notion": "separation"}, "density_ratio must be one of 'auto'"),
         ({"hidden": (0,)}, r"hidden must be a tuple of positive widths, got \(0,\)"),
@@ -338,6 +345,9 @@ def test_a_healthy_fit_says_so(rows):
         ({"missing_sensitive": "drop"}, "missing_sensitive must be 'error' or 'skip', got 'drop'"),
         ({"sensitive_types": {"ages": "continuous"}}, "did you mean 'age'"),
         ({"optimizer": "lion"}, "optimizer must be 'adam' or 'sgd', got 'lion'"),
+        ({"weight_decay": -0.1}, "weight_decay must not be negative, got -0.1"),
+        ({"embedding": "periodic"}, "embedding must be 'pieces' or 'none', got 'periodic'"),
+        ({"normalization": "layer"}, "normalization must be 'batch' or 'none', got 'layer'"),
     ],
 )
 def test_bad_options_are_refused(rows, options, message):

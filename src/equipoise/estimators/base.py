@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.estimators.attributes import learn_inputs, learned_inputs, new_inputs
 from equipoise.estimators.contents import contents_of
 from equipoise.estimators.inputs import (
     Outcome,
@@ -28,14 +29,18 @@ from equipoise.estimators.inputs import (
     row_weights,
     training_data,
 )
+from equipoise.estimators.paper_settings import PAPER_CLASSIFIER
+from equipoise.estimators.run_options import RunOptions, warn_if_interrupted
 from equipoise.features import FeatureEncoder, Scaling
-from equipoise.networks import Normalization
+from equipoise.networks import Embedding, Normalization
 from equipoise.notions import Notion
 from equipoise.onnx_export import Graph, onnx_bytes
 from equipoise.recipe import NetworkFactory, Recipe
 from equipoise.sensitive import Kind, SensitiveTable
+from equipoise.sensitive.inputs import Learned
 from equipoise.storage import checked_target, write_atomically, write_model_file
 from equipoise.training import (
+    Callback,
     Health,
     History,
     Member,
@@ -44,6 +49,7 @@ from equipoise.training import (
     Trained,
     TrainingSettings,
 )
+from equipoise.training.progress_bar import progress_shown
 
 
 class FairEstimator(BaseEstimator, ABC):
@@ -52,12 +58,19 @@ class FairEstimator(BaseEstimator, ABC):
     #: Widths of an encoder that carries the penalty; empty where the score does.
     encoder_hidden: tuple[int, ...] = ()
 
+    _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
+
     encoder_: FeatureEncoder
     predictor_: Predictor
     health_: Health
     history_: History
     sensitive_: str
     n_features_in_: int
+    #: Seeds of the members whose scores are averaged; only an average that was selected on a
+    #: frontier has it.
+    averaged_seeds_: tuple[int, ...]
+    #: How sensitive features become inputs; only methods that need them to predict have it.
+    attribute_inputs_: tuple[Learned, ...]
 
     def __init__(
         self,
@@ -70,6 +83,8 @@ class FairEstimator(BaseEstimator, ABC):
         hidden: tuple[int, ...] = (64, 64, 64),
         network: NetworkFactory | None = None,
         scaling: Scaling = "rank",
+        embedding: Embedding = "pieces",
+        normalization: Literal["batch", "none"] = "none",
         critic_hidden: tuple[int, ...] = (64, 64),
         critic_steps: int = 1,
         critic_normalization: Normalization = "none",
@@ -78,6 +93,7 @@ class FairEstimator(BaseEstimator, ABC):
         learning_rate: float = 1e-3,
         critic_learning_rate: float = 3e-3,
         momentum: float = 0.2,
+        weight_decay: float = 1.0,
         schedule: Literal["decay", "constant"] = "decay",
         iterations: int = 1500,
         batch_size: int = 300,
@@ -85,6 +101,7 @@ class FairEstimator(BaseEstimator, ABC):
         missing_sensitive: Literal["error", "skip"] = "error",
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
+        verbose: int = 0,
     ) -> None:
         self.notion = notion
         self.strength = strength
@@ -94,6 +111,8 @@ class FairEstimator(BaseEstimator, ABC):
         self.hidden = hidden
         self.network = network
         self.scaling = scaling
+        self.embedding = embedding
+        self.normalization = normalization
         self.critic_hidden = critic_hidden
         self.critic_steps = critic_steps
         self.critic_normalization = critic_normalization
@@ -102,6 +121,7 @@ class FairEstimator(BaseEstimator, ABC):
         self.learning_rate = learning_rate
         self.critic_learning_rate = critic_learning_rate
         self.momentum = momentum
+        self.weight_decay = weight_decay
         self.schedule = schedule
         self.iterations = iterations
         self.batch_size = batch_size
@@ -109,9 +129,28 @@ class FairEstimator(BaseEstimator, ABC):
         self.missing_sensitive = missing_sensitive
         self.random_state = random_state
         self.device = device
+        self.verbose = verbose
+
+    @classmethod
+    def as_in_paper(cls, **options: Any) -> Self:
+        """Return a new estimator with the paper's network and training in place of the defaults.
+
+        These are ordinary options, which ``get_params`` shows. ``options`` are set as well, and
+        win over the paper's where both name one: ``as_in_paper(strength=0.9, iterations=2000)``.
+        """
+        return cls(**{**cls._paper_settings, **options})
 
     def fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        callback: Callback | None = None,
     ) -> Self:
         """Train on features, outcome and sensitive features.
 
@@ -126,7 +165,16 @@ class FairEstimator(BaseEstimator, ABC):
         sample_weight : (n,), optional
             Weights of the rows, in the task loss and in the penalty. Rows of weight 0 are left
             out.
+        checkpoint, checkpoint_every, resume, callback
+            As for :meth:`FairFrontier.fit`; the callback is called every 50 iterations.
         """
+        run = RunOptions(
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            callback=callback,
+        )
+        store = run.store(self.random_state)
         member = Member(self.strength, read_seed(self.random_state))
         recipe = self._recipe()
         device = read_device(self.device)
@@ -140,11 +188,22 @@ class FairEstimator(BaseEstimator, ABC):
             table = None if table is None else table.take(counted)
         outcome = self._read_outcome(y)
         self.encoder_ = FeatureEncoder(scaling=self.scaling)
-        data = training_data(self.encoder_.fit_transform(X), outcome, table, weights)
-        trained = recipe.train(
-            data.to(device), [member], task=self._task(outcome), n_outputs=outcome.n_outputs
-        )
+        x = learn_inputs(self, self.encoder_.fit_transform(X), table)
+        data = training_data(x, outcome, table, weights).to(device)
+        with progress_shown(self.verbose) as shown:
+            trained = recipe.train(
+                data,
+                [member],
+                task=self._task(outcome),
+                n_outputs=outcome.n_outputs,
+                sensitive=table,
+                attribute_inputs=learned_inputs(self).width,
+                supervision=run.supervision(
+                    store, self.get_params(deep=False), data, callbacks=[shown, callback]
+                ),
+            )
         self._keep(trained, outcome, table)
+        warn_if_interrupted(trained, self.iterations, store)
         for message in self.health_.messages:
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
@@ -191,6 +250,11 @@ class FairEstimator(BaseEstimator, ABC):
         target = checked_target(path)
         if target.suffix != ".onnx":
             raise InputError(f"path must end in '.onnx', got '{target}'")
+        if learned_inputs(self).columns:
+            raise InputError(
+                f"to_onnx can not write a model of method={self.method!r}, which needs the "
+                "sensitive features to predict; use save"
+            )
         state = self.encoder_.state()
         content = onnx_bytes(
             state,
@@ -224,9 +288,15 @@ class FairEstimator(BaseEstimator, ABC):
                 "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
                 f"got {type(self.network).__name__}"
             )
+        # Decay keeps a predictor from learning its rows by heart; a critic sees new pairs anyway.
         predictor, critic = (
-            OptimizerSettings(kind=self.optimizer, learning_rate=rate, momentum=self.momentum)
-            for rate in (self.learning_rate, self.critic_learning_rate)
+            OptimizerSettings(
+                kind=self.optimizer, learning_rate=rate, momentum=self.momentum, weight_decay=decay
+            )
+            for rate, decay in (
+                (self.learning_rate, self.weight_decay),
+                (self.critic_learning_rate, 0.0),
+            )
         )
         return Recipe(
             notion=Notion.parse(self.notion),
@@ -248,6 +318,8 @@ class FairEstimator(BaseEstimator, ABC):
             ),
             hidden=tuple(self.hidden),
             encoder_hidden=tuple(self.encoder_hidden),
+            embedding=self.embedding,
+            normalization=self.normalization,
             network=self.network,
         )
 
@@ -266,12 +338,15 @@ class FairEstimator(BaseEstimator, ABC):
             n_rows=n,
         )
 
-    def _evaluate(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _evaluate(
+        self, X: Any, sensitive_features: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return outputs (n, o) and penalised values (n, w) for new rows."""
         check_is_fitted(self)
         X = checked_features(self, X, reset=False)
         device = next(self.predictor_.parameters()).device
-        x = torch.from_numpy(self.encoder_.transform(X)).to(device).double()
+        inputs = new_inputs(self, self.encoder_.transform(X), sensitive_features)
+        x = torch.from_numpy(inputs).to(device).double()
         output, penalised = self.predictor_.evaluate(x)
         return output[0].cpu().numpy(), penalised[0].cpu().numpy()
 

@@ -20,7 +20,8 @@ class FairClassifier(ClassifierMixin, FairEstimator):
     It minimises (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
     critic can tell about the sensitive features from the score (Sohn, Song and Lin 2024). The
     sensitive features may be discrete, continuous or any mix of columns; they are needed to fit,
-    never to predict. How much dependence remains must be measured: training promises nothing.
+    and to predict only by ``method="scutari"``. How much dependence remains must be measured:
+    training promises nothing.
 
     Parameters
     ----------
@@ -29,8 +30,9 @@ class FairClassifier(ClassifierMixin, FairEstimator):
         the same whatever A among rows of equal Y.
     strength : float in [0, 1)
         Weight of the penalty; 0 is plain training, and useful values often lie above 0.8.
-    method : "sbp"
-        The fairness method.
+    method : str
+        The fairness method; ``equipoise.methods.METHODS`` has them all, and
+        ``equipoise.methods.capability_table()`` says what each can do.
     divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
         What the critic estimates; "wasserstein" needs ``gradient_penalty=10``.
     density_ratio : "auto", "counts", "network" or "none"
@@ -39,15 +41,20 @@ class FairClassifier(ClassifierMixin, FairEstimator):
     hidden : tuple of int
         Widths of the predictor's [dense - batch norm - ReLU] layers; () is a linear model.
     network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
-        A network of your own instead; n_outputs is 1 for two classes.
+        A network of your own instead, on the scaled columns; n_outputs is 1 for two classes.
     scaling : "rank", "minmax", "standard" or "none"
         How numeric features are scaled.
+    embedding : "pieces" or "none"
+        "pieces" also cuts numeric features at frequent values and quantiles, so that values that
+        lie close together can be told apart; "none" leaves them as they were scaled.
+    normalization : "batch" or "none"
+        Batch normalisation inside the predictor, or none.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
         The critic: widths, updates per predictor update (T'), "none", "batch" or "spectral",
         and weight of a penalty on its slope.
-    optimizer, learning_rate, critic_learning_rate, momentum, schedule
-        "adam" or "sgd" (with momentum); "decay" lowers the predictor's learning rate linearly to
-        zero over the second half, "constant" does not.
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
+        "adam" (with weight decay in the predictor) or "sgd" (with momentum); "decay" lowers the
+        predictor's learning rate linearly to zero over the second half, "constant" does not.
     iterations, batch_size : int
         Number of predictor updates, and rows in each.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
@@ -59,6 +66,8 @@ class FairClassifier(ClassifierMixin, FairEstimator):
         Same integer, same weights, bit for bit on a CPU.
     device : "auto", "cpu", "cuda", ...
         Where to train.
+    verbose : 0 or 1
+        1 shows progress on standard error.
 
     Attributes
     ----------
@@ -80,24 +89,27 @@ class FairClassifier(ClassifierMixin, FairEstimator):
 
     classes_: NDArray[Any]
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row, (n,)."""
-        score = self.decision_function(X)
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+        """Return the most probable class of each row, (n,).
+
+        ``sensitive_features`` are for methods that need them to predict, here and below.
+        """
+        score = self.decision_function(X, sensitive_features=sensitive_features)
         chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return class probabilities, (n, classes), columns in the order of ``classes_``."""
-        score = self.decision_function(X)
+        score = self.decision_function(X, sensitive_features=sensitive_features)
         if score.ndim == 1:
             return np.stack([expit(-score), expit(score)], axis=1)
         probabilities: NDArray[np.float64] = softmax(score, axis=1)
         return probabilities
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return log odds of the second class, (n,), or one logit per class, (n, classes)."""
-        output, _ = self._evaluate(X)
+        output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] if len(self.classes_) == 2 else output
 
     def _read_outcome(self, y: Any) -> Outcome:

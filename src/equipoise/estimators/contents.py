@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.estimators.weights import (
-    built_in_predictor,
-    has_own_network,
-    own_predictor,
-    predictor_arrays,
-)
+from equipoise.estimators.attributes import n_inputs
+from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
 from equipoise.features import EncoderState, FeatureEncoder, Levels
 from equipoise.recipe import NetworkFactory
 from equipoise.storage import Contents, from_json, to_json
@@ -24,42 +20,75 @@ if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
 
 #: Learned attributes that are plain values; an estimator has some of them.
-_LEARNED = ("n_features_in_", "feature_names_in_", "sensitive_", "classes_", "center_", "scale_")
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "sensitive_",
+    "classes_",
+    "center_",
+    "scale_",
+    "averaged_seeds_",
+    "attribute_inputs_",
+)
 
 
 def contents_of(model: FairEstimator) -> Contents:
     """Return all that makes a fitted estimator what it is, except a user's own code."""
+    shell = shell_of(model, own_network=has_own_network(model.predictor_))
+    document = {
+        **shell.document,
+        "task": model.predictor_.task.name,
+        "health": written(asdict(model.health_)),
+    }
+    arrays = {
+        **shell.arrays,
+        **predictor_arrays(model.predictor_, n_inputs(model)),
+        **history_arrays(model.history_),
+    }
+    return Contents(document, arrays)
+
+
+def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
+    """Return an estimator without its network: options, labels, names and encoding of columns."""
     kind = type(model)
+    refuse_foreign_class(kind)
+    parameters = model.get_params(deep=False)
+    if own_network:
+        del parameters["network"]
+    encoder = model.encoder_.state()
+    document = {
+        "class": kind.__name__,
+        "own_network": own_network,
+        "parameters": written(parameters),
+        "learned": written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
+        "encoder": _encoder_document(encoder),
+    }
+    arrays = {f"scaler.{name}": array for name, array in encoder.scaler.items()}
+    return Contents(document, {**arrays, "constant": encoder.constant})
+
+
+def refuse_foreign_class(kind: type) -> None:
+    """Refuse a class whose code is not in this package."""
     if kind.__module__.partition(".")[0] != "equipoise":
         raise InputError(
             f"save writes the estimators of equipoise, got {kind.__name__}, a class of your own "
             "whose code a file can not hold; save one of equipoise's and wrap it after loading"
         )
-    parameters = model.get_params(deep=False)
-    if has_own_network(model.predictor_):
-        del parameters["network"]
-    encoder = model.encoder_.state()
-    document = {
-        "class": kind.__name__,
-        "task": model.predictor_.task.name,
-        "own_network": has_own_network(model.predictor_),
-        "parameters": _written(parameters),
-        "learned": _written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
-        "health": _written(asdict(model.health_)),
-        "encoder": _encoder_document(encoder),
-    }
-    arrays = {
-        **predictor_arrays(model.predictor_, len(model.encoder_.names_)),
-        **{f"history.{name}": array for name, array in vars(model.history_).items()},
-        **{f"scaler.{name}": array for name, array in encoder.scaler.items()},
-        "constant": encoder.constant,
-    }
-    return Contents(document, arrays)
+
+
+def history_arrays(history: History) -> dict[str, NDArray[Any]]:
+    """Return a history as arrays by name."""
+    return {f"history.{name}": array for name, array in vars(history).items()}
+
+
+def history_in(arrays: Mapping[str, NDArray[Any]]) -> History:
+    """Return the history that `history_arrays` wrote."""
+    return History(**{f.name: arrays[f"history.{f.name}"] for f in fields(History)})
 
 
 def parameters_in(contents: Contents) -> dict[str, Any]:
     """Return the options the estimator was made with."""
-    return _read(contents.document["parameters"])
+    return read(contents.document["parameters"])
 
 
 def needs_network(contents: Contents) -> bool:
@@ -70,25 +99,26 @@ def needs_network(contents: Contents) -> bool:
 def fill(model: FairEstimator, contents: Contents, network: NetworkFactory | None) -> None:
     """Give a new estimator everything the fitted one had learned."""
     document, arrays = contents.document, contents.arrays
-    for name, value in _read(document["learned"]).items():
+    fill_shell(model, contents)
+    model.history_ = history_in(arrays)
+    model.health_ = Health(**read(document["health"]))
+    model.predictor_ = predictor_in(arrays, TASKS[document["task"]], n_inputs(model), network)
+
+
+def fill_shell(model: FairEstimator, contents: Contents) -> None:
+    """Give a new estimator the labels, names and encoding that `shell_of` wrote."""
+    for name, value in read(contents.document["learned"]).items():
         if name not in _LEARNED:
             raise ValueError(f"no estimator learns {name!r}")
         setattr(model, name, value)
-    model.history_ = History(**{f.name: arrays[f"history.{f.name}"] for f in fields(History)})
-    model.health_ = Health(**_read(document["health"]))
-    model.encoder_ = FeatureEncoder.from_state(_encoder_state(document["encoder"], arrays))
-    inputs = len(model.encoder_.names_)
-    task = TASKS[document["task"]]
-    model.predictor_ = (
-        built_in_predictor(arrays, task, inputs)
-        if network is None
-        else own_predictor(arrays, task, inputs, network)
+    model.encoder_ = FeatureEncoder.from_state(
+        _encoder_state(contents.document["encoder"], contents.arrays)
     )
 
 
 def _encoder_document(state: EncoderState) -> dict[str, Any]:
     levels = {name: (kept.categories, kept.rare) for name, kept in state.levels.items()}
-    return _written(
+    return written(
         {
             "scaling": state.scaling,
             "families": state.families,
@@ -100,7 +130,7 @@ def _encoder_document(state: EncoderState) -> dict[str, Any]:
 
 
 def _encoder_state(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EncoderState:
-    plain = _read(document)
+    plain = read(document)
     levels = {name: Levels(*kept) for name, kept in plain.pop("levels").items()}
     scaler = {
         name.removeprefix("scaler."): array
@@ -110,9 +140,11 @@ def _encoder_state(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     return EncoderState(**plain, levels=levels, constant=arrays["constant"], scaler=scaler)
 
 
-def _written(values: Mapping[str, Any]) -> dict[str, Any]:
+def written(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values as JSON; errors name them."""
     return {name: to_json(value, argument=name) for name, value in values.items()}
 
 
-def _read(document: Mapping[str, Any]) -> dict[str, Any]:
+def read(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that `written` wrote."""
     return {name: from_json(value) for name, value in document.items()}

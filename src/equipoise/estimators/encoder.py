@@ -13,8 +13,9 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
+from equipoise.estimators.paper_settings import PAPER_TRAINING
 from equipoise.features import Scaling
-from equipoise.networks import Normalization
+from equipoise.networks import Embedding, Normalization
 from equipoise.onnx_export import Graph
 from equipoise.sensitive import Kind
 
@@ -37,13 +38,17 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
         Widths of the head's layers.
     critic_steps : int
         Critic updates per predictor update; a representation is wider than a score and needs more.
-    notion, strength, method, divergence, density_ratio, scaling
+    notion, strength, method, divergence, density_ratio
+        As for :class:`FairClassifier`.
+    scaling, embedding, normalization
         As for :class:`FairClassifier`.
     critic_hidden, critic_normalization, gradient_penalty
         As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, schedule, iterations, batch_size
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
         As for :class:`FairClassifier`.
-    sensitive_types, missing_sensitive, random_state, device
+    iterations, batch_size
+        As for :class:`FairClassifier`.
+    sensitive_types, missing_sensitive, random_state, device, verbose
         As for :class:`FairClassifier`.
 
     Examples
@@ -55,6 +60,9 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
     >>> encoder.transform(data.X).shape == (len(data.X), 8)
     True
     """
+
+    # The paper's tables have no encoder: how wide it is stays as it is here.
+    _paper_settings = PAPER_TRAINING
 
     def __init__(
         self,
@@ -68,6 +76,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
         density_ratio: RatioKind = "auto",
         hidden: tuple[int, ...] = (64, 64),
         scaling: Scaling = "rank",
+        embedding: Embedding = "pieces",
+        normalization: Literal["batch", "none"] = "batch",
         critic_hidden: tuple[int, ...] = (64, 64),
         critic_steps: int = 5,
         critic_normalization: Normalization = "none",
@@ -76,6 +86,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
         learning_rate: float = 1e-3,
         critic_learning_rate: float = 3e-3,
         momentum: float = 0.2,
+        weight_decay: float = 1.0,
         schedule: Literal["decay", "constant"] = "decay",
         iterations: int = 1500,
         batch_size: int = 300,
@@ -83,6 +94,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
         missing_sensitive: Literal["error", "skip"] = "error",
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             notion=notion,
@@ -92,6 +104,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
             density_ratio=density_ratio,
             hidden=hidden,
             scaling=scaling,
+            embedding=embedding,
+            normalization=normalization,
             critic_hidden=critic_hidden,
             critic_steps=critic_steps,
             critic_normalization=critic_normalization,
@@ -100,6 +114,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
             learning_rate=learning_rate,
             critic_learning_rate=critic_learning_rate,
             momentum=momentum,
+            weight_decay=weight_decay,
             schedule=schedule,
             iterations=iterations,
             batch_size=batch_size,
@@ -107,6 +122,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimat
             missing_sensitive=missing_sensitive,
             random_state=random_state,
             device=device,
+            verbose=verbose,
         )
         self.task = task
         self.encoder_hidden = encoder_hidden

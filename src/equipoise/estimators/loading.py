@@ -1,4 +1,4 @@
-"""Reading a saved estimator."""
+"""Making an estimator from the contents of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from equipoise.estimators.contents import fill, needs_network, parameters_in
 from equipoise.estimators.encoder import FairEncoder
 from equipoise.estimators.regressor import FairRegressor
 from equipoise.recipe import NetworkFactory
-from equipoise.storage import Contents, read_model_file, refuse_contents
+from equipoise.storage import Contents
 
 _CLASSES: dict[str, type[FairEstimator]] = {
     "FairClassifier": FairClassifier,
@@ -20,52 +20,31 @@ _CLASSES: dict[str, type[FairEstimator]] = {
 }
 
 
-def load(
-    path: str | PathLike[str], *, network: NetworkFactory | None = None
+def estimator_in(
+    contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
 ) -> FairClassifier | FairRegressor | FairEncoder:
-    """Return the fitted estimator that ``save`` wrote to ``path``, on the CPU.
+    """Return the fitted estimator that a file holds, on the CPU."""
+    check_network(contents, path, network)
+    model = new_estimator(contents, network)
+    fill(model, contents, network)
+    return model
 
-    It predicts bit for bit what the saved one predicted there. The file holds numbers and text
-    only, so that reading one from a stranger runs no code; damage is found by a checksum.
 
-    Parameters
-    ----------
-    path : path of a file
-        Where ``save`` wrote to.
-    network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
-        The function the model was fitted with, where it was fitted with one.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from equipoise import FairRegressor, load_dataset
-    >>> data = load_dataset("crime")
-    >>> model = FairRegressor(strength=0, iterations=20, random_state=0).fit(data.X, data.y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(Path(folder) / "crime.equipoise")
-    ...     again = load(Path(folder) / "crime.equipoise")
-    >>> bool((again.predict(data.X) == model.predict(data.X)).all())
-    True
-    """
-    contents = read_model_file(path)
-    try:
-        _check_network(contents, path, network)
-        model = _CLASSES[contents.document["class"]](**parameters_in(contents))
-        if network is not None:
-            model.network = network
-        fill(model, contents, network)
-    except InputError:
-        raise
-    except Exception as error:  # nothing that save wrote: somebody made this file by hand
-        refuse_contents(path, error)
+def new_estimator(
+    contents: Contents, network: NetworkFactory | None
+) -> FairClassifier | FairRegressor | FairEncoder:
+    """Return an estimator of the class and with the options that a file holds, not fitted."""
+    model = _CLASSES[contents.document["class"]](**parameters_in(contents))
+    if network is not None:
+        model.network = network
     assert isinstance(model, FairClassifier | FairRegressor | FairEncoder)
     return model
 
 
-def _check_network(
+def check_network(
     contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
 ) -> None:
+    """Refuse a missing function that makes the network, and one that nothing asks for."""
     if needs_network(contents) and network is None:
         raise InputError(
             f"network is required for '{path}': the model was fitted with a network of its own, "

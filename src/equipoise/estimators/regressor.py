@@ -13,8 +13,9 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_numbers
+from equipoise.estimators.paper_settings import PAPER_REGRESSOR
 from equipoise.features import Scaling
-from equipoise.networks import Normalization
+from equipoise.networks import Embedding, Normalization
 from equipoise.onnx_export import Graph
 from equipoise.recipe import NetworkFactory
 from equipoise.sensitive import Kind
@@ -32,13 +33,17 @@ class FairRegressor(RegressorMixin, FairEstimator):
     ----------
     loss : "squared", "absolute" or "huber"
         Task loss: squared error, absolute error (the paper's), or Huber's (one standard unit).
-    notion, strength, method, divergence, density_ratio, hidden, network, scaling
+    notion, strength, method, divergence, density_ratio, hidden, network
+        As for :class:`FairClassifier`.
+    scaling, embedding, normalization
         As for :class:`FairClassifier`.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
         As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, schedule, iterations, batch_size
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
         As for :class:`FairClassifier`.
-    sensitive_types, missing_sensitive, random_state, device
+    iterations, batch_size
+        As for :class:`FairClassifier`.
+    sensitive_types, missing_sensitive, random_state, device, verbose
         As for :class:`FairClassifier`.
 
     Examples
@@ -50,6 +55,8 @@ class FairRegressor(RegressorMixin, FairEstimator):
     >>> model.predict(data.X).shape == (len(data.X),)
     True
     """
+
+    _paper_settings = PAPER_REGRESSOR
 
     center_: float
     scale_: float
@@ -66,6 +73,8 @@ class FairRegressor(RegressorMixin, FairEstimator):
         hidden: tuple[int, ...] = (64, 64, 64),
         network: NetworkFactory | None = None,
         scaling: Scaling = "rank",
+        embedding: Embedding = "pieces",
+        normalization: Literal["batch", "none"] = "none",
         critic_hidden: tuple[int, ...] = (64, 64),
         critic_steps: int = 1,
         critic_normalization: Normalization = "none",
@@ -74,6 +83,7 @@ class FairRegressor(RegressorMixin, FairEstimator):
         learning_rate: float = 1e-3,
         critic_learning_rate: float = 3e-3,
         momentum: float = 0.2,
+        weight_decay: float = 1.0,
         schedule: Literal["decay", "constant"] = "decay",
         iterations: int = 1500,
         batch_size: int = 300,
@@ -81,6 +91,7 @@ class FairRegressor(RegressorMixin, FairEstimator):
         missing_sensitive: Literal["error", "skip"] = "error",
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             notion=notion,
@@ -91,6 +102,8 @@ class FairRegressor(RegressorMixin, FairEstimator):
             hidden=hidden,
             network=network,
             scaling=scaling,
+            embedding=embedding,
+            normalization=normalization,
             critic_hidden=critic_hidden,
             critic_steps=critic_steps,
             critic_normalization=critic_normalization,
@@ -99,6 +112,7 @@ class FairRegressor(RegressorMixin, FairEstimator):
             learning_rate=learning_rate,
             critic_learning_rate=critic_learning_rate,
             momentum=momentum,
+            weight_decay=weight_decay,
             schedule=schedule,
             iterations=iterations,
             batch_size=batch_size,
@@ -106,12 +120,16 @@ class FairRegressor(RegressorMixin, FairEstimator):
             missing_sensitive=missing_sensitive,
             random_state=random_state,
             device=device,
+            verbose=verbose,
         )
         self.loss = loss
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the predicted outcome of each row, (n,)."""
-        output, _ = self._evaluate(X)
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """Return the predicted outcome of each row, (n,).
+
+        ``sensitive_features`` are for methods that need them to predict.
+        """
+        output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] * self.scale_ + self.center_
 
     def _read_outcome(self, y: Any) -> Outcome:

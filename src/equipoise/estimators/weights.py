@@ -1,9 +1,10 @@
-"""A trained predictor of one member as arrays, and back."""
+"""A trained predictor, of one member or an average of several, as arrays and back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.networks import StackedMLP, StackedModule
+from equipoise.networks import Pieces, StackedMLP, StackedModule, StackedVote
 from equipoise.recipe import NetworkFactory
 from equipoise.training import Predictor, Task
+from equipoise.training.averaged import AveragedPredictor
 
 #: How far a user's network may be off what it gave when it was saved, for other versions of torch.
 _TOLERANCE = 1e-6
@@ -36,30 +38,85 @@ def predictor_arrays(predictor: Predictor, inputs: int) -> dict[str, NDArray[Any
     return arrays
 
 
-def built_in_predictor(arrays: Mapping[str, NDArray[Any]], task: Task, inputs: int) -> Predictor:
-    """Return the predictor of our own networks whose arrays these are.
+def predictor_in(
+    arrays: Mapping[str, NDArray[Any]], task: Task, inputs: int, network: NetworkFactory | None
+) -> Predictor:
+    """Return the predictor whose arrays these are; weights of several members are an average.
+
+    A user's ``network`` is checked to give what it gave when the model was saved.
+    """
+    state = _state(arrays)
+    members = len(next(iter(state.values())))
+    if network is None:
+        return _averaged(_built_in(state, task, inputs, members), members)
+    return _own(state, arrays["probe"], task, inputs, members, network)
+
+
+def _built_in(state: Mapping[str, Tensor], task: Task, inputs: int, members: int) -> Predictor:
+    """Return the predictor of our own networks.
 
     Layers are as wide as the arrays are: a file can not ask for more memory than it has itself.
     """
-    state = _state(arrays)
+    if "network.share" in state:
+        return _vote(state, task, inputs)
     encoder = None
     widths = _widths(state, "encoder")
     if widths:
-        encoder = StackedMLP(inputs, widths, None, generators=[torch.Generator()])
+        encoder = _mlp(state, "encoder", inputs, widths, None, members)
         inputs = widths[-1]
     *hidden, outputs = _widths(state, "network")
-    network = StackedMLP(inputs, hidden, outputs, generators=[torch.Generator()])
+    network = _mlp(state, "network", inputs, hidden, outputs, members)
     return _with_weights(Predictor(network, task, encoder=encoder), state)
 
 
-def own_predictor(
-    arrays: Mapping[str, NDArray[Any]], task: Task, inputs: int, network: NetworkFactory
+def _vote(state: Mapping[str, Tensor], task: Task, inputs: int) -> Predictor:
+    """Return the predictor of linear classifiers that vote."""
+    parts = [state[f"network.{name}"].double().numpy() for name in ("weight", "bias", "share")]
+    if parts[0].shape != (*parts[1].shape, inputs) or parts[1].shape != parts[2].shape:
+        raise ValueError("the weights of a vote do not fit one another")
+    return _with_weights(Predictor(StackedVote(*parts), task), state)
+
+
+def _mlp(
+    state: Mapping[str, Tensor],
+    part: str,
+    inputs: int,
+    hidden: Sequence[int],
+    outputs: int | None,
+    members: int,
+) -> StackedMLP:
+    """Return a network of the same layers, with weights yet to be filled in."""
+    normalised = any(re.fullmatch(rf"{part}\.layers\.\d+\.running_mean", key) for key in state)
+    return StackedMLP(
+        inputs,
+        hidden,
+        outputs,
+        generators=[torch.Generator()] * members,
+        normalization="batch" if normalised else "none",
+        pieces=_pieces(state, part),
+    )
+
+
+def _pieces(state: Mapping[str, Tensor], part: str) -> Pieces | None:
+    """Return the pieces that one part cuts its inputs into, which all members share."""
+    names = [f"{part}.layers.0.{field.name}" for field in fields(Pieces)]
+    if names[0] not in state:
+        return None
+    return Pieces(*(state[name][0].numpy() for name in names))
+
+
+def _own(
+    state: Mapping[str, Tensor],
+    probe: NDArray[np.float64],
+    task: Task,
+    inputs: int,
+    members: int,
+    network: NetworkFactory,
 ) -> Predictor:
     """Return the predictor of a user's network, checked to give what it gave when saved."""
-    probe = arrays["probe"]
-    stacked = StackedModule(lambda: network(inputs, probe.shape[1]), seeds=[0])
+    stacked = StackedModule(lambda: network(inputs, probe.shape[1]), seeds=[0] * members)
     try:
-        predictor = _with_weights(Predictor(stacked, task), _state(arrays))
+        predictor = _averaged(_with_weights(Predictor(stacked, task), state), members)
     except RuntimeError as error:
         raise InputError(
             "network must be the function the model was fitted with, got one whose weights have "
@@ -72,6 +129,14 @@ def own_predictor(
             f"by up to {np.abs(found - probe).max():.3g} with the same weights"
         )
     return predictor
+
+
+def _averaged(predictor: Predictor, members: int) -> Predictor:
+    if members == 1:
+        return predictor
+    if predictor.encoder is not None:
+        raise ValueError("representations of several members have no average")
+    return AveragedPredictor(predictor.network, predictor.task).eval()
 
 
 def _state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
