@@ -1,4 +1,4 @@
-"""Run benchmarks: all with ``python -m benchmarks``, one with ``python -m benchmarks metrics``."""
+"""Run benchmarks: ``python -m benchmarks`` for all that take minutes at most, else by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import benchmarks
 
 def main(names: list[str]) -> None:
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
-    available = [name for name in found if name != "__main__"]
+    available = [name for name in found if not name.startswith("_")]
     unknown = [name for name in names if name not in available]
     if unknown:
         sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(available)}")
     for name in names or available:
+        benchmark = importlib.import_module(f"benchmarks.{name}")
+        if not names and getattr(benchmark, "LONG", False):
+            print(f"== {name} takes long: python -m benchmarks {name}", flush=True)
+            continue
         print(f"== {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
+        benchmark.main()
 
 
 if __name__ == "__main__":

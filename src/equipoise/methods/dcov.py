@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from torch import Tensor
 
-from torch import Tensor, nn
-
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
 from equipoise.methods.pairwise import distances, pair_covariance, standardised
-from equipoise.methods.strata import Strata, over_strata, row_weights
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.methods.strata import WithoutNetworks, over_strata, row_weights
 
 
-class DistanceCovariance:
+class DistanceCovariance(WithoutNetworks):
     """Squared distance covariance of the standardised score and A (Huang and Liu 2024).
 
     The sample version of Szekely, Rizzo and Bakirov (2007), zero in the population exactly at
     independence. For separation it is conditional on Y (Wang et al. 2015), here by the average
     over strata of Y.
     """
-
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalised_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        self._strata = Strata(data, notion)
-        self._data = data
-        self.networks: nn.Module = nn.Module()
 
     def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the (conditional) squared distance covariance of the batch, (K,)."""

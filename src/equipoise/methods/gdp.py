@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
 from equipoise.methods.pairwise import gaussian_kernel
-from equipoise.methods.strata import Strata, over_strata
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.methods.strata import WithoutNetworks, over_strata
 
 #: Width of the kernel on A, whose continuous columns have variance one. So narrow a kernel hardly
 #: sees across groups, which lie at least 1 apart (it is below 0.004 there), and has about the width
@@ -22,26 +16,12 @@ from equipoise.training import Member, TrainingData
 WIDTH = 0.3
 
 
-class GeneralisedParity:
+class GeneralisedParity(WithoutNetworks):
     """E abs(m(A) - m) with m(a) = E[score given A = a], m = E[score] (Jiang et al. 2022).
 
     m(a) by kernel regression on the batch. For separation within strata of Y; for several columns
     of scores, their mean.
     """
-
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalised_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        self._strata = Strata(data, notion)
-        self._data = data
-        self.networks: nn.Module = nn.Module()
 
     def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return generalised demographic parity of the batch, (K,)."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from torch import Tensor
 
-from torch import Tensor, nn
-
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
 from equipoise.methods.pairwise import gaussian_kernel, pair_covariance, standardised
-from equipoise.methods.strata import Strata, over_strata, row_weights
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.methods.strata import WithoutNetworks, over_strata, row_weights
 
 #: Width of the Gaussian kernels for one column; score and A are in standard units. Distances grow
 #: with the square root of the number of columns, and so does the width.
 WIDTH = 1.0
 
 
-class HSIC:
+class HSIC(WithoutNetworks):
     """Normalised HSIC of the standardised score and A with Gaussian kernels.
 
     HSIC(score, A) / sqrt(HSIC(score, score) HSIC(A, A)), each the biased estimate of Gretton et al.
@@ -29,20 +23,6 @@ class HSIC:
     that only strengths above 0.99 would do anything. For separation each HSIC is the average over
     strata of Y.
     """
-
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalised_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        self._strata = Strata(data, notion)
-        self._data = data
-        self.networks: nn.Module = nn.Module()
 
     def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the normalised HSIC of the batch, (K,)."""

@@ -6,15 +6,19 @@ and for a continuous one as many of equal frequency as :data:`OUTCOME_PARTS`.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
 
+import torch
+from torch import Tensor, nn
+
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.notions import Notion
-from equipoise.training import TrainingData
+from equipoise.training import Member, TrainingData
 
 #: Parts of equal frequency that a continuous outcome is cut into. More parts follow Y more closely
-#: and leave fewer rows of a batch in each; with batches of 200, five mitigated better than ten.
+#: and leave fewer rows of a batch in each.
 OUTCOME_PARTS = 5
 
 
@@ -42,6 +46,24 @@ class Strata:
         member = weight[:, None] * (self._stratum[rows][:, None] == number)
         share = member.sum(-1)
         return member / share.clamp_min(1e-12)[..., None], share
+
+
+class WithoutNetworks:
+    """What methods share whose penalty is a formula of the batch: they train nothing themselves."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        *,
+        penalised_width: int,
+        notion: Notion,
+        critic: CriticSettings,
+        density_ratio: RatioKind,
+    ) -> None:
+        self._strata = Strata(data, notion)
+        self._data = data
+        self.networks: nn.Module = nn.Module()
 
 
 def row_weights(data: TrainingData, rows: Tensor) -> Tensor:

@@ -1,0 +1,156 @@
+"""Write the tables and the plot of docs/performance.md from the result files.
+
+``python -m benchmarks._page`` replaces what stands between the marks of each table; a test holds
+the page to the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks import _environment
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PLOT = PAGE.parent / "images" / "scaling.svg"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _made_on(document: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    return f"{document['device']}; {versions}."
+
+
+def training() -> str:
+    """Speed of the engine beside a plain loop."""
+    parts = []
+    for device in ("cpu", "cuda"):
+        document = _environment.read(f"training_{device}")
+        rows = [["plain loop, 1 member", f"{document['plain_loop_ms']:.2f}", "1"]]
+        rows += [
+            [
+                f"engine, {members} together",
+                f"{found['ms']:.3g}",
+                f"{found['times_plain_loop']:.1f}",
+            ]
+            for members, found in document["engine"].items()
+        ]
+        parts.append(markdown(["run", "ms an iteration", "member-iterations, times"], rows))
+        parts.append(_made_on(document))
+    full = _environment.read("training_cuda")["full_run_seconds"]
+    parts.append(
+        "The paper's plan, 25 members for 20 000 iterations judged every 100, took "
+        f"{full:.1f} s on that GPU, from data frame to fronts."
+    )
+    return "\n\n".join(parts)
+
+
+def evaluation() -> str:
+    """What judging costs."""
+    document = _environment.read("evaluation")
+    length = document["training_iterations"]
+    rows = [
+        [", ".join(found["attributes"]), f"{found['times_the_training'] * length:.1f}"]
+        for found in document["evaluations"]
+    ]
+    table = markdown(["judged by", "training iterations of 25 members"], rows)
+    return f"{table}\n\n{_made_on(document)}"
+
+
+def scaling() -> str:
+    """Time and memory against members and rows."""
+    document = _environment.read("scaling_cpu")
+    rows = []
+    for size in document["sizes"]:
+        counts = str(size["members"]), f"{size['rows']:,}".replace(",", " ")
+        rows.append([*counts, f"{size['ms']:.1f}", f"{size['megabytes']:.0f}"])
+    table = markdown(["members", "rows", "ms an iteration", "MB of the process"], rows)
+    return f"{table}\n\n{_made_on(document)}"
+
+
+def utility() -> str:
+    """Test AUC of plain training beside gradient boosting."""
+    document = _environment.read("utility")
+    names = list(next(iter(document["test_auc"].values())))
+    rows = [
+        [data, *(f"{mean(found[name]):.4f}" for name in names)]
+        for data, found in document["test_auc"].items()
+    ]
+    return f"{markdown(['data', *names], rows)}\n\n{_made_on(document)}"
+
+
+def time_to_quality() -> str:
+    """How soon the paper's values are reached."""
+    document = _environment.read("time_to_quality")
+    targets = document["settings"]["targets"]
+    rows = []
+    for name, run in document["runs"].items():
+        cells = [name, str(run["members"])]
+        for target in targets:
+            at = run["reached"].get(target)
+            least = f"least {run['least'][target]:.4f} in {run['iterations']}"
+            cells.append(f"{at['minutes']:.1f} min, iteration {at['iteration']}" if at else least)
+        rows.append(cells)
+    header = ["settings", "members", *(f"{name} <= {most}" for name, most in targets.items())]
+    return f"{markdown(header, rows)}\n\n{_made_on(document)}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    table.__name__: table for table in (training, evaluation, scaling, utility, time_to_quality)
+}
+
+
+def filled(page: str) -> str:
+    """Return the page with every table as the result files have it."""
+    for name, table in TABLES.items():
+        marks = rf"(<!-- {name} -->\n\n).*?(\n\n<!-- end -->)"
+        page, found = re.subn(marks, lambda m, t=table: m[1] + t() + m[2], page, flags=re.DOTALL)
+        assert found == 1, name
+    return page
+
+
+def draw() -> None:
+    """Draw time and memory against members and rows."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    sizes = _environment.read("scaling_cpu")["sizes"]
+    rows_kept, members_kept = sizes[0]["rows"], sizes[-1]["members"]
+    by_members = [size for size in sizes if size["rows"] == rows_kept]
+    by_rows = sorted(
+        (size for size in sizes if size["members"] == members_kept), key=lambda size: size["rows"]
+    )
+    figure, axes = pyplot.subplots(2, 2, figsize=(8, 5), sharey="row", layout="constrained")
+    for row, (name, label) in enumerate(
+        {"ms": "ms an iteration", "megabytes": "MB of the process"}.items()
+    ):
+        for axis, along, found in zip(
+            axes[row], ("members", "rows"), (by_members, by_rows), strict=True
+        ):
+            axis.plot([f[along] for f in found], [f[name] for f in found], "o-", color="black")
+            axis.set(xscale="log", yscale="log", xlabel=along)
+        axes[row][0].set_ylabel(label)
+    axes[0][0].set_title(f"{rows_kept} rows")
+    axes[0][1].set_title(f"{members_kept} members")
+    PLOT.parent.mkdir(exist_ok=True)
+    figure.savefig(PLOT, metadata={"Date": None})
+
+
+def main() -> None:
+    """Write page and plot."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    draw()
+
+
+if __name__ == "__main__":
+    main()

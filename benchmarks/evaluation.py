@@ -1,0 +1,132 @@
+"""What it costs to judge all members once, in training iterations, in one run.
+
+Adult with the paper's columns, batch 300, the paper's networks and optimiser, 25 members; judged on
+6512 validation rows by the default metrics, by race alone (the paper's Scenario I) and by three
+attributes at once. Judging is everything a frontier does at an evaluation: scores in double
+precision, AUC, thresholds, metrics, fronts, copies of the weights worth keeping. Training and
+judging take turns, so that a busy moment of the machine falls on both.
+
+Writes benchmarks/results/evaluation.json.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from benchmarks.training import adult_rows
+from equipoise import FairFrontier, load_dataset
+from equipoise.frontier.criteria import criteria_for
+from equipoise.frontier.entries import entries_of
+from equipoise.frontier.judging import Judge, scores_of
+from equipoise.frontier.options import read_members, template_of
+from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.snapshots import Recorder
+from equipoise.sensitive import SensitiveTable
+from equipoise.training import Predictor, Trained, TrainingData
+
+PAPER = FairFrontier.as_in_paper(strengths=(0.1, 0.3, 0.5, 0.7, 0.9), seeds=5).get_params()
+MEMBERS = read_members(PAPER, seed=0)
+ROWS = 6512
+ITERATIONS = 20
+REPEATS = 7
+ATTRIBUTES = (("race",), ("race", "age", "sex"))
+RESULTS = Path(__file__).parent / "results" / "evaluation.json"
+
+
+def recorder_of(attributes: Sequence[str]) -> Recorder:
+    """What a frontier calls at every evaluation, on the last rows of Adult."""
+    encoded = load_dataset("adult", preprocessing="paper")
+    people = load_dataset("adult").A.tail(ROWS)
+    x = torch.tensor(np.ascontiguousarray(encoded.X.tail(ROWS), dtype=np.float64))
+    table = SensitiveTable.from_data(people[list(attributes)])
+    rows = HeldOut("validation", encoded.y.tail(ROWS).to_numpy(), "binary", table, None)
+    criteria = criteria_for("default", "independence", rows)
+    entries = entries_of(MEMBERS, ensemble=False)
+    judge = Judge(rows, criteria, x.device)
+    return Recorder(lambda predictor: judge(scores_of(predictor, x, entries)), criteria, entries)
+
+
+def seconds_of_evaluation(predictor: Predictor, attributes: Sequence[str]) -> float:
+    """Seconds of the second evaluation, which has a front to compare with."""
+    recorder = recorder_of(attributes)
+    recorder(1, predictor)
+    start = perf_counter()
+    recorder(2, predictor)
+    return perf_counter() - start
+
+
+def train(data: TrainingData, iterations: int) -> Trained:
+    """Train all members for so many iterations."""
+    recipe = template_of(PAPER, seed=0)._recipe()
+    recipe = replace(recipe, training=replace(recipe.training, iterations=iterations))
+    return recipe.train(data, MEMBERS, task="binary", n_outputs=1)
+
+
+def seconds_of_training(data: TrainingData) -> float:
+    """Seconds of ITERATIONS iterations; what a run costs beside its iterations cancels out."""
+    seconds = []
+    for iterations in (ITERATIONS, 2 * ITERATIONS):
+        start = perf_counter()
+        train(data, iterations)
+        seconds.append(perf_counter() - start)
+    return seconds[1] - seconds[0]
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # a second one waits by spinning, which measures the neighbours
+    data = adult_rows()
+    predictor = train(data, ITERATIONS).predictor
+    training, judging = [], {attributes: [] for attributes in ATTRIBUTES}
+    for _ in range(REPEATS):
+        training.append(seconds_of_training(data))
+        for attributes, seconds in judging.items():
+            seconds.append(seconds_of_evaluation(predictor, attributes))
+    found = []
+    for attributes, seconds in judging.items():
+        ratio = median(seconds) / median(training)
+        found.append(
+            {
+                "attributes": list(attributes),
+                "seconds": round(median(seconds), 4),
+                "seconds_from_to": [round(min(seconds), 4), round(max(seconds), 4)],
+                "times_the_training": round(ratio, 3),
+            }
+        )
+        print(
+            f"judging {len(MEMBERS)} members on {ROWS} rows by {', '.join(attributes)}: "
+            f"{ratio * ITERATIONS:.1f} training iterations"
+        )
+    content = {
+        "what": "one evaluation of a frontier, and training iterations of all its members",
+        "members": len(MEMBERS),
+        "validation_rows": ROWS,
+        "metrics": "default (KS-GSP and SP)",
+        "batch": PAPER["batch_size"],
+        "networks": "the paper's",
+        "training_iterations": ITERATIONS,
+        "training_seconds": round(median(training), 4),
+        "training_seconds_from_to": [round(min(training), 4), round(max(training), 4)],
+        "seconds_are": f"medians of {REPEATS} turns, with the shortest and the longest",
+        "threads": 1,
+        "device": f"{platform.machine()} CPU",
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "torch")},
+        },
+        "evaluations": found,
+    }
+    RESULTS.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

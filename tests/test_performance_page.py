@@ -1,0 +1,23 @@
+"""The page of measured numbers says what the result files say."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import _page  # noqa: E402
+
+
+def test_every_table_is_the_one_of_its_result_file():
+    page = _page.PAGE.read_text(encoding="utf-8")
+    assert _page.filled(page) == page, "run python -m benchmarks._page"
+
+
+def test_the_plot_is_there():
+    assert _page.PLOT.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_a_changed_number_is_noticed():
+    page = _page.PAGE.read_text(encoding="utf-8")
+    assert _page.filled(page.replace("| adult |", "| adult | 0.5 |")) == page
