@@ -111,8 +111,9 @@ TABLES: dict[str, Callable[[], str]] = {
 def filled(page: str) -> str:
     """Return the page with every table as the result files have it."""
     for name, table in TABLES.items():
-        marks = rf"(<!-- {name} -->\n\n).*?(\n\n<!-- end -->)"
-        page, found = re.subn(marks, lambda m, t=table: m[1] + t() + m[2], page, flags=re.DOTALL)
+        marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        content = f"\n{table()}\n\n"
+        page, found = re.subn(marks, lambda m, c=content: m[1] + c + m[2], page, flags=re.DOTALL)
         assert found == 1, name
     return page
 

@@ -26,7 +26,7 @@ from equipoise.training import Progress
 
 LONG = True
 LEAST_AUC = 0.85
-MOST_MINUTES = 2.5
+MOST_MINUTES = 1.5
 SEEDS = 2
 CORES = 2
 TARGETS = {"SP race": 0.001, "KS-GSP race": 0.02}

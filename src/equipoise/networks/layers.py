@@ -119,10 +119,9 @@ class StackedBatchNorm(nn.Module):
                 relu=relu,
             )
             return out
-        normalised = self._normalised(x)
-        return torch.relu_(normalised) if relu else normalised
+        return self._by_library(x, relu)
 
-    def _normalised(self, x: Tensor) -> Tensor:
+    def _by_library(self, x: Tensor, relu: bool) -> Tensor:
         members, width, rows = x.shape
         if self.training:
             # The native call leaves this batch's statistics in the tensors it is given; how
@@ -142,6 +141,9 @@ class StackedBatchNorm(nn.Module):
         )
         if self.training:
             self._remember(mean, variance)
+        # Cut before the view: in place on a view would cost autograd four more copies.
+        if relu:
+            normalised = torch.relu_(normalised)
         return normalised.view(members, width, rows)
 
     @torch.no_grad()
