@@ -276,3 +276,21 @@ def test_at_strength_zero_it_is_logistic_regression(labels):
     both = np.column_stack([labels.X, labels.A["age"], group])
     plain = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(both, labels.y)
     np.testing.assert_allclose(found, logit(plain.predict_proba(both)[:, 1]), atol=1e-3)
+
+
+def test_a_rare_level_of_one_class_alone_is_refused():
+    """Its coefficient runs off to infinity, and along with it the bound is met for nothing."""
+    x, s, y = drawn(1)
+    positive = (y > np.median(y)).astype(float)
+    rare = np.zeros(300)
+    rare[np.flatnonzero(positive == 0)[:4]] = 1.0
+    fit = LogisticFit(Parts.of(np.column_stack([x[:, :2] / 3, rare]), s, even(300)), positive)
+    message = (
+        "method='scutari' found no finite coefficients: rare values of the features tell the "
+        "classes of some rows apart without error, and then a bound on the share due to A can be "
+        "met without changing what the model does; merge rare levels, leave out such columns, or "
+        "use another method"
+    )
+    with pytest.raises(InputError) as refusal:
+        fit.at(0.0)
+    assert str(refusal.value) == message

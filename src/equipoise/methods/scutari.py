@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from equipoise.errors import InputError
 from equipoise.methods.capabilities import Capabilities
@@ -26,6 +27,8 @@ _RANK_TOLERANCE = 1e-7
 _SLOPE = 1e-11
 _NEWTON_STEPS = 100
 _SMALLEST_STEP = 1e-6
+#: Log-odds beyond this mean coefficients on their way to infinity: scaled features are bounded.
+_LARGEST_LOG_ODDS = 15.0
 #: A log loss this small has no minimum: coefficients would grow for ever.
 _PERFECT = 1e-6
 #: A ridge this large leaves nothing of the sensitive part.
@@ -122,12 +125,18 @@ class LogisticFit:
         ridges = np.zeros(design.shape[1])
         ridges[1 : 1 + count] = ridge
         found = _newton(design, self.y, parts.weight, ridges, self._start)
+        if np.abs(design @ found).max() > _LARGEST_LOG_ODDS:
+            raise InputError(
+                "method='scutari' found no finite coefficients: rare values of the features tell "
+                "the classes of some rows apart without error, and then a bound on the share due to"
+                " A can be met without changing what the model does; merge rare levels, leave out "
+                "such columns, or use another method"
+            )
         self._start = found
         without = found.copy()
         without[1 : 1 + count] = 0.0
         full, reduced = (self._loss(design @ theta) for theta in (found, without))
-        mean = float(parts.weight @ self.y)
-        null = self._loss(np.full(len(self.y), np.log(mean / (1 - mean))))
+        null = self._loss(np.full(len(self.y), logit(parts.weight @ self.y)))
         coefficients = parts.coefficients(found[1 : 1 + count], found[1 + count :], found[0])
         return coefficients, (reduced - full) / (null - full) if null > full else 0.0
 
@@ -170,16 +179,18 @@ def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Fl
 
 def within(fit: Callable[[float], tuple[Floats, float]], bound: float) -> tuple[Floats, float]:
     """Return the fit of the least ridge whose share is at most ``bound``, and its share."""
-    found = fit(0.0)
+    # Last digits depend on where a fit began: once for each ridge keeps the bracket a bracket.
+    once = functools.cache(fit)
+    found = once(0.0)
     if found[1] <= bound:
         return found
     upper = 1e-3
-    while fit(upper)[1] > bound:
+    while once(upper)[1] > bound:
         upper *= 8
         if upper > _LARGEST_RIDGE:
-            return fit(_LARGEST_RIDGE)
-    ridge = brentq(lambda at: fit(at)[1] - bound, 0.0, upper, xtol=1e-15, rtol=1e-14)
-    return fit(float(ridge))
+            return once(_LARGEST_RIDGE)
+    ridge = brentq(lambda at: once(at)[1] - bound, 0.0, upper, xtol=1e-15, rtol=1e-14)
+    return once(float(ridge))
 
 
 def solve(
@@ -210,7 +221,7 @@ def solve(
 def _fit(
     data: TrainingData, rows: tuple[int, ...], task: str, attribute_inputs: int
 ) -> LinearFit | LogisticFit:
-    """Return the regression on some rows, all when there are none."""
+    """Return the regression on some rows, or on all."""
     chosen = torch.tensor(rows) if rows else torch.arange(len(data))
     weight = torch.ones(len(data)) if data.weight is None else data.weight.cpu()
     x, y, weight = (part.cpu().double()[chosen] for part in (data.x, data.target, weight))
