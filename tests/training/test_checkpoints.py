@@ -195,7 +195,7 @@ def test_a_method_that_hides_an_optimiser_is_found_out():
             self._steps = {"optimizer": torch.optim.SGD(self.networks.parameters(), lr=0.1)}
 
         def penalty(self, penalised, rows, resampled):
-            raise NotImplementedError
+            raise AssertionError("no step is taken")
 
     data = simulate()
     network = StackedMLP(4, (6,), 1, generators=generators([1], "predictor")).to(data.x)
