@@ -91,6 +91,9 @@ class CriticGame(nn.Module):
             1,
             generators=generators,
             normalization=settings.normalization,
+            # Real and resampled pairs are batches of their own, as in the paper's program: a whole
+            # batch then betrays what single pairs hardly show, and the penalty is felt sooner.
+            batches=2,
             twice_differentiable=settings.gradient_penalty > 0,
         )
         if settings.normalization != "spectral":

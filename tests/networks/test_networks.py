@@ -186,3 +186,33 @@ def test_copying_members_touches_only_those_marked():
     ):
         assert torch.equal(new[0], old[0])
         assert torch.equal(new[1], given[1])
+
+
+def test_batches_are_normalised_each_by_itself():
+    layer = StackedBatchNorm(2, 3, batches=2).double()
+    alone = StackedBatchNorm(2, 3).double()
+    with torch.no_grad():
+        layer.weight.uniform_(0.5, 2)
+        layer.bias.uniform_(-1, 1)
+        alone.weight.copy_(layer.weight)
+        alone.bias.copy_(layer.bias)
+    both = torch.randn(2, 3, 10, dtype=torch.float64)
+    both[..., 5:] = 3 * both[..., 5:] + 7
+    # Two calls of one layer, as the paper's program asks its critic twice.
+    expected = torch.cat([alone(half, relu=True) for half in both.split(5, dim=-1)], -1)
+    torch.testing.assert_close(layer(both, relu=True), expected)
+
+
+def test_a_network_told_of_two_batches_is_the_network_asked_twice():
+    told, asked = (
+        StackedMLP(
+            4, (5, 6), 1, generators=[torch.Generator().manual_seed(1)], batches=batches
+        ).double()
+        for batches in (2, 1)
+    )
+    rows = torch.randn(1, 14, 4, dtype=torch.float64, requires_grad=True)
+    together, apart = told(rows), torch.cat([asked(half) for half in rows.split(7, dim=1)], 1)
+    torch.testing.assert_close(together, apart)
+    # Both normalise by the batch, so gradients must pass through its statistics alike.
+    gradients = [torch.autograd.grad(out.square().sum(), rows)[0] for out in (together, apart)]
+    torch.testing.assert_close(*gradients)

@@ -57,8 +57,7 @@ def train_literally(
         context = [] if beta is None else [y[i][:, None]]
         real = torch.cat([standardised(s), a[i], *context], 1)
         drawn = torch.cat([standardised(s), a[j], *context], 1)
-        both = torch.sigmoid(D(torch.cat([real, drawn])))[:, 0]
-        D_real, D_drawn = both[: len(i)], both[len(i) :]
+        D_real, D_drawn = torch.sigmoid(D(real))[:, 0], torch.sigmoid(D(drawn))[:, 0]
         weight = 1.0 if beta is None else beta(j, i)
         return torch.mean(torch.log(D_real) + weight * torch.log(1 - D_drawn))
 

@@ -83,45 +83,67 @@ class StackedBatchNorm(nn.Module):
 
     Running statistics are plain averages over the first batches and exponential ones after
     that (weight 0.01 for the newest batch, as the paper's networks have): short runs are then
-    not biased towards the start values.
+    not biased towards the start values. With ``batches`` above one the rows are so many batches,
+    one after the other and equally long, each normalised by itself.
     """
 
     newest_weight = 0.01
 
     def __init__(
-        self, members: int, width: int, *, affine: bool = True, epsilon: float = 1e-3
+        self,
+        members: int,
+        width: int,
+        *,
+        affine: bool = True,
+        epsilon: float = 1e-3,
+        batches: int = 1,
     ) -> None:
         super().__init__()
         self.epsilon = epsilon
+        self.batches = batches
         self.weight = nn.Parameter(torch.ones(members, width)) if affine else None
         self.bias = nn.Parameter(torch.zeros(members, width)) if affine else None
         self.running_mean: Tensor
         self.running_var: Tensor
         self.batches_seen: Tensor
-        self.register_buffer("running_mean", torch.zeros(members, width))
-        self.register_buffer("running_var", torch.ones(members, width))
-        self.register_buffer("batches_seen", torch.zeros(members, width, dtype=torch.long))
+        channels = width * batches
+        self.register_buffer("running_mean", torch.zeros(members, channels))
+        self.register_buffer("running_var", torch.ones(members, channels))
+        self.register_buffer("batches_seen", torch.zeros(members, channels, dtype=torch.long))
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
         """Normalise over the rows in training, by running statistics in evaluation.
 
         With ``relu`` what is negative after that becomes 0.
         """
+        members, width, rows = x.shape
+        # A feature of one batch lies beside itself in the next: each is a channel of its own.
+        channels = x.reshape(members, width * self.batches, rows // self.batches)
+        weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
         if self.training and (hidden := kernels("hidden", x)) is not None:
             running = self.running_mean, self.running_var, self.batches_seen
             out: Tensor = hidden.normalise(
-                x,
-                self.weight,
-                self.bias,
+                channels,
+                weight,
+                bias,
                 running=running,
                 epsilon=self.epsilon,
                 newest_weight=self.newest_weight,
                 relu=relu,
             )
-            return out
-        return self._by_library(x, relu)
+        else:
+            out = self._by_library(channels, weight, bias, relu)
+        return out.view(members, width, rows)
 
-    def _by_library(self, x: Tensor, relu: bool) -> Tensor:
+    def _of_channels(self, values: Tensor | None) -> Tensor | None:
+        """Values (K, width) for every channel, (K, width * batches)."""
+        if values is None or self.batches == 1:
+            return values
+        return values.repeat_interleave(self.batches, 1)
+
+    def _by_library(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, relu: bool
+    ) -> Tensor:
         members, width, rows = x.shape
         if self.training:
             # The native call leaves this batch's statistics in the tensors it is given; how
@@ -133,8 +155,8 @@ class StackedBatchNorm(nn.Module):
             x.reshape(1, members * width, rows),
             mean.view(-1),
             variance.view(-1),
-            None if self.weight is None else self.weight.view(-1),
-            None if self.bias is None else self.bias.view(-1),
+            None if weight is None else weight.view(-1),
+            None if bias is None else bias.view(-1),
             training=self.training,
             momentum=1.0,
             eps=self.epsilon,
@@ -148,7 +170,7 @@ class StackedBatchNorm(nn.Module):
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Mix a batch's statistics (K, width) into the running ones."""
+        """Mix a batch's statistics (K, channels) into the running ones."""
         self.batches_seen += 1
         share = self.batches_seen.to(mean.dtype).reciprocal().clamp_min(self.newest_weight)
         self.running_mean.lerp_(mean, share)

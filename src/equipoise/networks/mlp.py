@@ -20,8 +20,9 @@ class StackedMLP(nn.Module):
     ``hidden=()`` is a linear model. ``n_out=None`` leaves out the head: the output is then the
     last hidden layer, which is how an encoder is built. ``normalization="batch"`` is the
     paper's [Dense-BN-ReLU]; ``"spectral"`` bounds every layer's slope by one (for critics). With
-    ``pieces`` the first layer also sees the inputs cut into them. ``twice_differentiable`` keeps
-    to operations that have gradients of gradients on a GPU, too.
+    ``pieces`` the first layer also sees the inputs cut into them. ``batches`` is how many batches
+    the rows are that normalisation takes one by one. ``twice_differentiable`` keeps to operations
+    that have gradients of gradients on a GPU, too.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class StackedMLP(nn.Module):
         generators: Sequence[torch.Generator],
         normalization: Normalization = "batch",
         pieces: Pieces | None = None,
+        batches: int = 1,
         twice_differentiable: bool = False,
     ) -> None:
         super().__init__()
@@ -56,7 +58,7 @@ class StackedMLP(nn.Module):
                 )
             )
             if normalization == "batch":
-                layers.append(StackedBatchNorm(self.members, wider))
+                layers.append(StackedBatchNorm(self.members, wider, batches=batches))
             layers.append(nn.ReLU())
             width = wider
         if n_out is not None:
