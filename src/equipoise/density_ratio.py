@@ -44,14 +44,18 @@ class DensityRatio(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RatioSettings:
-    """The density-ratio network: [Dense-ReLU] x 2, stopped early on held-out rows."""
+    """The density-ratio network: [Dense-ReLU] x 2, stopped early on held-out rows.
+
+    ``patience`` counts checks without a smaller held-out loss; None holds no rows out and takes the
+    last iterate.
+    """
 
     hidden: tuple[int, ...] = (64, 64)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     batch_size: int = 300
     iterations: int = 5_000
     check_every: int = 100
-    patience: int = 5
+    patience: int | None = 5
     held_out: float = 0.2
 
 
@@ -202,6 +206,35 @@ class _RatioStep:
         return loss.detach(), torch.zeros_like(loss)
 
 
+class _EarlyStopping:
+    """Keeps each network as it was when its loss on held-out rows (K, m) was least."""
+
+    def __init__(
+        self, network: RatioNetwork, step: _RatioStep, held_out: Tensor, patience: int
+    ) -> None:
+        self._network = network
+        self._step = step
+        self._pairs = held_out, held_out.roll(1, 1)
+        self._patience = patience
+        members = len(held_out)
+        best = select_members(network, range(members))
+        assert isinstance(best, RatioNetwork)
+        self.best = best
+        self._least = torch.full((members,), torch.inf, device=held_out.device)
+        self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
+
+    def __call__(self, _: int) -> bool:
+        with torch.no_grad():
+            loss = self._step.loss(*self._pairs)
+        # A network out of patience stays as it is, as if it had been trained alone.
+        patient = self._waited < self._patience
+        better = patient & (loss < self._least)
+        copy_members(self._network, self.best, better)
+        self._least = torch.where(better, loss, self._least)
+        self._waited = torch.where(better, 0, self._waited + patient.long())
+        return bool((self._waited >= self._patience).all())
+
+
 def _train_network(
     data: TrainingData, distinct: Sequence[tuple[int, tuple[int, ...]]], settings: RatioSettings
 ) -> tuple[RatioNetwork, History]:
@@ -215,27 +248,14 @@ def _train_network(
         settings=settings,
         generators=generators(seeds, "density ratio"),
     ).to(data.x)
-    fitted, held_out = zip(
-        *(_split(seed, rows, len(data), settings.held_out) for seed, rows in distinct), strict=True
-    )
     step = _RatioStep(network, data, settings)
-    pairs = torch.stack(held_out).to(device), torch.stack(held_out).roll(1, 1).to(device)
-    best = select_members(network, range(len(distinct)))
-    least = torch.full((len(distinct),), torch.inf, device=device)
-    waited = torch.zeros(len(distinct), dtype=torch.long, device=device)
-
-    def keep_best(_: int) -> bool:
-        nonlocal least, waited
-        with torch.no_grad():
-            loss = step.loss(*pairs)
-        # A network out of patience stays as it is, as if it had been trained alone.
-        patient = waited < settings.patience
-        better = patient & (loss < least)
-        copy_members(network, best, better)
-        least = torch.where(better, loss, least)
-        waited = torch.where(better, 0, waited + patient.long())
-        return bool((waited >= settings.patience).all())
-
+    fitted = [rows for _, rows in distinct]
+    stopping = None
+    if settings.patience is not None:
+        parts = [_split(seed, rows, len(data), settings.held_out) for seed, rows in distinct]
+        fitted = [rows for rows, _ in parts]
+        held_out = torch.stack([aside for _, aside in parts]).to(device)
+        stopping = _EarlyStopping(network, step, held_out, settings.patience)
     history = run(
         step,
         BatchStream(
@@ -246,10 +266,9 @@ def _train_network(
         ),
         iterations=settings.iterations,
         check_every=settings.check_every,
-        on_check=keep_best,
+        on_check=stopping,
     )
-    assert isinstance(best, RatioNetwork)
-    return best, history
+    return network if stopping is None else stopping.best, history
 
 
 def _split(

@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.estimators.inputs import read_classes, read_numbers, training_data
-from equipoise.methods import METHODS
+from equipoise.methods import METHODS, VARIANTS, parse_method
 from equipoise.notions import Notion
 from equipoise.recipe import Recipe
 from equipoise.sensitive import AttributeInputs, SensitiveTable
@@ -29,13 +29,17 @@ class Setting:
         return f"{self.method}-{self.notion}-{self.task}"
 
     @property
+    def declared(self):
+        return parse_method(self.method)
+
+    @property
     def capabilities(self):
-        return METHODS[self.method].capabilities
+        return self.declared.capabilities
 
     def attributes(self, A):
         """The richest sensitive features that the method supports, of age and group."""
         can = self.capabilities
-        if can.mixed:
+        if can.mixed and self.method != "con_plain":  # its GAN is the one of con, tried there
             return A
         if can.discrete and can.many_groups:
             return A[["group"]]
@@ -55,20 +59,21 @@ class Setting:
         )
 
 
-def supported_settings():
-    for method, notion, task in itertools.product(METHODS, Notion, TASKS):
-        can = METHODS[method].capabilities
+def supported_settings(methods):
+    for method, notion, task in itertools.product(methods.values(), Notion, TASKS):
+        can = method.capabilities
         notions = {"independence": can.independence, "separation": can.separation}
         outcomes = {"classification": can.classes, "regression": can.numbers}
         if notions[notion] and outcomes[task]:
-            yield Setting(method, str(notion), task)
+            yield Setting(method.name, str(notion), task)
 
 
-SETTINGS = list(supported_settings())
+RECOMMENDED = list(supported_settings(METHODS))
+SETTINGS = [*RECOMMENDED, *supported_settings(VARIANTS)]
 #: By how a method works: a penalty beside the task loss, losses of its own, or no training at all.
-PENALTIES = [setting for setting in SETTINGS if METHODS[setting.method].build]
-OBJECTIVES = [setting for setting in SETTINGS if METHODS[setting.method].objective]
-TRAINED = [name for name, method in METHODS.items() if method.solve is None]
+PENALTIES = [setting for setting in SETTINGS if setting.declared.build]
+OBJECTIVES = [setting for setting in SETTINGS if setting.declared.objective]
+TRAINED = [name for name, method in {**METHODS, **VARIANTS}.items() if method.solve is None]
 
 
 def inputs(setting, drawn, trained_on):

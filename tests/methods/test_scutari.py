@@ -294,3 +294,11 @@ def test_a_rare_level_of_one_class_alone_is_refused():
     with pytest.raises(InputError) as refusal:
         fit.at(0.0)
     assert str(refusal.value) == message
+
+
+def test_callbacks_of_a_frontier_are_told_what_the_one_check_saw(labels):
+    told = []
+    frontier = FairFrontier(method="scutari", strengths=(0.0, 0.9), seeds=1, random_state=0)
+    frontier.fit(labels.X, labels.y, sensitive_features=labels.A, callback=told.append)
+    ((iteration, snapshots),) = [(each.iteration, each.snapshots) for each in told]
+    assert iteration == 1 and len(snapshots) == 2

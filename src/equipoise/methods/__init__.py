@@ -7,6 +7,7 @@ from equipoise.methods.declaration import MethodFactory as MethodFactory
 from equipoise.methods.declaration import ObjectiveFactory as ObjectiveFactory
 from equipoise.methods.declaration import Solver as Solver
 from equipoise.methods.registry import METHODS as METHODS
+from equipoise.methods.registry import VARIANTS as VARIANTS
 from equipoise.methods.registry import methods_for as methods_for
 from equipoise.methods.registry import parse_method as parse_method
 from equipoise.methods.registry import refuse_unsupported as refuse_unsupported

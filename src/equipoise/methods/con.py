@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -26,8 +28,9 @@ def conditional_resampling(
     notion: Notion,
     critic: CriticSettings,
     density_ratio: RatioKind,
+    covariance: bool = True,
 ) -> ConditionalGame:
-    """Romano, Bates and Candes 2020, with the covariance term of their released program.
+    """Romano, Bates and Candes 2020, with the ``covariance`` term of their released program.
 
     A' ~ P(A | Y), estimated on each member's own training rows. Mixed A: by the small conditional
     GAN of Sohn, Song and Lin 2024 (`conditional_gan`). Otherwise A' is the attribute of a row drawn
@@ -44,7 +47,7 @@ def conditional_resampling(
         Donors(data, members, draw),
         penalised_width=penalised_width,
         critic=critic,
-        covariance=True,
+        covariance=covariance,
     )
 
 
@@ -74,4 +77,13 @@ DECLARATION = Declaration(
     capabilities=Capabilities(independence=False),
     build=conditional_resampling,
     options=frozenset({"divergence", "gradient_penalty"}),
+)
+
+PLAIN = replace(
+    DECLARATION,
+    name="con_plain",
+    title="Resampling given the outcome, by the critic alone",
+    summary="As the text of Sohn, Song and Lin has it: the critic without the covariance term of "
+    "the released programs.",
+    build=partial(conditional_resampling, covariance=False),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -60,11 +62,17 @@ class CorrelatedPair(nn.Module):
         return soft_correlation(self.left(left)[..., 0], self.right(right)[..., 0], weight)
 
 
+def joint(attribute: Tensor, outcome: Tensor) -> Tensor:
+    """The variable (A, Y): columns (n, q) and (n, v) side by side, (n, q + v)."""
+    return torch.cat([attribute, outcome], 1)
+
+
 class SoftHGR:
     """Lee et al. 2022, with networks of one output as in the experiments of Sohn et al. 2024.
 
     Independence: HGR(score, A), two networks. Separation: HGR(score, (A, Y)) - HGR(score, Y), what
-    A adds to Y, four networks. Widths, normalisation, steps and optimiser are those of a critic.
+    A adds to Y, four networks; ``both`` makes the variable (A, Y). Widths, normalisation, steps and
+    optimiser are those of a critic.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class SoftHGR:
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
+        both: Callable[[Tensor, Tensor], Tensor] = joint,
     ) -> None:
         if data.attribute is None:
             raise InputError("sensitive_features is required unless strength=0")
@@ -83,7 +92,7 @@ class SoftHGR:
         self._settings = critic
         self._partners = [data.attribute]
         if notion.conditions_on_outcome:
-            self._partners = [torch.cat([data.attribute, data.outcome], 1), data.outcome]
+            self._partners = [both(data.attribute, data.outcome), data.outcome]
         starts = generators([member.seed for member in members], "critic")
         self.networks: nn.Module = nn.ModuleList(
             CorrelatedPair(penalised_width, partner.shape[1], settings=critic, generators=starts)
@@ -117,4 +126,15 @@ DECLARATION = Declaration(
     "prevents; under separation two more find what Y alone explains.",
     capabilities=Capabilities(),
     build=SoftHGR,
+)
+
+PRODUCT = replace(
+    DECLARATION,
+    name="hgr_product",
+    title="Soft maximal correlation with a product",
+    summary="As the program of Sohn, Song and Lin did separation: the product of A and Y takes the "
+    "place of (A, Y), so that A is forgotten wherever Y is 0.",
+    # Indicators of several classes have no product with A; independence has no Y.
+    capabilities=Capabilities(independence=False, many_classes=False),
+    build=partial(SoftHGR, both=torch.mul),
 )

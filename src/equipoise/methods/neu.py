@@ -47,13 +47,14 @@ class Neutralised:
         *,
         predictor: Predictor,
         settings: TrainingSettings,
+        name: str = "neu",
     ) -> None:
         if data.attribute is None:
             raise InputError("sensitive_features is required unless strength=0")
         network = predictor.network
         if not isinstance(network, StackedMLP) or not network.has_hidden:
             raise InputError(
-                "method='neu' freezes the first hidden layer of the built-in network, got "
+                f"method={name!r} freezes the first hidden layer of the built-in network, got "
                 f"{'hidden=()' if isinstance(network, StackedMLP) else 'a network of your own'}; "
                 "set hidden, such as hidden=(64, 64, 64), and leave network out"
             )
@@ -62,7 +63,7 @@ class Neutralised:
         self._network = network
         self._partners = Partners(data, members)
         self._trains = torch.tensor([member.strength > 0 for member in members]).to(data.x.device)
-        _train_plainly(predictor, data, members, settings)
+        _train_plainly(predictor, data, members, settings, name)
         self._plain = predictor.task.score(predictor.evaluate(data.x)[0])
         self._shares = data.x.new_tensor([0.5, *MIXTURES])[:, None, None]
         self.networks: nn.Module = nn.Module()
@@ -164,7 +165,11 @@ def _ranges(rows: Tensor, group: Tensor, value: Tensor, known: Tensor) -> tuple[
 
 
 def _train_plainly(
-    predictor: Predictor, data: TrainingData, members: Sequence[Member], settings: TrainingSettings
+    predictor: Predictor,
+    data: TrainingData,
+    members: Sequence[Member],
+    settings: TrainingSettings,
+    name: str,
 ) -> None:
     """Train as without any method, bit for bit."""
     predictor.train()
@@ -179,7 +184,7 @@ def _train_plainly(
     )
     if history.stopped_at.any():
         warnings.warn(
-            "method='neu' begins with plain training, in which the loss of "
+            f"method={name!r} begins with plain training, in which the loss of "
             f"{int((history.stopped_at > 0).sum())} of {len(members)} members was no longer "
             "finite; they go on from their last good weights. Try a smaller learning_rate.",
             ConvergenceWarning,
@@ -196,4 +201,27 @@ DECLARATION = Declaration(
     "of rows of equal Y and different A, to answer alike whatever the mixture.",
     capabilities=Capabilities(numbers=False, representation=False, controls="none"),
     objective=Neutralised,
+)
+
+
+def _any_pair(
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    predictor: Predictor,
+    settings: TrainingSettings,
+) -> Neutralised:
+    """Mixtures of any two rows of equal Y: as if every row had a sensitive feature of its own."""
+    own = torch.arange(len(data), device=data.x.device)[:, None]
+    blind = replace(data, attribute=own, attribute_cell=None, known=None)
+    return Neutralised(blind, members, predictor=predictor, settings=settings, name="neu_any_pair")
+
+
+ANY_PAIR = replace(
+    DECLARATION,
+    name="neu_any_pair",
+    title="Neutralised representations of any two rows",
+    summary="As the program of Sohn, Song and Lin did it: rows of equal Y are mixed whatever their "
+    "A, so that sensitive features are never used.",
+    objective=_any_pair,
 )

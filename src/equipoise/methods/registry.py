@@ -52,17 +52,24 @@ METHODS: Mapping[str, Declaration] = MappingProxyType(
     }
 )
 
+#: Variants for the reproduction, only by name: what the released program of Sohn, Song and Lin
+#: (2024), or their text, did otherwise. Nobody should choose one, so no list offers them.
+VARIANTS: Mapping[str, Declaration] = MappingProxyType(
+    {method.name: method for method in (con.PLAIN, hgr.PRODUCT, neu.ANY_PAIR)}
+)
+
 
 def parse_method(name: str) -> Declaration:
-    """Return the method called ``name``.
+    """Return the method, or the variant of one, called ``name``.
 
     >>> parse_method("sbp").title
     'Penalty by simple random sampling'
     """
+    known = {**METHODS, **VARIANTS}
     try:
-        return METHODS[name]
+        return known[name]
     except (KeyError, TypeError):
-        near = difflib.get_close_matches(str(name), METHODS, n=1)
+        near = difflib.get_close_matches(str(name), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         allowed = ", ".join(map(repr, METHODS))
         raise InputError(f"method must be one of {allowed}, got {name!r}{hint}") from None

@@ -43,9 +43,10 @@ def solved(
         ended=True,
         records=[(1, torch.stack([task, torch.zeros_like(task)]))],
     )
-    reporter(supervision.callbacks, standing, 1)(1)
+    # As in a training run, callbacks are told of what the check has seen.
     if on_check is not None:
         on_check(1, predictor)
+    reporter(supervision.callbacks, standing, 1)(1)
     history = standing.history()
     health = judge_health(
         predictor, data, members, history, given_outcome=given_outcome, has_critic=False
