@@ -24,7 +24,8 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _made_on(document: dict[str, Any]) -> str:
+def made_on(document: dict[str, Any]) -> str:
+    """Device and versions of a result file."""
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     return f"{document['device']}; {versions}."
 
@@ -44,7 +45,7 @@ def training() -> str:
             for members, found in document["engine"].items()
         ]
         parts.append(markdown(["run", "ms an iteration", "member-iterations, times"], rows))
-        parts.append(_made_on(document))
+        parts.append(made_on(document))
     full = _environment.read("training_cuda")["full_run_seconds"]
     parts.append(
         "The paper's plan, 25 members for 20 000 iterations judged every 100, took "
@@ -62,7 +63,7 @@ def evaluation() -> str:
         for found in document["evaluations"]
     ]
     table = markdown(["judged by", "training iterations of 25 members"], rows)
-    return f"{table}\n\n{_made_on(document)}"
+    return f"{table}\n\n{made_on(document)}"
 
 
 def scaling() -> str:
@@ -73,7 +74,7 @@ def scaling() -> str:
         counts = str(size["members"]), f"{size['rows']:,}".replace(",", " ")
         rows.append([*counts, f"{size['ms']:.1f}", f"{size['megabytes']:.0f}"])
     table = markdown(["members", "rows", "ms an iteration", "MB of the process"], rows)
-    return f"{table}\n\n{_made_on(document)}"
+    return f"{table}\n\n{made_on(document)}"
 
 
 def utility() -> str:
@@ -84,7 +85,7 @@ def utility() -> str:
         [data, *(f"{mean(found[name]):.4f}" for name in names)]
         for data, found in document["test_auc"].items()
     ]
-    return f"{markdown(['data', *names], rows)}\n\n{_made_on(document)}"
+    return f"{markdown(['data', *names], rows)}\n\n{made_on(document)}"
 
 
 def time_to_quality() -> str:
@@ -100,7 +101,7 @@ def time_to_quality() -> str:
             cells.append(f"{at['minutes']:.1f} min, iteration {at['iteration']}" if at else least)
         rows.append(cells)
     header = ["settings", "members", *(f"{name} <= {most}" for name, most in targets.items())]
-    return f"{markdown(header, rows)}\n\n{_made_on(document)}"
+    return f"{markdown(header, rows)}\n\n{made_on(document)}"
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -108,9 +109,9 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(page: str) -> str:
+def filled(page: str, tables: dict[str, Callable[[], str]] = TABLES) -> str:
     """Return the page with every table as the result files have it."""
-    for name, table in TABLES.items():
+    for name, table in tables.items():
         marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
         content = f"\n{table()}\n\n"
         page, found = re.subn(marks, lambda m, c=content: m[1] + c + m[2], page, flags=re.DOTALL)
