@@ -33,6 +33,8 @@ def non_dominated(costs: ArrayLike) -> NDArray[np.bool_]:
     array([ True,  True, False,  True])
     """
     matrix = _costs(costs)
+    if matrix.shape[1] == 2 and len(matrix):
+        return _on_front_of_two(*matrix.T)
     on_front = np.zeros(len(matrix), dtype=bool)
     front = np.empty_like(matrix)
     size = 0
@@ -45,6 +47,20 @@ def non_dominated(costs: ArrayLike) -> NDArray[np.bool_]:
         front[size] = new
         size += 1
         on_front[row] = True
+    return on_front
+
+
+def _on_front_of_two(first: Floats, second: Floats) -> NDArray[np.bool_]:
+    """Which rows of two costs (n,) each are non-dominated, without a loop over rows."""
+    order = np.lexsort([second, first])
+    values, starts, group = np.unique(first[order], return_index=True, return_inverse=True)
+    least = np.minimum.reduceat(second[order], starts)
+    # Of rows that cost the same at first only those of the least second cost stay, and these only
+    # if that is less than what any row of lower first cost has.
+    lowers = np.ones(len(values), dtype=bool)
+    lowers[1:] = least[1:] < np.minimum.accumulate(least)[:-1]
+    on_front = np.zeros(len(first), dtype=bool)
+    on_front[order] = lowers[group] & (second[order] == least[group])
     return on_front
 
 

@@ -32,6 +32,12 @@ class Levels:
     @classmethod
     def learn(cls, column: Column) -> Levels:
         """Collect the categories of training rows; which are rare is scikit-learn's rule."""
+        assert column.codes is not None
+        names = {_level_names(column)[code] for code in np.unique(column.codes)}
+        if len(names) <= MAX_CATEGORIES:
+            # None is rare. Text of a million rows need not be looked at to know that.
+            known = sorted(name for name in names if name is not None)
+            return cls((*known, *([None] if None in names else [])), ())
         encoder = OneHotEncoder(max_categories=MAX_CATEGORIES).fit(_as_text(column)[:, None])
         (categories,), (rare,) = encoder.categories_, encoder.infrequent_categories_
         return cls(tuple(categories), () if rare is None else tuple(rare))
@@ -67,8 +73,8 @@ class Levels:
         if column.codes is None:  # an empty column: every value is missing
             places = np.full(len(column.missing), positions.get(None, -1))
         else:
-            levels = [*(str(level) for level in column.levels), None]
-            places = np.array([positions.get(level, -1) for level in levels])[column.codes]
+            places = np.array([positions.get(level, -1) for level in _level_names(column)])
+            places = places[column.codes]
         return np.asarray(places[:, None] == np.arange(self.width), dtype=np.float32)
 
     def unseen(self, column: Column) -> list[str]:
@@ -83,5 +89,9 @@ class Levels:
 
 def _as_text(column: Column) -> NDArray[np.object_]:
     """Levels as text (n,), None where missing."""
-    names = [*(str(level) for level in column.levels), None]
-    return np.array(names, dtype=object)[column.codes]
+    return np.array(_level_names(column), dtype=object)[column.codes]
+
+
+def _level_names(column: Column) -> list[str | None]:
+    """Text of every code; that of missing values, -1, is the last."""
+    return [*(str(level) for level in column.levels), None]

@@ -20,7 +20,7 @@ from equipoise.frontier.evidence import Evidence
 from equipoise.frontier.report import Picked, ReportSettings, report
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import Selection
-from equipoise.frontier.snapshots import Snapshots, Weights
+from equipoise.frontier.snapshots import Floats, Snapshots, Weights
 from equipoise.frontier.wish import Wish, pick
 from equipoise.networks import select_members
 from equipoise.networks.members import member_tensors
@@ -98,19 +98,14 @@ class Curve:
         """Pick on what is known from validation rows; only then look at the test rows."""
         snapshots = self.snapshots
         number = pick(snapshots, self.entries, wish)
-        model = self.model(number)
-        cut = float(snapshots.threshold[number])
-        picked = Picked(
-            wish=wish,
-            utility=float(snapshots.utility[number]),
-            unfairness=snapshots.unfairness[number],
-            threshold=None if np.isnan(cut) else cut,
-        )
+        picked = self.picked(number, wish)
         entry = self.entries[snapshots.entry[number]]
         utility = snapshots.criteria.utility
-        scores = self.evidence.test_scores(number, model.predictor_)
+        (rows,) = report(
+            self.test_scores([number]), self.test, snapshots.criteria, [picked], settings
+        )
         return Selection(
-            model=model,
+            model=self.model(number),
             snapshot=number,
             strength=entry.strength,
             seed=entry.seed,
@@ -119,13 +114,35 @@ class Curve:
             threshold=picked.threshold,
             wish=wish.describe(utility),
             aim=wish.aim(utility),
+            metric=wish.metric,
+            attributes=tuple(wish.limits),
             candidates=settings.candidates,
             picked_among=len(snapshots.weights),
             level=settings.level,
             validation_rows=self.validation_rows,
             test_rows=0 if self.test is None else len(self.test),
-            rows=report(scores, self.test, snapshots.criteria, picked, settings),
+            rows=rows,
         )
+
+    def picked(self, number: int, wish: Wish) -> Picked:
+        """Look up how one snapshot did on the validation rows."""
+        cut = float(self.snapshots.threshold[number])
+        return Picked(
+            wish=wish,
+            utility=float(self.snapshots.utility[number]),
+            unfairness=self.snapshots.unfairness[number],
+            threshold=None if np.isnan(cut) else cut,
+        )
+
+    def test_scores(self, numbers: Sequence[int]) -> Floats | None:
+        """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""
+        found = []
+        for number in numbers:
+            scores = self.evidence.test_scores(number, self.predictor(number).double())
+            if scores is None:
+                return None
+            found.append(scores)
+        return np.stack(found)
 
     def model(self, number: int) -> FairClassifier | FairRegressor:
         """Build the fitted estimator of one kept snapshot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -65,35 +65,50 @@ def scores_of(
 class Judge:
     """Judges scores on one set of rows; what does not depend on the scores is prepared once.
 
-    The numbers of all models stay on the device until all are there.
+    The numbers of all models stay on the device until all are there. ``references`` names the group
+    of a column that SP and EO compare with; the largest one where it names none.
     """
 
-    def __init__(self, rows: HeldOut, criteria: Criteria, device: torch.device) -> None:
+    def __init__(
+        self,
+        rows: HeldOut,
+        criteria: Criteria,
+        device: torch.device,
+        references: Mapping[str, Hashable] | None = None,
+    ) -> None:
         self._decides = rows.outcome == "binary"
         any_scores = torch.linspace(0, 1, len(rows), dtype=torch.float64, device=device)
         self._scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
-        self._samples = {column.name: self._scored.against(column) for column in rows.table.columns}
+        self._samples = {
+            column.name: self._scored.against(column, (references or {}).get(column.name))
+            for column in rows.table.columns
+        }
         self._measures = [
             (find_metric(metric), self._samples[attribute])
             for metric, attribute in criteria.measures
         ]
 
-    def __call__(self, scores: Tensor) -> Tensor:
+    def __call__(self, scores: Tensor, threshold: Tensor | None = None) -> Tensor:
         """Utility, threshold and M measures of each of E models, (E, 2 + M), on the CPU.
 
-        scores: (E, n, s). The threshold is Youden's, NaN unless there are two classes. With several
-        classes a measure is the largest over the classes. NaN where undefined.
+        scores: (E, n, s). threshold: (E,), where decisions are cut; Youden's on these rows unless
+        given. It is NaN unless there are two classes. With several classes a measure is the largest
+        over the classes. NaN where undefined.
         """
         columns = scores.shape[-1]
         flat = scores.transpose(1, 2).flatten(0, 1)
         scored = replace(self._scored, scores=flat, ranking=rank(flat))
         utility = utilities(scored, columns)[0]
-        threshold = torch.full_like(utility, torch.nan)
+        cut = torch.full_like(utility, torch.nan)
         if self._decides:
             assert scored.y is not None
-            threshold = youden_of_ranking(scored.ranking, scored.y, scored.weights[0])
-            scored = replace(scored, threshold=threshold)
-        found = [utility, threshold]
+            cut = (
+                youden_of_ranking(scored.ranking, scored.y, scored.weights[0])
+                if threshold is None
+                else threshold.to(utility)
+            )
+            scored = replace(scored, threshold=cut)
+        found = [utility, cut]
         for metric, sample in self._measures:
             values = metric.compute(replace(sample, scored=scored)).values[0]
             found.append(values.view(-1, columns).amax(-1))

@@ -1,8 +1,9 @@
-"""What test rows say about the chosen snapshot."""
+"""What test rows say about chosen snapshots."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,9 @@ from equipoise.frontier.criteria import Criteria
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import SelectionRow
 from equipoise.frontier.snapshots import Floats
-from equipoise.frontier.utility import utility_interval
+from equipoise.frontier.utility import utility_intervals
 from equipoise.frontier.wish import Wish
-from equipoise.inference import bootstrap, certify
+from equipoise.inference import Interval, bootstrap, certify
 from equipoise.metrics import Metric, find_metric, prepare
 
 #: Metrics whose population value a certificate bounds.
@@ -65,28 +66,54 @@ def report(
     scores: Floats | None,
     rows: HeldOut | None,
     criteria: Criteria,
-    picked: Picked,
+    picked: Sequence[Picked],
     settings: ReportSettings,
-) -> tuple[SelectionRow, ...]:
-    """Measure scores (n, s) on test rows, beside what was picked on validation rows."""
-    if scores is None or rows is None:
-        utility, *unfairness = [Found()] * (1 + len(criteria.measures))
-    else:
-        by_class = np.ascontiguousarray(scores.T)
-        utility = _utility(by_class, rows, settings)
-        unfairness = [
-            _unfairness(by_class, rows, find_metric(name), attribute, picked.threshold, settings)
+) -> list[tuple[SelectionRow, ...]]:
+    """Measure scores (E, n, s) of E snapshots on test rows, beside what validation rows said.
+
+    Each snapshot gets the numbers it would get alone.
+    """
+    # By measure, utility first, then by snapshot.
+    found: list[list[Found]] = [[Found()] * len(picked)] * (1 + len(criteria.measures))
+    if scores is not None and rows is not None:
+        thresholds = [each.threshold for each in picked]
+        found = [_utility(scores, rows, settings)]
+        found += [
+            _unfairness(scores, rows, find_metric(name), attribute, thresholds, settings)
             for name, attribute in criteria.measures
         ]
+    return [
+        _rows(criteria, each, of_snapshot)
+        for each, of_snapshot in zip(picked, zip(*found, strict=True), strict=True)
+    ]
+
+
+def certificates(
+    scores: Floats, rows: HeldOut, criteria: Criteria, settings: ReportSettings
+) -> Floats:
+    """Upper bounds (E, M) of E snapshots, scores (E, n, s); NaN where there is none."""
+    return np.array(
+        [
+            [
+                _certificate(each.T, rows, find_metric(name), attribute, settings)[0]
+                for name, attribute in criteria.measures
+            ]
+            for each in scores
+        ]
+    )
+
+
+def _rows(criteria: Criteria, picked: Picked, found: Sequence[Found]) -> tuple[SelectionRow, ...]:
+    utility, *unfairness = found
     out = [
         _row(criteria.utility, "", _finite(picked.wish.min_utility), picked.utility, utility),
     ]
-    for (name, attribute), value, found in zip(
+    for (name, attribute), value, each in zip(
         criteria.measures, picked.unfairness, unfairness, strict=True
     ):
         wished = picked.wish.limits if name == picked.wish.metric else {}
         limit = _finite(wished.get(attribute, math.inf))
-        out.append(_row(name, attribute, limit, float(value), found))
+        out.append(_row(name, attribute, limit, float(value), each))
     return tuple(out)
 
 
@@ -96,56 +123,74 @@ def _row(
     return SelectionRow(metric, attribute, limit, validation, **vars(found))
 
 
-def _utility(by_class: Floats, rows: HeldOut, settings: ReportSettings) -> Found:
+def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Found]:
+    by_class = _by_class(scores)
     scored = prepare(by_class, rows.y, weights=rows.weights, threshold=None, outcome=rows.outcome)
-    found = utility_interval(
+    found = utility_intervals(
         scored,
-        len(by_class),
+        scores.shape[-1],
         draws=settings.draws,
         level=settings.level,
         random_state=settings.random_state,
     )
-    return Found(found.value, found.low, found.high)
+    return [Found(each.value, each.low, each.high) for each in found]
 
 
 def _unfairness(
-    by_class: Floats,
+    scores: Floats,
     rows: HeldOut,
     metric: Metric,
     attribute: str,
-    threshold: float | None,
+    thresholds: Sequence[float | None],
     settings: ReportSettings,
-) -> Found:
-    """One measure of scores (s, n); of several classes the largest.
+) -> list[Found]:
+    """One measure of scores (E, n, s); of several classes the largest.
 
     The level of every class by itself is raised so that all intervals hold together (Bonferroni);
     then the largest value lies between the largest lower and the largest upper end.
     """
+    classes = scores.shape[-1]
+    decides = all(threshold is not None for threshold in thresholds)
     intervals = bootstrap(
         [metric],
-        by_class,
+        _by_class(scores),
         [rows.table[attribute]],
         rows.y,
         weights=rows.weights,
         draws=settings.draws,
-        level=settings.level if len(by_class) == 1 else 1 - (1 - settings.level) / len(by_class),
+        level=settings.level if classes == 1 else 1 - (1 - settings.level) / classes,
         random_state=settings.random_state,
-        threshold=threshold,
+        threshold=np.array(thresholds, np.float64) if decides else None,
         outcome=rows.outcome,
     )
+    return [
+        _worst(
+            intervals[classes * number : classes * (number + 1)],
+            *_certificate(each.T, rows, metric, attribute, settings),
+        )
+        for number, each in enumerate(scores)
+    ]
+
+
+def _worst(intervals: Sequence[Interval], bound: float, why_none: str) -> Found:
+    """Sum up the classes of one snapshot."""
     value, low, high = (
         max(ends) if not any(map(math.isnan, ends)) else math.nan
         for ends in zip(*((each.value, each.low, each.high) for each in intervals), strict=True)
     )
     reason = next((each.reason for each in intervals if each.reason is not None), "")
-    bound, why_none = _certificate(by_class, rows, metric, attribute, settings)
     return Found(value, low, high, bound, "; ".join(filter(None, (reason, why_none))))
+
+
+def _by_class(scores: Floats) -> Floats:
+    """Scores (E, n, s) as (E * s, n), those of a snapshot together."""
+    return np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
 
 
 def _certificate(
     by_class: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
 ) -> tuple[float, str]:
-    """Upper bound, or NaN and why there is none."""
+    """Upper bound for one snapshot, scores (s, n), or NaN and why there is none."""
     if metric.name not in _CERTIFIED:
         return math.nan, ""
     if rows.weights is not None:

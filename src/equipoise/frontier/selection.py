@@ -66,6 +66,10 @@ class Selection:
         Where decisions were cut: Youden's on the validation rows; None but for two classes.
     wish, aim : str
         The limits, and what was sought within them.
+    metric : str
+        What the limits on unfairness are on.
+    attributes : tuple of str
+        Those that counted when it was picked.
     candidates : int
         How many selections the certificates hold for together.
     picked_among : int
@@ -87,6 +91,8 @@ class Selection:
     threshold: float | None
     wish: str
     aim: str
+    metric: str
+    attributes: tuple[str, ...]
     candidates: int
     picked_among: int
     level: float

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.inference.bootstrap import basic_interval
@@ -54,14 +55,15 @@ class UtilityInterval:
     high: float
 
 
-def utility_interval(
+def utility_intervals(
     scored: Scored, columns: int, *, draws: int, level: float, random_state: int
-) -> UtilityInterval:
-    """Utility of one model, scores (columns, n), with its basic bootstrap interval.
+) -> tuple[UtilityInterval, ...]:
+    """Utility of each of E models, scores (E * columns, n), with basic bootstrap intervals.
 
-    Rows are drawn with replacement and keep their weights.
+    Rows are drawn with replacement and keep their weights; every draw serves all models, each of
+    which gets the interval it would get alone.
     """
-    value = float(utilities(scored, columns)[0, 0])
+    values = utilities(scored, columns)[0].cpu().numpy()
     n = scored.scores.shape[-1]
     random = np.random.default_rng(random_state)
     found = []
@@ -75,11 +77,19 @@ def utility_interval(
         )
         drawn = torch.from_numpy(counts.astype(np.float64)).to(scored.weights.device)
         resampled = replace(scored, weights=drawn * scored.weights)
-        found.append(utilities(resampled, columns)[:, 0].cpu().numpy())
-    values = np.concatenate(found)
-    # A draw without a class, or of a single outcome, says nothing about utility.
-    values = values[np.isfinite(values)]
+        found.append(utilities(resampled, columns).cpu().numpy())
     least = -np.inf if scored.outcome_kind == "continuous" else 0.0
-    if len(values) == 0:
+    return tuple(
+        _interval(float(value), drawn, level, (least, 1.0))
+        for value, drawn in zip(values, np.concatenate(found).T, strict=True)
+    )
+
+
+def _interval(
+    value: float, draws: NDArray[np.float64], level: float, limits: tuple[float, float]
+) -> UtilityInterval:
+    # A draw without a class, or of a single outcome, says nothing about utility.
+    defined = draws[np.isfinite(draws)]
+    if len(defined) == 0:
         return UtilityInterval(value, np.nan, np.nan)
-    return UtilityInterval(value, *basic_interval(value, values, level, (least, 1.0)))
+    return UtilityInterval(value, *basic_interval(value, defined, level, limits))

@@ -1,0 +1,1 @@
+"""The experiments of Sohn, Song and Lin (2024): plan, runs, protocols, tables and figures."""

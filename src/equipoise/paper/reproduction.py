@@ -1,0 +1,145 @@
+"""One call from a table's name to its pages: train what is missing, then write what there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.estimators.inputs import read_device
+from equipoise.paper import sections, sentences
+from equipoise.paper.contents import TIMES, TOY, Contents, read_contents
+from equipoise.paper.page import write_pages
+from equipoise.paper.plan import FIGURES, TABLES, cells_of
+from equipoise.paper.reproducing import run_missing
+from equipoise.paper.scoreboard import counts
+from equipoise.paper.settings import FULL, QUICK
+from equipoise.paper.times import training_times
+from equipoise.paper.toy import density_ratio_toy
+from equipoise.storage import write_atomically
+
+#: Sizes of what is no cell, where a run is quick.
+_QUICK_TOY: dict[str, Any] = {"iterations": 600, "replications": 3, "rows": 2_000}
+_QUICK_TIMES: dict[str, Any] = {"iterations": 20, "repetitions": 1, "members": (1,), "rows": 600}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of it: the page, what was asked for as text, and how many cells are there."""
+
+    page: Path
+    text: str
+    asked: int
+    finished: int
+    trained: int
+    left_out: tuple[str, ...]
+    holds: dict[str, dict[str, int]]
+
+    def to_document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "page": str(self.page),
+            "cells_asked": self.asked,
+            "cells_finished": self.finished,
+            "cells_trained_now": self.trained,
+            "left_out": list(self.left_out),
+            "published_cells_that_hold": self.holds,
+        }
+
+
+def reproduce(
+    target: str,
+    *,
+    quick: bool,
+    device: str,
+    out: Path,
+    results: Path | None,
+    workers: int | None,
+    train: bool,
+    say: Say,
+) -> Reproduced:
+    """Train the cells of ``target`` that ``results`` lacks (unless told not to), write all pages.
+
+    results: None is the folder "results" in ``out``. workers: cells trained at a time; None is one
+    a core, or one on an accelerator.
+    """
+    cells = cells_of(target)
+    folder = out / "results" if results is None else results
+    ended: list[tuple[str, str]] = []
+    if train:
+        folder.mkdir(parents=True, exist_ok=True)
+        size = QUICK if quick else FULL
+
+        def told(key: str, seconds: float, problem: str) -> None:
+            ended.append((key, problem))
+            say(f"{key}: " + (f"left out, {problem}" if problem else f"trained in {seconds:.1f} s"))
+
+        run_missing(
+            cells,
+            size,
+            folder,
+            device=device,
+            workers=_workers(workers, device),
+            told=told,
+        )
+        _measure_others(target, folder, quick=quick, device=device, say=say)
+    elif not folder.is_dir():
+        raise InputError(f"results must be a folder of finished runs, got '{folder}'")
+    page = write_pages(folder, out)
+    contents = read_contents(folder)
+    left_out = tuple(key for key, problem in ended if problem)
+    return Reproduced(
+        page=page,
+        text=_text(target, contents, page),
+        asked=len(cells),
+        finished=sum(cell in contents.results for cell in cells),
+        trained=len(ended) - len(left_out),
+        left_out=left_out,
+        holds={name: asdict(count) for name, count in counts(contents.board).items()},
+    )
+
+
+def _workers(asked: int | None, device: str) -> int:
+    if asked is not None:
+        if asked < 1:
+            raise InputError(f"workers must be at least 1, got {asked}")
+        return asked
+    return 1 if read_device(device).type != "cpu" else os.cpu_count() or 1
+
+
+def _measure_others(target: str, folder: Path, *, quick: bool, device: str, say: Say) -> None:
+    """The toy and the training times, where they are asked for and not there yet."""
+    wanted: dict[str, Callable[[], pd.DataFrame]] = {}
+    if target in ("table5", "all"):
+        wanted[TOY] = lambda: density_ratio_toy(device=device, **(_QUICK_TOY if quick else {}))
+    if target in ("table4", "table6", "all"):
+        wanted[TIMES] = lambda: training_times(device=device, **(_QUICK_TIMES if quick else {}))
+    for name, measure in wanted.items():
+        if not (folder / name).is_file():
+            say(f"{name} ...")
+            write_atomically(folder / name, measure().to_csv(index=False).encode())
+
+
+def _text(target: str, contents: Contents, page: Path) -> str:
+    """What was asked for, as text; all of it is on the page."""
+    if target in TABLES:
+        shown = [sections.table(contents, target)]
+    elif target == "table5":
+        shown = [sections.toy(contents)]
+    elif target in ("table4", "table6"):
+        shown = [sections.times(contents)]
+    elif target in FIGURES:
+        return f"{sections.caption(target)}: {page.parent / 'figures' / target}.png\npage: {page}"
+    else:
+        return "\n".join([*sentences.score(contents), f"page: {page}"])
+    parts = [
+        f"{part.caption}:\n\n{part.table.markdown()}" for section in shown for part in section.parts
+    ]
+    return "\n\n".join([shown[0].title, *parts, f"page: {page}"])
