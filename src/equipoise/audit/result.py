@@ -1,4 +1,4 @@
-"""The result of an audit: one table, said in words, as a frame, as JSON and as a figure."""
+"""The result of an audit: one table, said in words, as a frame, JSON, a page and a figure."""
 
 from __future__ import annotations
 
@@ -83,12 +83,20 @@ class Audit:
             "threshold": self.threshold,
             "sensitive_features": self.sensitive.splitlines(),
             "settings": asdict(self.settings),
-            "versions": {
-                "python": platform.python_version(),
-                **{name: version(name) for name in _PACKAGES},
-            },
+            "versions": _versions(),
         }
         return json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """One self-contained page, to be written to a file: the answer, figures, all numbers.
+
+        It opens offline in any browser, can be printed, and holds the numbers of this audit but no
+        rows of the data.
+        """
+        from equipoise.audit.page import contents_of
+        from equipoise.report.audit_page import audit_page
+
+        return audit_page(contents_of(self, _versions()))
 
     def summary(self) -> str:
         """The findings in plain language; also what `print` shows."""
@@ -114,6 +122,13 @@ class Audit:
                 'plot needs matplotlib, which is not installed; pip install "equipoise[report]"'
             ) from None
         return score_figure(self.histograms, self.bands, threshold=self.threshold)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
+    }
 
 
 def _plain(value: Any) -> Any:

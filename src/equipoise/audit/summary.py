@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equipoise.audit.result import Audit
 
 _WIDTH = 100
-_NOTIONS = {
+NOTIONS = {
     Notion.INDEPENDENCE: "Independence: scores should not depend on the attribute.",
     Notion.SEPARATION: "Separation: among people of equal outcome, scores should not depend on the "
     "attribute.",
@@ -32,11 +32,11 @@ _GROUPS_LISTED = 8
 
 def summarise(audit: Audit) -> str:
     """Say what was found, wrapped to 100 columns."""
-    blocks = [list(_opening(audit))]
+    blocks = [list(opening(audit))]
     blocks += [
-        [_NOTIONS[notion], *_findings(audit, notion)] for notion in map(Notion, audit.notions)
+        [NOTIONS[notion], *_findings(audit, notion)] for notion in map(Notion, audit.notions)
     ]
-    blocks.append(list(_remarks(audit)))
+    blocks.append(list(remarks(audit)))
     return "\n\n".join("\n".join(map(_wrapped, block)) for block in blocks if block)
 
 
@@ -47,7 +47,8 @@ def _wrapped(line: str) -> str:
     )
 
 
-def _opening(audit: Audit) -> Iterator[str]:
+def opening(audit: Audit) -> Iterator[str]:
+    """What was audited and how well the scores do, a sentence a line."""
     yield f"Audit of {audit.n:,} scores by {', '.join(audit.attributes)}."
     yield f"Outcome y: {audit.outcome_words}."
     if audit.threshold is None:
@@ -72,16 +73,23 @@ def _findings(audit: Audit, notion: Notion) -> Iterator[str]:
     about = [row for row in audit.rows if row.notion == notion and row.group == ALL_ROWS]
     for attribute, some in groupby(about, key=lambda row: row.attribute):
         rows = list(some)
-        yield f"  {attribute}: {_verdict(audit, rows, notion)}"
-        yield from (f"    {line}" for line in _groups(audit, attribute, notion))
+        yield f"  {attribute}: {verdict(audit, rows, notion)}"
+        yield from (f"    {line}" for line in group_findings(audit, attribute, notion))
 
 
-def _verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
+def headline_of(rows: Sequence[AuditRow], notion: Notion) -> AuditRow:
+    """The number about an attribute to open with; rows: about all rows of one attribute.
+
+    The first that is defined of those that may open; why others are not is said in the remarks.
+    """
+    ranked = [row for name in _HEADLINES[notion] for row in rows if row.metric == name]
+    return next((row for row in ranked if not math.isnan(row.value)), ranked[0])
+
+
+def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
     """Whether the score depends on the attribute, how much, and how sure that is."""
     jointly = rows[0].attribute == ", ".join(audit.attributes) and len(audit.attributes) > 1
-    # Of the metrics to open with, the first that is defined; why others are not is said below.
-    ranked = [row for name in _HEADLINES[notion] for row in rows if row.metric == name]
-    headline = next((row for row in ranked if not math.isnan(row.value)), ranked[0])
+    headline = headline_of(rows, notion)
     of = "these columns together" if jointly else headline.attribute
     p = headline.p_value
     if math.isnan(p):
@@ -100,17 +108,26 @@ def _verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
     return f"{start} {size}."
 
 
-def _groups(audit: Audit, attribute: str, notion: Notion) -> Iterator[str]:
-    """Who is worst and best off, and whom too few rows keep out of that comparison."""
+def ranked_groups(
+    audit: Audit, attribute: str, notion: Notion
+) -> tuple[list[AuditRow], list[AuditRow]]:
+    """Groups from the worst off to the best off, and all that are small, ranked or not."""
     metric, worst_is_lowest = _yardstick(audit, notion)
     rows = [r for r in audit.rows if (r.attribute, r.metric) == (attribute, metric)]
     rows = [r for r in rows if r.group not in (ALL_ROWS, MISSING) and not math.isnan(r.value)]
     large = [row for row in rows if row.n >= SMALL_GROUP]
     ranked = large if len(large) > 1 else rows
-    if len(ranked) < 2:
-        return
     ordered = sorted(ranked, key=lambda row: row.value, reverse=not worst_is_lowest)
+    return ordered, [row for row in rows if row.n < SMALL_GROUP]
+
+
+def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str]:
+    """Who is worst and best off, and whom too few rows keep out of that comparison."""
+    ordered, small = ranked_groups(audit, attribute, notion)
+    if len(ordered) < 2:
+        return
     worst, best = ordered[0], ordered[-1]
+    metric = worst.metric
     if worst.value == best.value:
         yield f"All groups have the same {metric}, {_number(worst.value)}."
     else:
@@ -119,10 +136,12 @@ def _groups(audit: Audit, attribute: str, notion: Notion) -> Iterator[str]:
             f"Worst off: {worst.group}, with a {metric} of {_estimate(worst)}; best off: "
             f"{best.group}, with {_estimate(best)}{'; the intervals overlap' if overlap else ''}."
         )
-    small = [f"{row.group} ({row.n})" for row in rows if row.n < SMALL_GROUP]
     if small:
-        known = "ranked all the same" if ranked is rows else "not ranked"
-        yield f"Fewer than {SMALL_GROUP} rows, {known}: {_listed(small, '; ')}."
+        # Where fewer than two groups are large, all are ranked.
+        apart = all(row.n >= SMALL_GROUP for row in ordered)
+        known = "not ranked" if apart else "ranked all the same"
+        listed = _listed([f"{row.group} ({row.n})" for row in small], "; ")
+        yield f"Fewer than {SMALL_GROUP} rows, {known}: {listed}."
 
 
 def _yardstick(audit: Audit, notion: Notion) -> tuple[str, bool]:
@@ -136,7 +155,8 @@ def _yardstick(audit: Audit, notion: Notion) -> tuple[str, bool]:
     return ("true positive rate" if high_is_good else "false positive rate"), high_is_good
 
 
-def _remarks(audit: Audit) -> Iterator[str]:
+def remarks(audit: Audit) -> Iterator[str]:
+    """What else a reader must know: gaps in the audit, and how far its numbers hold."""
     for row in audit.rows:
         if row.group == MISSING and row.metric == "mean score":
             yield (

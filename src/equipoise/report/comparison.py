@@ -1,0 +1,242 @@
+"""Several frontiers beside one another: what each reaches, and at what budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.frontier import FairFrontier
+from equipoise.frontier.curve import Curve
+from equipoise.frontier.report import ReportSettings, report
+from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.selection import SelectionRow
+from equipoise.frontier.steps import steps
+from equipoise.frontier.wish import Wish
+from equipoise.sensitive import SensitiveColumn
+
+#: Tolerated unfairness at which runs are compared.
+BUDGETS = (0.02, 0.05, 0.1, 0.2)
+#: Draws of the bootstrap behind each interval.
+DRAWS = 100
+COLUMNS = (
+    "metric",
+    "attribute",
+    "run",
+    "hypervolume",
+    "budget",
+    "snapshot",
+    "utility",
+    "utility_test",
+    "utility_low",
+    "utility_high",
+    "unfairness",
+    "unfairness_test",
+    "unfairness_low",
+    "unfairness_high",
+    "note",
+)
+Measure = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRun:
+    """One of the runs to compare.
+
+    Attributes
+    ----------
+    name : str
+    frontier : FairFrontier
+        Fitted or loaded.
+    settings : mapping
+        What to look for differences in, such as ``frontier.get_params()``.
+    """
+
+    name: str
+    frontier: FairFrontier
+    settings: Mapping[str, object]
+
+    @property
+    def curve(self) -> Curve:
+        """What training left behind."""
+        return self.frontier._fitted()
+
+
+def comparison(runs: Sequence[ComparedRun]) -> pd.DataFrame:
+    """Compare runs by every metric and attribute that all of them were judged by.
+
+    Parameters
+    ----------
+    runs : sequence of ComparedRun
+        At least two, with different names and the same kind of utility.
+
+    Returns
+    -------
+    DataFrame
+        One row for each metric, attribute, run and budget. hypervolume: of the front, as
+        `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA
+        where there is none. utility, unfairness: of it on the validation rows, which picked it;
+        with _test on the test rows, and _low and _high the interval. note: what to beware of.
+    """
+    measures = common_measures(runs)
+    rows = [row for run in runs for row in _rows_of(run, measures, other_test_rows(run, runs[0]))]
+    order = {measure: place for place, measure in enumerate(measures)}
+    rows.sort(key=lambda row: order[(str(row["metric"]), str(row["attribute"]))])
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"snapshot": "Int64"})
+
+
+def common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
+    """Metrics and attributes that all runs have, in the order of the first; InputError if none."""
+    if len(runs) < 2:
+        raise InputError(f"runs must be at least two to compare, got {len(runs)}")
+    names = [run.name for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"runs must have different names, got {name!r} more than once")
+    first, *others = (run.curve.snapshots.criteria for run in runs)
+    for run, criteria in zip(runs[1:], others, strict=True):
+        if criteria.utility != first.utility:
+            raise InputError(
+                f"runs must have the same utility, got {first.utility} of {runs[0].name!r} and "
+                f"{criteria.utility} of {run.name!r}; compare runs on outcomes of one kind"
+            )
+    common = tuple(
+        measure for measure in first.measures if all(measure in c.measures for c in others)
+    )
+    if not common:
+        said = "; ".join(
+            f"{run.name!r} has {', '.join(run.curve.snapshots.criteria.columns)}" for run in runs
+        )
+        raise InputError(
+            f"runs must share a metric by the same attribute, got none: {said}; fit with the same "
+            "notion, or name metrics= that all have"
+        )
+    return common
+
+
+def beware(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+    """Sentences on what makes runs less comparable than they look."""
+    return tuple(_each_caution(runs, common_measures(runs)))
+
+
+def _each_caution(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterator[str]:
+    first, *others = runs
+    notions = {run.name: run.frontier.notion for run in runs}
+    if len(set(notions.values())) > 1:
+        said = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
+        yield f"The runs were trained for different notions: {said}."
+    for run in others:
+        if other_test_rows(run, first):
+            yield (
+                f"The test rows of {run.name} are not those of {first.name}: what differs may be "
+                "the people, not the models."
+            )
+        same = np.array_equal(run.frontier.split_.validation, first.frontier.split_.validation)
+        if not same:
+            yield (
+                f"The validation rows of {run.name} are not those of {first.name}: hypervolumes "
+                "and picks rest on different rows."
+            )
+    for run in runs:
+        if run.curve.test is None:
+            yield f"{run.name} was kept without test rows: it has values on validation rows only."
+        left_out = [
+            f"{metric} by {attribute}"
+            for metric, attribute in run.curve.snapshots.criteria.measures
+            if (metric, attribute) not in common
+        ]
+        if left_out:
+            yield f"Not compared, as not all runs have it: {', '.join(left_out)} of {run.name}."
+
+
+def other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
+    """Whether both runs have test rows and these are not the same."""
+    here, there = run.curve.test, first.curve.test
+    return here is not None and there is not None and not _same(here, there)
+
+
+def _same(here: HeldOut, there: HeldOut) -> bool:
+    if here.table.names != there.table.names or not np.array_equal(here.y, there.y):
+        return False
+    if not np.array_equal(_weights(here), _weights(there)):
+        return False
+    pairs = zip(here.table.columns, there.table.columns, strict=True)
+    return all(_same_column(a, b) for a, b in pairs)
+
+
+def _weights(rows: HeldOut) -> np.ndarray:
+    return np.ones(len(rows)) if rows.weights is None else rows.weights
+
+
+def _same_column(a: SensitiveColumn, b: SensitiveColumn) -> bool:
+    if a.values is not None and b.values is not None:
+        return np.array_equal(a.values, b.values, equal_nan=True)
+    if a.codes is None or b.codes is None:
+        return False
+    return a.categories == b.categories and np.array_equal(a.codes, b.codes)
+
+
+def _rows_of(
+    run: ComparedRun, measures: Sequence[Measure], other_rows: bool
+) -> Iterator[dict[str, object]]:
+    curve = run.curve
+    picks = {measure: _picks(curve, measure) for measure in measures}
+    numbers = sorted({each for found in picks.values() for each in found if each is not None})
+    tested = _tested(curve, numbers)
+    for metric, attribute in measures:
+        volume = run.frontier.hypervolume(metric, attribute)
+        for budget, number in zip(BUDGETS, picks[metric, attribute], strict=True):
+            found: dict[str, object] = {
+                "metric": metric,
+                "attribute": attribute,
+                "run": run.name,
+                "hypervolume": volume,
+                "budget": budget,
+                "snapshot": number,
+            }
+            notes = []
+            if number is None:
+                notes.append("no snapshot within the budget")
+            else:
+                utility, *unfairness = tested[number]
+                found |= _numbers("utility", utility)
+                (row,) = (r for r in unfairness if (r.metric, r.attribute) == (metric, attribute))
+                found |= _numbers("unfairness", row)
+                notes += [row.note] if row.note and math.isnan(row.test) else []
+            if curve.test is None:
+                notes.append("kept without test rows")
+            elif other_rows:
+                notes.append("other test rows than the first run")
+            yield found | {"note": "; ".join(notes)}
+
+
+def _picks(curve: Curve, measure: Measure) -> list[int | None]:
+    """What ``select`` picks within each budget."""
+    stairs = steps(curve.snapshots, *measure)
+    within = [[step for step in stairs if step.unfairness <= budget] for budget in BUDGETS]
+    return [found[-1].snapshot if found else None for found in within]
+
+
+def _tested(curve: Curve, numbers: Sequence[int]) -> dict[int, tuple[SelectionRow, ...]]:
+    """What test rows say of snapshots, as ``select`` would report it."""
+    if not numbers:
+        return {}
+    criteria = curve.snapshots.criteria
+    no_limit = Wish(criteria.metrics[0], {}, -math.inf)
+    picked = [curve.picked(number, no_limit) for number in numbers]
+    settings = ReportSettings(draws=DRAWS)
+    found = report(curve.test_scores(numbers), curve.test, criteria, picked, settings)
+    return dict(zip(numbers, found, strict=True))
+
+
+def _numbers(name: str, row: SelectionRow) -> dict[str, float]:
+    return {
+        name: row.validation,
+        f"{name}_test": row.test,
+        f"{name}_low": row.low,
+        f"{name}_high": row.high,
+    }

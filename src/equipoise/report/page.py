@@ -1,0 +1,100 @@
+"""One self-contained HTML page from a template: escaped, with its style, script and data inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+#: Characters that could end a script element, or begin a comment in one, as JSON writes them.
+_ESCAPES = str.maketrans(
+    {mark: f"\\u{ord(mark):04x}" for mark in ("<", ">", "&", "\u2028", "\u2029")}
+)
+
+
+def render_page(
+    template: str, *, scripts: Sequence[str] = (), data: object = None, **context: Any
+) -> str:
+    """Fill a template that extends ``base.html``.
+
+    Nothing on the page is fetched from anywhere, and nothing runs but the scripts named here: its
+    content security policy forbids the rest, whatever a name or a value contains.
+
+    Parameters
+    ----------
+    template : str
+        Name of a file in ``templates``.
+    scripts : sequence of str
+        Names of files in ``templates`` that are put one after the other into one module.
+    data : dicts, lists, text, numbers and arrays, optional
+        What the scripts read, as JSON in the element with the id ``data``; None leaves it out.
+    **context
+        Variables of the template.
+    """
+    script = Markup("\n".join(read_template(name) for name in scripts))
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(read_template("style.css")),
+            script=script,
+            script_hash=_hash(script),
+            data=None if data is None else json_text(data),
+            **context,
+        )
+    )
+
+
+def json_text(value: object) -> Markup:
+    r"""JSON that is safe inside a script element; numbers that JSON lacks become null.
+
+    >>> print(json_text({"name": "</script>", "value": float("nan")}))
+    {"name":"\u003c/script\u003e","value":null}
+    """
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate(_ESCAPES))
+
+
+def plain(value: object) -> Any:
+    """The same content in the types that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray) and (value.dtype.kind in "biu" or np.isfinite(value).all()):
+        return value.tolist()  # nothing inside needs a look
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def read_template(name: str) -> str:
+    """Text of a file in ``templates``."""
+    return files("equipoise.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _hash(script: str) -> str:
+    """Return the hash by which a content security policy names a script."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(read_template),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,212 @@
+// The picture of the trade-off: every snapshot, the front, and the models that can be chosen.
+
+function plotRanges(view) {
+  const places = view.snapshots.map((number) => pointOf.get(number));
+  const utilities = places.map((place) => data.points.utility[place]);
+  const chosen = pointOf.get(currentModel().snapshot);
+  utilities.push(data.points.utility[chosen]);
+  const [, most] = limitRange(view);
+  const furthest = Math.max(most, view.unfairness.at(-1), unfairnessAt(view, chosen) ?? 0);
+  return { x: [0, furthest * 1.08 || 1], y: extent(utilities, 0.12) };
+}
+
+/** Points inside the picture, as [place, x, y] in its units. */
+function visiblePoints(view, { x, y }) {
+  const found = [];
+  data.points.number.forEach((_, place) => {
+    const unfairness = unfairnessAt(view, place);
+    const utility = data.points.utility[place];
+    const inside = unfairness !== null && utility !== null && unfairness <= x[1] && utility >= y[0] && utility <= y[1];
+    if (inside) found.push([place, unfairness, utility]);
+  });
+  return found;
+}
+
+const diamond = (x, y, r) => `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z`;
+
+function star(x, y, r) {
+  const corner = (k) => {
+    const reach = k % 2 ? r * 0.45 : r;
+    const angle = (Math.PI * k) / 5;
+    return `${(x + reach * Math.sin(angle)).toFixed(1)} ${(y - reach * Math.cos(angle)).toFixed(1)}`;
+  };
+  return `M${[...Array(10).keys()].map(corner).join("L")}Z`;
+}
+
+const strengths = [...new Set(data.entries.map((entry) => entry.strength))].sort((a, b) => a - b);
+const shadeOfStrength = (strength) => shade(strengths.length < 2 ? 0.5 : strengths.indexOf(strength) / (strengths.length - 1));
+
+function drawPlot() {
+  const box = byId("plot");
+  const hadFocus = box.contains(document.activeElement);
+  const view = currentView();
+  const width = Math.max(300, box.clientWidth);
+  const height = Math.round(Math.min(520, Math.max(340, width * 0.56)));
+  const ranges = plotRanges(view);
+  const drawn = chart({
+    width, height, ...ranges,
+    xLabel: `${width < 520 ? "" : "unfairness: "}${viewText(view)} (0 is fair)`,
+    yLabel: `usefulness: ${data.utility}`,
+    label: "Usefulness against unfairness of every snapshot, on validation rows",
+  });
+  drawn.root.setAttribute("role", "group");
+  const points = visiblePoints(view, ranges);
+  drawLimit(drawn);
+  for (const strength of strengths) {
+    const own = points.filter(([place]) => data.entries[data.points.entry[place]].strength === strength);
+    const dots = svg("path", { class: "dots", d: dotsPath(own.map(([, x, y]) => [drawn.x(x), drawn.y(y)])) });
+    dots.style.stroke = shadeOfStrength(strength);
+    drawn.layer.append(dots);
+  }
+  const front = view.snapshots.map((number, step) => [drawn.x(view.unfairness[step]), drawn.y(data.points.utility[pointOf.get(number)])]);
+  drawn.layer.append(svg("path", { class: "front", d: stairPath(front, drawn.x(ranges.x[1])) }));
+  drawn.layer.append(drawSteps(view, drawn));
+  drawMarks(view, drawn, ranges);
+  box.querySelector("svg")?.remove();
+  box.prepend(drawn.root);
+  watchPointer(drawn, points, view);
+  if (hadFocus) box.querySelector("[aria-checked=true]")?.focus({ preventScroll: true });
+  const outside = data.points.number.length - points.length;
+  const thinnedPoints = data.points.number.length < data.points.of;
+  byId("plot-outside").textContent =
+    (outside ? `${outside} snapshots lie outside the picture, or have an undefined value. ` : "") +
+    (thinnedPoints ? `Of ${data.points.of} snapshots those that can be chosen are shown, and evenly some others.` : "");
+}
+
+function drawLimit(drawn) {
+  if (state.limit === null) return;
+  const x = Math.min(drawn.x(state.limit), drawn.width - drawn.margin.right);
+  const top = drawn.margin.top;
+  const bottom = drawn.height - drawn.margin.bottom;
+  const right = drawn.width - drawn.margin.right;
+  const nearEnd = right - x < 110;
+  drawn.layer.append(
+    svg("rect", { class: "beyond", x, y: top, width: Math.max(0, right - x), height: bottom - top }),
+    svg("line", { class: "limit", x1: x, x2: x, y1: top, y2: bottom }),
+    svg("text", { x: nearEnd ? x - 6 : x + 6, y: top + 14, "text-anchor": nearEnd ? "end" : "start" }, `limit ${state.limit}`),
+  );
+}
+
+/** The models that can be chosen, as one group of radio buttons: one tab stop, then arrow keys. */
+function drawSteps(view, drawn) {
+  const group = svg("g", { role: "radiogroup", "aria-label": `Models that can be chosen: ${viewText(view)}` });
+  const chosen = placeOfModel(view);
+  view.shown.forEach((each, place) => {
+    const point = pointOf.get(view.snapshots[each.step]);
+    const unfairness = view.unfairness[each.step];
+    const [x, y] = [drawn.x(unfairness), drawn.y(data.points.utility[point])];
+    const step = svg("path", {
+      class: "step", d: diamond(x, y, 6), role: "radio",
+      tabindex: place === Math.max(chosen, 0) ? 0 : -1,
+      "aria-checked": String(place === chosen),
+      "aria-label": `${viewText(view)} ${fixed(unfairness)}, ${data.utility} ${fixed(data.points.utility[point])}, ${whoText(point)}`,
+    });
+    step.addEventListener("click", () => chooseStep(place));
+    step.addEventListener("focus", () => showTip(point, x, y, drawn));
+    step.addEventListener("blur", hideTip);
+    step.addEventListener("keydown", (event) => moveAlong(event, place, view.shown.length));
+    group.append(step);
+  });
+  return group;
+}
+
+function moveAlong(event, place, count) {
+  const moves = { ArrowRight: place + 1, ArrowUp: place + 1, ArrowLeft: place - 1, ArrowDown: place - 1, Home: 0, End: count - 1 };
+  if (event.key === " " || event.key === "Enter") moves[event.key] = place;
+  if (!(event.key in moves)) return;
+  event.preventDefault();
+  chooseStep(Math.min(count - 1, Math.max(0, moves[event.key])));
+}
+
+/** The chosen model and the one that the run selected: marked by shape and by word. */
+function drawMarks(view, drawn, ranges) {
+  const mark = (snapshot, words, draw, above) => {
+    const point = pointOf.get(snapshot);
+    const unfairness = unfairnessAt(view, point);
+    const utility = data.points.utility[point];
+    const inside = unfairness !== null && unfairness <= ranges.x[1] && utility >= ranges.y[0] && utility <= ranges.y[1];
+    if (!inside) return;
+    const [x, y] = [drawn.x(unfairness), drawn.y(utility)];
+    // Above and to the left of a front there is nothing to be hidden.
+    const left = above ? x > drawn.margin.left + 150 : x > drawn.width - 160;
+    const textPlace = { x: left ? x - 14 : x + 14, y: y + (above && left ? -12 : 24), "text-anchor": left ? "end" : "start" };
+    drawn.layer.append(draw(x, y), svg("text", { class: "title", ...textPlace }, words));
+  };
+  if (!isSelectedModel()) {
+    const selected = data.models[data.selected.model].snapshot;
+    mark(selected, "selected by the run", (x, y) => svg("path", { class: "selected-mark", d: star(x, y, 11) }), false);
+  }
+  const words = isSelectedModel() ? "selected by the run" : "your choice";
+  mark(currentModel().snapshot, words, (x, y) => svg("g", {},
+    svg("circle", { class: "chosen-ring", cx: x, cy: y, r: 11 }),
+    svg("path", { class: "chosen-mark", d: diamond(x, y, 7) })), true);
+}
+
+/** What is nearest to the pointer is described; a click on what can be chosen chooses it. */
+function watchPointer(drawn, points, view) {
+  const nearest = (event) => {
+    const bounds = drawn.root.getBoundingClientRect();
+    const factor = drawn.width / bounds.width;
+    const [px, py] = [(event.clientX - bounds.left) * factor, (event.clientY - bounds.top) * factor];
+    let found = null;
+    let least = 16;
+    for (const [place, u, v] of points) {
+      const distance = Math.hypot(drawn.x(u) - px, drawn.y(v) - py);
+      if (distance < least) [found, least] = [[place, u, v], distance];
+    }
+    return found;
+  };
+  drawn.root.addEventListener("pointermove", (event) => {
+    const found = nearest(event);
+    if (found) showTip(found[0], drawn.x(found[1]), drawn.y(found[2]), drawn);
+    else hideTip();
+  });
+  drawn.root.addEventListener("pointerleave", hideTip);
+  drawn.root.addEventListener("click", (event) => {
+    const found = nearest(event);
+    if (!found || event.target.getAttribute("role") === "radio") return;
+    const number = data.points.number[found[0]];
+    const place = view.shown.findIndex((each) => view.snapshots[each.step] === number);
+    if (place >= 0) chooseStep(place);
+  });
+}
+
+function showTip(point, x, y, drawn) {
+  const tip = byId("tip");
+  const rows = data.measures.map((measure, column) => [measureText(measure), data.points.unfairness[column][point]]);
+  tip.replaceChildren(
+    html("strong", {}, `Snapshot ${data.points.number[point]}`),
+    html("div", {}, whoText(point)),
+    html("table", {}, html("tbody", {},
+      ...[[data.utility, data.points.utility[point]], ...rows].map(([name, value]) =>
+        html("tr", {}, html("th", { scope: "row" }, name), html("td", { class: "number" }, fixed(value)))))),
+    html("div", { class: "small" }, "on validation rows"),
+  );
+  tip.hidden = false;
+  const scale = drawn.root.getBoundingClientRect().width / drawn.width;
+  const room = byId("plot").clientWidth - tip.offsetWidth;
+  tip.style.left = `${Math.max(0, Math.min(room, x * scale + (x * scale > room ? -tip.offsetWidth - 18 : 18)))}px`;
+  tip.style.top = `${y * scale + 14}px`;
+}
+
+function hideTip() {
+  byId("tip").hidden = true;
+}
+
+function drawLegend() {
+  const mark = (draw) => svg("g", {}, draw);
+  const shades = strengths.map((strength) => {
+    const dot = svg("path", { class: "dots", d: "M13 7h0" });
+    dot.style.stroke = shadeOfStrength(strength);
+    return [dot, `strength ${strength}`];
+  });
+  byId("plot-legend").replaceChildren(
+    legend([
+      [mark(svg("path", { class: "front", d: "M1 11H13V3H25" })), "front: nothing is both fairer and more useful"],
+      [mark(svg("path", { class: "step", d: diamond(13, 7, 6) })), "can be chosen here"],
+      [mark(svg("path", { class: "chosen-mark", d: diamond(13, 7, 6.5) })), "chosen"],
+      [mark(svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 })), "limit you set"],
+    ]),
+    legend(shades),
+  );
+}

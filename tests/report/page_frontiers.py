@@ -1,0 +1,83 @@
+"""Small fitted frontiers of every kind that has a page, fitted once."""
+
+import functools
+
+import numpy as np
+import pandas as pd
+
+from equipoise import FairFrontier
+from equipoise.datasets import make_synthetic
+from equipoise.report.frontier_page import frontier_page
+from equipoise.report.run_facts import RunFacts
+
+SMALL = {
+    "strengths": (0.0, 0.5, 0.9),
+    "seeds": 2,
+    "hidden": (8,),
+    "critic_hidden": (8,),
+    "batch_size": 200,
+    "iterations": 120,
+    "evaluate_every": 20,
+    "random_state": 5,
+    "device": "cpu",
+}
+NASTY = ("<script>alert(1)</script>", "</script><!--", '"><img src=x onerror=alert(2)>')
+
+
+@functools.cache
+def data(task="classification"):
+    return make_synthetic(2500, task=task, random_state=3)
+
+
+@functools.cache
+def fitted(kind):
+    rows = data("regression" if kind == "numbers" else "classification")
+    X, y, A, given = rows.X, rows.y, rows.A, {}
+    options = dict(SMALL)
+    if kind == "numbers":
+        options["task"] = "regression"
+    elif kind == "three classes":
+        y = np.array(["low", "mid", "high"])[np.digitize(X.iloc[:, 0] + X.iloc[:, 1], [-1, 1])]
+    elif kind == "weights":
+        given["sample_weight"] = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y))
+        options |= {"ensemble": True, "iterations": 40, "missing_sensitive": "skip"}
+        A = A.assign(group=A["group"].astype(object).where(A["age"] > -1.5, None))
+    elif kind == "nasty":
+        groups = np.array(NASTY)[A["group"].cat.codes]
+        A = pd.DataFrame({NASTY[2]: groups, f"{NASTY[0]} age": A["age"]})
+        y = np.where(y == 1, NASTY[1], NASTY[0])
+        options |= {"iterations": 40}
+    elif kind == "many groups":
+        random = np.random.default_rng(0)
+        X, y = X[:1300], y[:1300]
+        A = pd.DataFrame({f"column {k}": random.integers(13, size=len(y)) for k in range(7)})
+        # Snapshots of many measures hardly dominate one another, so that nearly all are kept.
+        options |= {"evaluate_every": 5, "sensitive_types": dict.fromkeys(A.columns, "discrete")}
+    else:
+        assert kind == "two classes"
+        options |= {"strengths": (0.0, 0.5, 0.8, 0.95), "iterations": 200, "evaluate_every": 10}
+    return FairFrontier(**options).fit(X, y, sensitive_features=A, **given)
+
+
+@functools.cache
+def selected(kind):
+    """A selection in the middle of the first front."""
+    frontier = fitted(kind)
+    columns = [name for name in frontier.table() if name.startswith("KS-GSP ")]
+    largest = frontier.table().query("on_front")[columns].max(axis=1)
+    return frontier.select(max_unfairness=round(float(largest.median()), 3))
+
+
+@functools.cache
+def page_of(kind):
+    nasty = kind == "nasty"
+    facts = RunFacts(
+        title=NASTY[1] if nasty else "A small run",
+        data_name=NASTY[2] if nasty else "small.csv",
+        target=NASTY[0] if nasty else "outcome",
+        columns=pd.DataFrame({NASTY[0]: NASTY}) if nasty else pd.DataFrame({"column": ["age"]}),
+        settings={NASTY[0]: NASTY[2]} if nasty else {"seeds": 2},
+        versions={"python": "3"},
+        seed=5,
+    )
+    return frontier_page(fitted(kind), selected(kind), facts)

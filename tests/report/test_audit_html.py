@@ -1,0 +1,298 @@
+"""The page of an audit: its answer, its numbers and its figures are those of the audit."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.audit import audit
+from equipoise.audit.page import answer, contents_of
+from equipoise.report.audit_page import MOST_GROUPS, audit_page
+
+FAST = {"draws": 30, "permutations": 99}
+SCRIPT = "<script>document.title='broken'</script>"
+
+
+def people(n=900, *, sex="sex", female="F"):
+    random = np.random.default_rng(7)
+    woman = random.integers(0, 2, n) == 1
+    age = random.integers(18, 78, n)
+    y = random.integers(0, 2, n)
+    scores = 0.3 * random.random(n) + 0.25 * y + 0.2 * ~woman + 0.002 * (age - 18)
+    return scores, y, pd.DataFrame({"age": age, sex: np.where(woman, female, "M")})
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit(*people(), threshold=0.4, **FAST)
+
+
+@pytest.fixture(scope="module")
+def html(found):
+    return found.to_html()
+
+
+def rows_of(html, table):
+    """Cells of a table's body: what is shown, and the full number behind it."""
+    body = re.search(rf'<table id="{table}".*?<tbody>(.*?)</tbody>', html, flags=re.DOTALL)[1]
+    rows = []
+    for row in re.findall(r"<tr.*?>(.*?)</tr>", body, flags=re.DOTALL):
+        cells = re.findall(r"<td([^>]*)>(.*?)</td>", row, flags=re.DOTALL)
+        values = [re.search(r'data-value="(.*?)"', attributes) for attributes, _ in cells]
+        rows.append(
+            [
+                (unescape(text), None if value is None else float(value[1]))
+                for (_, text), value in zip(cells, values, strict=True)
+            ]
+        )
+    return rows
+
+
+def test_every_number_of_the_audit_is_on_the_page_in_full(found, html):
+    frame = found.to_frame()
+    rows = rows_of(html, "all")
+    assert len(rows) == len(frame) > 60
+    numbers = ["value", "low", "high", "p_value", "certificate", "n"]
+    for shown, (_, row) in zip(rows, frame.iterrows(), strict=True):
+        texts = [text for text, _ in shown[:4]]
+        assert texts == [row["notion"], row["metric"], row["attribute"], row["group"]]
+        for (text, value), name in zip(shown[4:10], numbers, strict=True):
+            if np.isnan(row[name]):
+                assert (text, value) == ("", None)
+            else:
+                assert value == row[name]
+                assert text.replace(",", "") in (
+                    f"{value:.3f}",
+                    f"{value:.1f}",
+                    f"{value:.2g}",
+                    f"{value:.0f}",
+                )
+
+
+def test_the_answer_is_two_sentences_with_their_uncertainty(found, html):
+    independence, separation = answer(found)
+    frame = found.to_frame().set_index(["metric", "attribute", "group"]).sort_index()
+
+    def size(metric, attribute):
+        row = frame.loc[(metric, attribute, "all rows")]
+        return f"{metric} {row['value']:.3f} [{row['low']:.3f} to {row['high']:.3f}]"
+
+    def rates(metric, attribute):
+        rows = frame.loc[(metric, attribute)]["value"]
+        worst, best = rows.idxmin(), rows.idxmax()
+        return f"{metric} {rows[worst]:.3f} for {worst}, {rows[best]:.3f} for {best}"
+
+    assert independence == (
+        f"Scores depend on age ({rates('decision rate', 'age')}; {size('KS-GSP', 'age')}) and sex "
+        f"({rates('decision rate', 'sex')}; {size('KS-GSP', 'sex')})."
+    )
+    assert separation == (
+        "Among people of equal outcome, scores depend on age "
+        f"({rates('true positive rate', 'age')}; {size('KS-GEO', 'age')}) and sex "
+        f"({rates('true positive rate', 'sex')}; "
+        f"{size('KS-GEO', 'sex')})."
+    )
+    shown = re.search(r'id="answer">(.*?)</div>', html, flags=re.DOTALL)[1]
+    assert [unescape(text) for text in re.findall(r"<p>(.*?)</p>", shown)] == [
+        independence,
+        separation,
+    ]
+
+
+def test_what_was_not_found_and_not_assessed_is_said():
+    random = np.random.default_rng(1)
+    A = {"sex": random.choice(["F", "M"], 300), "age": random.integers(18, 80, 300)}
+    found = audit(random.random(300), None, A, **FAST)
+    first, second = answer(found)
+    assert re.fullmatch(
+        r"No dependence on sex \(KS-GSP 0\.\d{3} \[0\.000 to 0\.\d{3}\]\) or age \(KS-GSP .*?\]\) "
+        r"was found\.",
+        first,
+    )
+    assert second == "Only independence was assessed; separation was not possible without y."
+    page = found.to_html()
+    assert len(found.not_assessed) > 0
+    for row in found.not_assessed:
+        assert row.reason in unescape(page)
+    for name, version in contents_of(found, {"numpy": "9.9"}).versions.items():
+        assert (name, version) == ("numpy", "9.9")
+
+
+def test_a_dependence_that_could_not_be_tested_is_said(found):
+    rows = [replace(r, p_value=math.nan) if r.attribute == "sex" else r for r in found.rows]
+    first, _ = answer(replace(found, rows=tuple(rows)))
+    assert first.startswith("Scores depend on age (decision rate ")
+    size = next(row for row in rows if (row.metric, row.attribute) == ("KS-GSP", "sex"))
+    assert first.endswith(
+        f"; whether they depend on sex (KS-GSP {size.value:.3f} [{size.low:.3f} to "
+        f"{size.high:.3f}]) could not be tested."
+    )
+
+
+def test_histograms_count_every_score(found):
+    page = contents_of(found, {})
+    scores, _, A = people()
+    html = audit_page(page)
+    data = re.search(r'id="data">(.*?)</script>', html)[1]
+    (histogram,) = json.loads(data)["histograms"]
+    assert histogram["attribute"] == "sex"
+    for group, name in zip(histogram["groups"], ("F", "M"), strict=True):
+        own = scores[A["sex"] == name]
+        assert group["n"] == sum(group["counts"]) == len(own)
+        for place, edge in list(enumerate(histogram["edges"]))[1:]:
+            assert sum(group["counts"][place:]) == (own >= edge).sum()
+
+
+def test_bands_are_drawn_where_their_quantiles_are(found, html):
+    bands = found.bands[found.bands["attribute"] == "age"]
+    line, outer, inner = (
+        np.array([corner.split(",") for corner in re.search(pattern, html)[1].split()], float)
+        for pattern in (
+            r'<polyline class="line" points="(.*?)"',
+            r'<polygon class="area-outer" points="(.*?)"',
+            r'<polygon class="area-inner" points="(.*?)"',
+        )
+    )
+    first, last = bands["position"].iloc[[0, -1]]
+    across = 1000 * (bands["position"] - first) / (last - first)
+    low, high = bands["q10"].min(), bands["q90"].max()
+    room = 0.04 * (high - low)
+
+    def down(values):
+        return 1000 * (1 - (values - low + room) / (high - low + 2 * room))
+
+    np.testing.assert_allclose(line, np.column_stack([across, down(bands["q50"])]), atol=0.1)
+    for area, inside, outside in ((outer, "q10", "q90"), (inner, "q25", "q75")):
+        heights = [*down(bands[outside]), *down(bands[inside])[::-1]]
+        expected = np.column_stack([[*across, *across[::-1]], heights])
+        np.testing.assert_allclose(area, expected, atol=0.1)
+
+
+def test_of_many_groups_the_largest_are_drawn():
+    random = np.random.default_rng(3)
+    town = np.array([f"t{k:02d}" for k in range(20)])[
+        random.integers(0, 20, 800) * (np.arange(800) > 40)
+    ]
+    found = audit(random.random(800), None, {"town": town}, **FAST)
+    html = found.to_html()
+    assert html.count('<div class="who">') == MOST_GROUPS
+    assert "The 12 largest groups are drawn, 8 smaller ones are not." in html
+    sizes = pd.Series(town).value_counts()
+    drawn = re.findall(r'<div class="who">(t\d\d)', html)
+    assert sizes[drawn].min() >= sizes.drop(drawn).max()
+    assert drawn == sorted(drawn)
+
+
+def test_names_are_text_wherever_they_stand():
+    scores, y, A = people(400, sex=SCRIPT, female="</script><!--")
+    html = audit(scores, y, A, **FAST).to_html()
+    assert SCRIPT not in html
+    assert "</script><!--" not in html
+    assert html.count("<script") == 2
+    assert unescape(re.search(r"<title>(.*?)</title>", html)[1]) == (
+        f"Audit of 400 scores by age, {SCRIPT}"
+    )
+
+
+def test_a_page_of_numbers_without_decisions():
+    random = np.random.default_rng(2)
+    y = random.normal(size=500)
+    A = {"age": random.integers(20, 60, 500)}
+    found = audit(y + random.normal(size=500), y, A, **FAST)
+    html = found.to_html()
+    assert "Dashed: the threshold" not in html
+    assert 'data-histogram="' not in html
+    assert '<th scope="col">mean error</th>' in html
+
+
+def test_the_slider_counts_scores_exactly(found, html, open_page):
+    page = open_page(html)
+    scores, _, A = people()
+    edges = json.loads(re.search(r'id="data">(.*?)</script>', html)[1])["histograms"][0]["edges"]
+    slider = page.locator("[data-histogram=sex] input[type=range]")
+    nearest = int(np.argmin(np.abs(np.array(edges) - found.threshold)))
+    assert slider.input_value() == str(nearest)
+    for place in (1, 13, len(edges) - 1):
+        slider.fill(str(place))
+        shown = page.locator("[data-histogram=sex] .above output").all()
+        for output, group in zip(shown, ("F", "M"), strict=True):
+            share = (scores[A["sex"] == group] >= edges[place]).mean()
+            assert float(output.get_attribute("data-value")) == share
+            assert output.inner_text() == f"{100 * share:.1f} %"
+        assert float(page.locator("output.edge").inner_text()) == pytest.approx(
+            edges[place], rel=1e-3
+        )
+    # Beyond the outermost edges bars hold more than their own width: the slider goes back.
+    slider.fill("0")
+    assert slider.input_value() == "1"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert slider.input_value() == "2"
+
+
+def test_numbers_can_be_found_and_sorted(found, html, open_page):
+    page = open_page(html)
+    rows = page.locator("#all tbody tr")
+    total = len(found.rows)
+    assert page.locator("#shown").inner_text() == f"{total} of {total} numbers"
+    page.fill("#find", "ks-gsp age")
+    assert page.locator("#shown").inner_text() == f"1 of {total} numbers"
+    page.fill("#find", "")
+    page.select_option("#notion", "separation")
+    frame = found.to_frame()
+    kept = (frame["notion"] == "separation").sum()
+    assert page.locator("#shown").inner_text() == f"{kept} of {total} numbers"
+    assert rows.locator("visible=true").count() == kept
+    heading = page.locator("#all thead th", has_text=re.compile("^value"))
+
+    def order():
+        return page.eval_on_selector_all(
+            "#all tbody tr", "rows => rows.map(row => row.cells[4].dataset.value ?? null)"
+        )
+
+    defined = sorted(frame["value"].dropna())
+    undefined = [None] * int(frame["value"].isna().sum())
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    up = order()
+    assert [None if v is None else float(v) for v in up] == [*defined, *undefined]
+    heading.locator("button").press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert [None if v is None else float(v) for v in order()] == [*defined[::-1], *undefined]
+
+
+def test_names_can_not_become_markup_in_a_browser(open_page):
+    scores, y, A = people(400, sex=SCRIPT, female="<img src=x onerror=document.title='broken'>")
+    page = open_page(audit(scores, y, A, **FAST).to_html())
+    assert page.title() == f"Audit of 400 scores by age, {SCRIPT}"
+    assert page.locator("h2", has_text=SCRIPT).first.inner_text() == SCRIPT
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_follows_the_colours_wished(html, open_page, scheme):
+    page = open_page(html, viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", background)[:3])) / 3
+    assert brightness > 200 if scheme == "light" else brightness < 60
+
+
+def test_on_paper_every_number_is_there_and_no_control(html, open_page):
+    page = open_page(html)
+    page.emulate_media(media="print")
+    assert page.locator("input:visible, select:visible").count() == 0
+    box = page.locator("#all").evaluate("table => table.parentElement.scrollHeight")
+    assert page.locator("#all").evaluate("table => table.parentElement.clientHeight") >= box - 1
+
+
+def test_without_scripts_everything_but_the_controls_is_there(html, open_page):
+    page = open_page(html, java_script_enabled=False)
+    assert page.locator("input:visible, select:visible").count() == 0
+    assert page.locator("#answer p").count() == 3
+    assert page.locator("polygon.bars").count() == 2

@@ -1,0 +1,259 @@
+"""Runs compared: the numbers are those that each frontier gives by itself."""
+
+import re
+from html import unescape
+
+import pytest
+from curves import curve, people
+
+from equipoise import FairFrontier, load
+from equipoise.errors import InputError
+from equipoise.report.compare_page import compare_page
+from equipoise.report.comparison import BUDGETS, COLUMNS, DRAWS, ComparedRun, beware, comparison
+
+SCRIPT = "<script>document.title='broken'</script>"
+
+
+def run(kind, name=None):
+    frontier = curve(kind)
+    return ComparedRun(name or kind, frontier, frontier.get_params())
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return [run("two strengths", "short"), run("longer", "long")]
+
+
+@pytest.fixture(scope="module")
+def table(runs):
+    return comparison(runs)
+
+
+@pytest.fixture(scope="module")
+def html(runs):
+    return compare_page(runs)
+
+
+def test_each_number_is_what_select_reports(runs, table):
+    assert tuple(table.columns) == COLUMNS
+    assert len(table) == 2 * 4 * len(BUDGETS)
+    seen = set()
+    for each in runs:
+        for (metric, attribute), rows in table[table["run"] == each.name].groupby(
+            ["metric", "attribute"], sort=False
+        ):
+            volume = each.frontier.hypervolume(metric, attribute)
+            assert rows["hypervolume"].tolist() == [volume] * 4
+            assert rows["budget"].tolist() == list(BUDGETS)
+            for _, row in rows.iterrows():
+                wish = {"max_unfairness": row["budget"], "metric": metric, "attribute": attribute}
+                try:
+                    chosen = each.frontier.select(draws=DRAWS, **wish)
+                except InputError:
+                    assert row["note"] == "no snapshot within the budget"
+                    assert row[["snapshot", "utility", "unfairness_test"]].isna().all()
+                    seen.add("none")
+                    continue
+                seen.add("some")
+                assert row["snapshot"] == chosen.snapshot
+                assert row["note"] == ""
+                utility = chosen.rows[0]
+                (unfair,) = (
+                    r for r in chosen.rows if (r.metric, r.attribute) == (metric, attribute)
+                )
+                for name, found in (("utility", utility), ("unfairness", unfair)):
+                    shown = row[[name, f"{name}_test", f"{name}_low", f"{name}_high"]].tolist()
+                    assert shown == [found.validation, found.test, found.low, found.high]
+    assert seen == {"none", "some"}
+
+
+def test_every_number_is_on_the_page_in_full(table, html):
+    body = re.search(r'<table id="all".*?<tbody>(.*?)</tbody>', html, flags=re.DOTALL)[1]
+    shown = re.findall(r"<tr>(.*?)</tr>", body, flags=re.DOTALL)
+    assert len(shown) == len(table)
+    for text, (_, row) in zip(shown, table.iterrows(), strict=True):
+        cells = re.findall(r"<td([^>]*)>(.*?)</td>", text)
+        assert [unescape(cell) for _, cell in cells[:3]] == [
+            row["metric"],
+            row["attribute"],
+            row["run"],
+        ]
+        for (attributes, _), name in zip(cells[3:14], COLUMNS[3:14], strict=True):
+            value = re.search(r'data-value="(.*?)"', attributes)
+            if table[name].isna()[row.name]:
+                assert value is None
+            else:
+                assert float(value[1]) == row[name]
+
+
+def test_points_of_the_fronts_are_those_of_front(runs, html):
+    figure = re.search(r'data-measure="KS-GSP age">(.*?)</figure>', html, flags=re.DOTALL)[1]
+    titles = [unescape(title) for title in re.findall(r'title="(.*?)"', figure)]
+    fronts = [each.frontier.front("KS-GSP", "age") for each in runs]
+    assert titles == [
+        f"strength {row['strength']:g}, seed {row['seed']:.0f}, iteration {row['iteration']:.0f}: "
+        f"utility {row['utility']:.4f}, KS-GSP age {row['KS-GSP age']:.4f}"
+        for front in fronts
+        for _, row in front.iterrows()
+    ]
+    # Places: 0 is at the left end, the largest unfairness at the right one.
+    most = max(front["KS-GSP age"].max() for front in fronts)
+    left = [float(x) for x in re.findall(r'class="point[^>]*style="left:([\d.]+)%', figure)]
+    expected = [100 * value / most for front in fronts for value in front["KS-GSP age"]]
+    assert left == pytest.approx(expected, abs=1e-3)
+    assert len(set(re.findall(r'front-line (style-\w)"', figure))) == 2
+
+
+def test_the_answer_names_every_run_and_its_uncertainty(table, html):
+    shown = re.search(r'id="answer">(.*?)</div>', html, flags=re.DOTALL)[1]
+    reached, kept = (unescape(text) for text in re.findall(r"<p>(.*?)</p>", shown))
+    first = table.query("metric == 'KS-GSP' and attribute == 'sex'")
+    short, long = (first[first["run"] == name] for name in ("short", "long"))
+    assert reached == (
+        "Of all trade-offs between AUC and KS-GSP by sex, the front reaches this share on "
+        f"validation rows: short {short['hypervolume'].iloc[0]:.3f}, long "
+        f"{long['hypervolume'].iloc[0]:.3f}."
+    )
+    both = [b for b in BUDGETS if first[first["budget"] == b]["snapshot"].notna().all()]
+    a, b = (rows[rows["budget"] == both[0]].iloc[0] for rows in (short, long))
+    assert kept == (
+        f"Within a budget of {both[0]:g}, on test rows, short has AUC {a['utility_test']:.3f} "
+        f"[{a['utility_low']:.3f} to {a['utility_high']:.3f}] and long has AUC "
+        f"{b['utility_test']:.3f} [{b['utility_low']:.3f} to {b['utility_high']:.3f}]."
+    )
+
+
+def test_settings_that_differ_are_listed_and_no_others(html):
+    part = re.search(r'id="differences">(.*?)</section>', html, flags=re.DOTALL)[1]
+    assert re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', part) == [
+        ("iterations", "60", "80")
+    ]
+
+
+def test_same_rows_need_no_caution(runs):
+    assert beware(runs) == ()
+
+
+def test_other_rows_are_said_and_not_refused():
+    compared = [run("two strengths", "a"), run("other seed", "b")]
+    assert beware(compared) == (
+        "The test rows of b are not those of a: what differs may be the people, not the models.",
+        "The validation rows of b are not those of a: hypervolumes and picks rest on different "
+        "rows.",
+    )
+    found = comparison(compared)
+    assert found[found["run"] == "a"]["note"].isin(["", "no snapshot within the budget"]).all()
+    others = found[found["run"] == "b"]["note"].str.split("; ")
+    assert all(notes[-1] == "other test rows than the first run" for notes in others)
+    page = unescape(compare_page(compared))
+    assert all(caution in page for caution in beware(compared))
+
+
+def test_a_run_without_test_rows_has_validation_values_only(tmp_path):
+    curve().save(tmp_path / "bare.equipoise", include_test_rows=False)
+    bare = load(tmp_path / "bare.equipoise")
+    assert isinstance(bare, FairFrontier)
+    compared = [run("two strengths", "whole"), ComparedRun("bare", bare, {})]
+    assert beware(compared) == (
+        "bare was kept without test rows: it has values on validation rows only.",
+    )
+    found = comparison(compared)
+    whole, bare_rows = (found[found["run"] == name] for name in ("whole", "bare"))
+    assert bare_rows["utility_test"].isna().all()
+    assert bare_rows["utility"].tolist() == pytest.approx(whole["utility"].tolist(), nan_ok=True)
+    assert "has AUC" in compare_page(compared) and "on validation rows" in compare_page(compared)
+
+
+def test_only_what_all_runs_have_is_compared():
+    compared = [run("two strengths", "both"), run("one metric", "parity")]
+    found = comparison(compared)
+    assert found[["metric", "attribute"]].drop_duplicates().to_numpy().tolist() == [
+        ["SP", "sex"],
+        ["SP", "age"],
+    ]
+    assert beware(compared) == (
+        "Not compared, as not all runs have it: KS-GSP by sex, KS-GSP by age of both.",
+    )
+
+
+def test_what_can_not_be_compared_is_refused():
+    with pytest.raises(InputError, match=re.escape("runs must be at least two to compare, got 1")):
+        comparison([run("two strengths")])
+    with pytest.raises(
+        InputError, match=re.escape("runs must have different names, got 'x' more than once")
+    ):
+        comparison([run("two strengths", "x"), run("longer", "x")])
+    with pytest.raises(
+        InputError,
+        match=re.escape(
+            "runs must have the same utility, got AUC of 'two strengths' and R2 of 'regression'; "
+            "compare runs on outcomes of one kind"
+        ),
+    ):
+        comparison([run("two strengths"), run("regression")])
+    with pytest.raises(
+        InputError,
+        match=re.escape(
+            "runs must share a metric by the same attribute, got none: 'two strengths' has KS-GSP "
+            "sex, KS-GSP age, SP sex, SP age; 'separation' has KS-GEO sex, KS-GEO age, EO sex, EO "
+            "age; fit with the same notion, or name metrics= that all have"
+        ),
+    ):
+        comparison([run("two strengths"), run("separation")])
+
+
+def test_different_notions_with_a_common_metric_are_said():
+    X, y, A = people()
+    given = curve("separation").get_params() | {"metrics": ["KS-GSP"]}
+    other = FairFrontier(**given).fit(X, y, sensitive_features=A)
+    compared = [run("two strengths", "a"), ComparedRun("b", other, {})]
+    assert beware(compared)[0] == (
+        "The runs were trained for different notions: a for independence, b for separation."
+    )
+
+
+def test_names_can_not_become_markup(open_page):
+    nasty = curve("nasty")
+    compared = [
+        ComparedRun(SCRIPT, nasty, {SCRIPT: "</script><!--"}),
+        ComparedRun("<img src=x onerror=document.title='broken'>", nasty, {SCRIPT: 2}),
+    ]
+    page = open_page(compare_page(compared))
+    assert page.title() == (
+        f"Comparison of {SCRIPT} and <img src=x onerror=document.title='broken'>"
+    )
+    assert page.locator("img").count() == 0
+    assert page.locator("#differences tbody td").first.inner_text() == "</script><!--"
+
+
+def test_long_names_break_into_lines(open_page, runs):
+    long = [ComparedRun("path/" * 30 + each.name, each.frontier, {"a": "b" * 200}) for each in runs]
+    page = open_page(compare_page(long), viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_a_line_is_known_by_more_than_its_colour(html, open_page, scheme):
+    page = open_page(html, viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    dashes = page.eval_on_selector_all(
+        "[data-measure='SP age'] .box polyline",
+        "lines => lines.map(line => getComputedStyle(line).strokeDasharray)",
+    )
+    assert len(set(dashes)) == len(dashes) == 2
+    shapes = page.eval_on_selector_all(
+        "[data-measure='SP age'] .legend .marker", "all => all.map(each => each.tagName)"
+    )
+    assert shapes == ["circle", "rect"]
+
+
+def test_a_point_lies_on_its_line(html, open_page):
+    page = open_page(html)
+    point = page.locator("[data-measure='SP age'] .point").first.bounding_box()
+    line = page.locator("[data-measure='SP age'] .box polyline").first
+    x, y = line.evaluate(
+        """line => { const start = line.points[0].matrixTransform(line.getScreenCTM());
+        return [start.x, start.y]; }"""
+    )
+    assert point["x"] + point["width"] / 2 == pytest.approx(x, abs=0.75)
+    assert point["y"] + point["height"] / 2 == pytest.approx(y, abs=0.75)

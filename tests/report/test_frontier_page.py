@@ -1,0 +1,477 @@
+"""The page of a frontier, in a browser: what is moved changes what is shown, to the number."""
+
+import math
+import re
+import shlex
+
+import numpy as np
+import pytest
+from fairlearn.metrics import MetricFrame, count, selection_rate
+from page_frontiers import NASTY, fitted, page_of, selected
+from sklearn.metrics import recall_score
+
+from equipoise import load
+from equipoise.metrics import measure
+from equipoise.report.frontier_page import DRAWS, frontier_page
+from equipoise.report.run_facts import RunFacts
+
+VIEWS = [("KS-GSP", None), ("KS-GSP", "group"), ("SP", "age"), ("SP", None)]
+
+
+def cells(page, selector):
+    """Texts of a table's rows."""
+    return page.eval_on_selector_all(
+        f"{selector} tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+
+
+def number(text):
+    return math.nan if text == "–" else float(text.replace(",", "").removesuffix(" %"))
+
+
+def chosen(page):
+    """Number of the snapshot that the page is about."""
+    return int(re.match(r"Snapshot (\d+):", page.inner_text("#chosen-who")).group(1))
+
+
+def choose_view(page, metric, attribute):
+    page.select_option("#metric", label=metric)
+    page.select_option("#attribute", label=attribute or "all attributes")
+
+
+def set_slider(page, selector, value):
+    page.eval_on_selector(
+        selector,
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')) }",
+        str(value),
+    )
+
+
+def assert_table_is(page, selection):
+    """Every number of the table is the selection's, to the four decimals that are shown."""
+    shown = cells(page, "#metrics-body")
+    assert len(shown) == len(selection.rows)
+    for row, (name, _, validation, test, interval, certificate, _) in zip(
+        selection.rows, shown, strict=True
+    ):
+        assert name.splitlines()[0] == row.name
+        low, high = interval.split(" to ") if " to " in interval else ("–", "–")
+        for text, value in [
+            (validation, row.validation),
+            (test, row.test),
+            (low, row.low),
+            (high, row.high),
+            (certificate, row.certificate),
+        ]:
+            assert number(text) == pytest.approx(value, abs=5.0001e-5, nan_ok=True)
+
+
+def steps_of(frontier, metric, attribute):
+    """Largest unfairness of every kept snapshot, ascending."""
+    table = frontier.table().query("on_front")
+    names = [f"{metric} {a}" for a in ("age", "group") if attribute in (None, a)]
+    return np.sort(table[names].max(axis=1).to_numpy())
+
+
+def test_the_page_begins_with_the_selected_model(open_page):
+    selection = selected("two classes")
+    page = open_page(page_of("two classes"))
+    assert chosen(page) == selection.snapshot
+    assert "selected by the run" in page.inner_text("#chosen-who")
+    assert_table_is(page, selection)
+    answer = page.inner_text("#answer").replace("\N{NO-BREAK SPACE}", " ")
+    utility, *unfairness = selection.rows
+    largest = max((r for r in unfairness if r.metric == "KS-GSP"), key=lambda row: row.test)
+    assert f"score {100 * utility.test:.3g} % of the time (95 % interval " in answer
+    assert f"largest for {largest.attribute}: {largest.test:.3f}, " in answer
+    assert (
+        f"(95 % interval {largest.low:.3f} to {largest.high:.3f}; with 95 % confidence at most "
+        f"{largest.certificate:.3f})"
+    ) in answer
+    assert "Measured on 500 test rows" in answer
+
+
+@pytest.mark.parametrize(("metric", "attribute"), VIEWS)
+def test_the_slider_chooses_what_select_chooses_and_the_table_follows(open_page, metric, attribute):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    choose_view(page, metric, attribute)
+    found = set()
+    slider = page.locator("#limit")
+    least, most = (float(slider.get_attribute(end)) for end in ("min", "max"))
+    for limit in np.linspace(least, most, 7):
+        set_slider(page, "#limit", limit)
+        shown = float(page.inner_text("#limit-value").removeprefix("at most "))
+        assert shown == pytest.approx(limit, abs=1e-4)
+        selection = frontier.select(
+            max_unfairness=shown, metric=metric, attribute=attribute, draws=DRAWS
+        )
+        assert chosen(page) == selection.snapshot
+        if selection.snapshot != selected("two classes").snapshot:
+            assert_table_is(page, selection)
+        found.add(selection.snapshot)
+    # The two ends: what is fairest, and what is most useful.
+    assert len(found) >= 2
+    assert least == pytest.approx(steps_of(frontier, metric, attribute)[0], abs=1e-3)
+
+
+def test_limits_are_said_to_be_kept_or_not(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    choose_view(page, "KS-GSP", "age")
+    slider = page.locator("#limit")
+    for share in (0.0, 0.3, 0.6):
+        least, most = (float(slider.get_attribute(end)) for end in ("min", "max"))
+        set_slider(page, "#limit", least + share * (most - least))
+        limit = float(page.inner_text("#limit-value").removeprefix("at most "))
+        row = frontier.select(max_unfairness=limit, attribute="age").to_frame()
+        test = row.query("metric == 'KS-GSP' and attribute == 'age'")["test"].item()
+        words = page.inner_text("[data-measure='KS-GSP by age'] td:nth-child(2)")
+        assert words == f"≤ {limit:g}: {'kept' if test <= limit else 'not kept'}"
+        assert page.inner_text("[data-measure='SP by age'] td:nth-child(2)") == ""
+
+
+def test_the_last_column_is_the_certificate_for_all_models_of_the_page(open_page):
+    frontier, text = fitted("two classes"), page_of("two classes")
+    page = open_page(text)
+    models = int(re.search(r"for all (\d+) models on this page", text).group(1))
+    selection = frontier.select(
+        max_unfairness={row.attribute: row.limit for row in selected("two classes").rows[1:3]},
+        candidates=models,
+    )
+    assert selection.snapshot == chosen(page)
+    for row, shown in zip(selection.rows, cells(page, "#metrics-body"), strict=True):
+        assert number(shown[-1]) == pytest.approx(row.certificate, abs=5.0001e-5, nan_ok=True)
+
+
+def test_the_lines_shown_select_the_model_shown(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    names = {"frontier": frontier}
+
+    def selected_by(line):
+        return eval(line.removeprefix("model = ").removesuffix(".model"), names).snapshot
+
+    lines = page.inner_text("#python-lines").splitlines()
+    assert lines[0] == "from equipoise import load"
+    assert selected_by(lines[-2]) == selected("two classes").snapshot
+    assert lines[-1] == "scores = model.predict_proba(X)[:, 1]"
+    assert page.is_hidden("#select-command") and page.is_visible("#use-selected")
+    for metric, attribute in VIEWS:
+        choose_view(page, metric, attribute)
+        for end in ("min", "max"):
+            set_slider(page, "#limit", page.get_attribute("#limit", end))
+            if chosen(page) == selected("two classes").snapshot:
+                continue
+            line = page.inner_text("#python-lines").splitlines()[-2]
+            assert selected_by(line) == chosen(page)
+            words = shlex.split(page.inner_text("#select-command"))
+            options = dict(zip(words[3::2], words[4::2], strict=True))
+            assert words[:3] == ["equipoise", "select", "RUN"]
+            assert options["--metric"] == metric and options.get("--attribute") == attribute
+            again = frontier.select(
+                max_unfairness=float(options["--max-unfairness"]),
+                metric=metric,
+                attribute=attribute,
+            )
+            assert again.snapshot == chosen(page)
+
+
+def true_positive_rate(y, decided):
+    return recall_score(y, decided, zero_division=np.nan)
+
+
+def false_positive_rate(y, decided):
+    return recall_score(1 - y, decided, zero_division=np.nan)
+
+
+def test_decisions_are_those_of_fairlearn_at_every_threshold(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    set_slider(page, "#limit", page.get_attribute("#limit", "max"))
+    curve = frontier._curve
+    (scores,) = curve.test_scores([chosen(page)])
+    scores, y, column = scores[:, 0], curve.test.y, curve.test.table["group"]
+    groups = np.array(column.categories)[column.codes]
+    youden = float(curve.snapshots.threshold[chosen(page)])
+    last = int(page.get_attribute("#threshold", "max"))
+    own = int(page.input_value("#threshold"))
+    for place in sorted({0, own, own + 1, last // 3, last // 2, last}):
+        set_slider(page, "#threshold", place)
+        said = re.match(r"score > (-?[\d.]+)", page.inner_text("#threshold-value")).group(1)
+        # Edges are round numbers of few digits, except for the model's own.
+        threshold = youden if place == own else float(said)
+        frame = MetricFrame(
+            metrics={
+                "rows": count,
+                "rate": selection_rate,
+                "true": true_positive_rate,
+                "false": false_positive_rate,
+            },
+            y_true=y,
+            y_pred=(scores > threshold).astype(int),
+            sensitive_features=groups,
+        ).by_group
+        shown = cells(page, "table[data-attribute=group] tbody")
+        assert [row[0].strip() for row in shown] == list(frame.index)
+        for row, found in zip(shown, frame.itertuples(index=False), strict=True):
+            rows, decided, rate, true, false = map(number, row[1:])
+            assert (rows, decided) == (found.rows, round(found.rate * found.rows))
+            expected = [100 * found.rate, 100 * found.true, 100 * found.false]
+            assert [rate, true, false] == pytest.approx(expected, abs=0.05001)
+    page.click("#threshold-reset")
+    assert int(page.input_value("#threshold")) == own
+    assert "set on validation rows" in page.inner_text("#threshold-value")
+
+
+def test_bands_of_a_continuous_attribute_are_groups_of_decisions(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    curve = frontier._curve
+    (scores,) = curve.test_scores([chosen(page)])
+    age = curve.test.table["age"].values
+    threshold = curve.snapshots.threshold[chosen(page)]
+    shown = cells(page, "table[data-attribute=age] tbody")
+    assert len(shown) == 10
+    for row in shown:
+        low, high = map(float, row[0].strip().split(" to "))
+        # Names have six digits.
+        inside = (age >= low - 1e-5) & (age <= high + 1e-5)
+        assert number(row[1]) == inside.sum()
+        assert number(row[2]) == (scores[inside, 0] > threshold).sum()
+
+
+def test_everything_can_be_done_with_the_keyboard(open_page):
+    page = open_page(page_of("two classes"))
+    seen = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate(
+                "document.activeElement.id || document.activeElement.getAttribute('role')"
+            )
+        )
+    wanted = ["metric", "attribute", "limit", "radio", "threshold"]
+    assert [name for name in seen if name in wanted] == wanted
+    page.focus("#limit")
+    page.keyboard.press("End")
+    most_useful = chosen(page)
+    page.keyboard.press("Home")
+    fairest = chosen(page)
+    assert fairest != most_useful
+    page.focus("[role=radio][tabindex='0']")
+    page.keyboard.press("End")
+    assert chosen(page) == most_useful
+    page.keyboard.press("ArrowLeft")
+    assert chosen(page) not in (most_useful, fairest)
+    # Focus stays on the point that is chosen now, and says what it is.
+    checked = "document.activeElement.getAttribute('aria-checked')"
+    assert page.evaluate(checked) == "true"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("KS-GSP")
+    assert page.is_visible("#tip") and f"Snapshot {chosen(page)}" in page.inner_text("#tip")
+    page.keyboard.press("Home")
+    assert chosen(page) == fairest
+    own = int(page.input_value("#threshold"))
+    page.focus("#threshold")
+    page.keyboard.press("ArrowRight")
+    assert int(page.input_value("#threshold")) == own + 1
+    page.focus("#reset")
+    page.keyboard.press("Enter")
+    assert chosen(page) == selected("two classes").snapshot
+    assert page.get_attribute("[aria-live=polite]:has(#chosen-who)", "aria-live") == "polite"
+
+
+def test_pointing_at_a_dot_shows_all_its_numbers(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    point = page.locator("[role=radio]").last
+    point.hover()
+    text = page.inner_text("#tip")
+    number_of = int(re.match(r"Snapshot (\d+)", text).group(1))
+    row = frontier.table().loc[number_of]
+    assert f"strength {row.strength:g}, seed {row.seed:g}, iteration {row.iteration:g}" in text
+    for name, column in [
+        ("AUC", "utility"),
+        ("KS-GSP by age", "KS-GSP age"),
+        ("SP by group", "SP group"),
+    ]:
+        shown = float(re.search(rf"^{re.escape(name)}\s+([\d.]+)$", text, re.MULTILINE).group(1))
+        assert shown == pytest.approx(row[column], abs=5.0001e-5)
+    point.click()
+    assert chosen(page) == number_of
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_a_phone_a_desk_and_paper(open_page, width, scheme):
+    page = open_page(
+        page_of("two classes"), viewport={"width": width, "height": 844}, color_scheme=scheme
+    )
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.eval_on_selector_all("details", "all => all.forEach(each => each.open = true)")
+    assert page.evaluate(wide) == 0
+    ink = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ink) == ("rgb(253, 253, 251)" if scheme == "light" else "rgb(20, 24, 29)")
+    page.emulate_media(media="print")
+    assert page.is_hidden("#limit") and page.is_visible("#plot svg")
+    assert page.evaluate(ink) == "rgb(255, 255, 255)"
+
+
+def test_everything_about_the_model_follows_the_choice(open_page):
+    frontier = fitted("two classes")
+    page = open_page(page_of("two classes"))
+    parts = ("score-figures", "training-figures", "health", "decision-tables", "python-lines")
+
+    def drawn():
+        return [page.inner_html(f"#{part}") for part in parts]
+
+    first = drawn()
+    found = page.evaluate("document.querySelectorAll('#training-figures path.median').length")
+    assert found == 4  # of loss and penalty, what came before the snapshot and after
+    set_slider(page, "#limit", page.get_attribute("#limit", "min"))
+    assert all(now != before for now, before in zip(drawn(), first, strict=True))
+    health = frontier._curve.model(chosen(page)).health_
+    shown = [number(text) for text in page.locator("#health dd").all_inner_texts()]
+    assert shown == pytest.approx(
+        [health.score_spread, health.correlation, health.critic_value], abs=5.1e-4
+    )
+    page.click("#reset")
+    assert drawn() == first
+
+
+@pytest.mark.parametrize(
+    "wish", [{"max_unfairness": {"age": 0.3, "group": 0.6}}, {"min_utility": 0.7, "metric": "SP"}]
+)
+def test_a_wish_that_no_slider_can_say_is_shown_as_it_was(open_page, wish):
+    frontier = fitted("two classes")
+    selection = frontier.select(**wish)
+    page = open_page(frontier_page(frontier, selection, RunFacts(title="A wish")))
+    assert chosen(page) == selection.snapshot
+    assert_table_is(page, selection)
+    limits = [row[1] for row in cells(page, "#metrics-body")]
+    kept = [
+        f"{'≤' if row.attribute else '≥'} {row.limit:g}: "
+        f"{'kept' if (row.test <= row.limit) == bool(row.attribute) else 'not kept'}"
+        if not math.isnan(row.limit)
+        else ""
+        for row in selection.rows
+    ]
+    assert limits == kept
+    assert page.inner_text("#limit-value").startswith("as the run was asked: ")
+    assert page.locator("svg .limit").count() == 1  # in the legend alone
+    assert selection.wish.split(" ")[0] in page.inner_text("#repeat ~ dl")
+    page.focus("#limit")
+    page.keyboard.press("Home")
+    assert page.inner_text("#limit-value").startswith("at most ")
+    page.click("#reset")
+    assert chosen(page) == selection.snapshot
+
+
+def test_names_are_text_wherever_they_stand(open_page):
+    page = open_page(page_of("nasty"))
+    first = chosen(page)
+    text = page.inner_text("body")
+    for name in NASTY:
+        assert name in text
+    assert page.title() == NASTY[1] and page.inner_text("h1") == NASTY[1]
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    choose_view(page, "SP", NASTY[2])
+    for end in ("min", "max"):
+        set_slider(page, "#limit", page.get_attribute("#limit", end))
+        if chosen(page) != first:
+            assert shlex.split(page.inner_text("#select-command"))[-1] == NASTY[2]
+    labels = page.eval_on_selector_all("#score-figures text", "all => all.map(e => e.textContent)")
+    assert any(label.startswith(NASTY[0]) for label in labels)
+    page.wait_for_timeout(50)  # an image that failed to load would have run by now
+
+
+def test_without_scripts_the_answer_and_the_table_are_there(open_page):
+    page = open_page(page_of("two classes"), java_script_enabled=False)
+    selection = selected("two classes")
+    assert_table_is(page, selection)
+    assert "need JavaScript" in page.inner_text("main")
+    assert page.is_hidden("#limit") and page.is_hidden("#training")
+    assert page.is_visible("#answer")
+
+
+def test_numbers_have_a_page_without_decisions(open_page):
+    page = open_page(page_of("numbers"))
+    assert_table_is(page, selected("numbers"))
+    assert "of the variation of outcome" in page.inner_text("#answer")
+    assert page.locator("#threshold").count() == 0
+    assert page.locator("#score-figures svg").count() == 2
+    assert page.inner_text("#python-lines").endswith("scores = model.predict(X)")
+    set_slider(page, "#limit", page.get_attribute("#limit", "max"))
+    table = fitted("numbers").table()
+    assert chosen(page) == table["utility"].idxmax()
+
+
+def test_several_classes_show_the_worst_one(open_page):
+    page = open_page(page_of("three classes"))
+    assert_table_is(page, selected("three classes"))
+    assert page.inner_text("#chosen-note") == (
+        "Unfairness is that of the worst of the 3 classes, each assessed by its own probability."
+    )
+    curve = fitted("three classes")._curve
+    (scores,) = curve.test_scores([chosen(page)])
+    for name in ("age", "group"):
+        values = measure("KS-GSP", scores.T.copy(), curve.test.table[name]).values
+        label = curve.template.classes_[np.argmax(values)]
+        words = f"{name} (probability of class {label}, the worst class)"
+        assert words in page.inner_text("#score-figures")
+    assert page.locator("#threshold").count() == 0
+
+
+def test_weights_averages_and_unknown_values_have_their_place(open_page):
+    page = open_page(page_of("weights"))
+    assert_table_is(page, selected("weights"))
+    curve = fitted("weights")._curve
+    (scores,) = curve.test_scores([chosen(page)])
+    test = curve.test
+    decided = scores[:, 0] > curve.snapshots.threshold[chosen(page)]
+    shown = {row[0].strip(): row[1:] for row in cells(page, "table[data-attribute=group] tbody")}
+    unknown = test.table["group"].missing
+    assert unknown.any()
+    assert number(shown["not known"][0]) == pytest.approx(test.weights[unknown].sum(), abs=0.051)
+    assert number(shown["not known"][1]) == pytest.approx(
+        test.weights[unknown & decided].sum(), abs=0.051
+    )
+    assert "average of 2 seeds" in page.content()
+
+
+def test_without_test_rows_the_page_says_so(open_page, tmp_path):
+    fitted("two classes").save(tmp_path / "bare.equipoise", include_test_rows=False)
+    frontier = load(tmp_path / "bare.equipoise")
+    selection = frontier.select(max_unfairness=0.5)
+    page = open_page(frontier_page(frontier, selection, RunFacts(title="Bare")))
+    assert_table_is(page, selection)
+    assert "There are no test rows in this run's file" in page.inner_text("#answer")
+    assert "kept without its test rows" in page.inner_text("main")
+    assert page.locator("#score-figures, #threshold").count() == 0
+    set_slider(page, "#limit", page.get_attribute("#limit", "min"))
+    assert (
+        chosen(page)
+        == fitted("two classes")
+        .select(max_unfairness=float(page.get_attribute("#limit", "min")))
+        .snapshot
+    )
+
+
+def test_a_loaded_frontier_has_the_same_page(tmp_path):
+    fitted("numbers").save(tmp_path / "run.equipoise")
+    frontier = load(tmp_path / "run.equipoise")
+    limit = selected("numbers").rows[1].limit
+    pages = [
+        frontier_page(each, each.select(max_unfairness=limit), RunFacts(title="Again"))
+        for each in (fitted("numbers"), frontier)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_many_groups_keep_the_page_small():
+    text = page_of("many groups")
+    assert len(text.encode()) < 6e6
+    assert "2 smaller groups together" in text
+    assert re.search(r"\d+ of the \d+ models on some front can be chosen", text)

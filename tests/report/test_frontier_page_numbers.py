@@ -1,0 +1,331 @@
+"""What the page of a frontier is made of: staircases, histograms, groups, certificates."""
+
+import json
+import math
+import re
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from page_frontiers import fitted, page_of, selected
+
+from equipoise.errors import InputError
+from equipoise.frontier.assessed import assess_snapshots
+from equipoise.frontier.criteria import Criteria
+from equipoise.frontier.entries import Entry
+from equipoise.frontier.report import ReportSettings
+from equipoise.frontier.snapshots import Snapshots
+from equipoise.frontier.steps import Step, steps
+from equipoise.frontier.wish import pick, read_wish
+from equipoise.inference import certify
+from equipoise.metrics import group_table, prepare
+from equipoise.metrics.groups import SMALL_GROUP
+from equipoise.report.choices import View, offered, snapshots_shown, thinned, views_of
+from equipoise.report.frontier_data import MOST_NUMBERS, points_data
+from equipoise.report.frontier_page import MOST_MODELS, frontier_page
+from equipoise.report.page import json_text, render_page
+from equipoise.report.run_facts import RunFacts
+from equipoise.report.score_views import (
+    MOST_GROUPS,
+    counts_by_group,
+    edges_for,
+    groups_of,
+    positions_along,
+    quantiles_by_group,
+)
+from equipoise.report.select_call import select_call
+from equipoise.sensitive import SensitiveTable
+
+
+def snapshots_like(random, count, *, ties):
+    """Snapshots of random values, every one kept; ties make equal values common."""
+    values = random.random((count, 3))
+    values = np.round(values, 1) if ties else values
+    return Snapshots(
+        criteria=Criteria("AUC", (("KS-GSP", "age"), ("KS-GSP", "sex"))),
+        entry=np.zeros(count, dtype=np.int64),
+        iteration=np.arange(count),
+        utility=values[:, 0],
+        threshold=np.full(count, 0.5),
+        unfairness=values[:, 1:],
+        weights={number: {} for number in range(count)},
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.booleans(), st.sampled_from(["age", None]))
+def test_the_staircase_is_what_select_picks_at_every_limit(seed, count, ties, attribute):
+    random = np.random.default_rng(seed)
+    snapshots = snapshots_like(random, count, ties=ties)
+    found = steps(snapshots, "KS-GSP", attribute)
+    limits = [step.unfairness for step in found]
+    assert limits == sorted(limits)
+    for limit in [*limits, *random.random(5)]:
+        wish = read_wish(
+            snapshots.criteria,
+            max_unfairness=limit,
+            min_utility=None,
+            metric=None,
+            attribute=attribute,
+        )
+        within = [step.snapshot for step in found if step.unfairness <= limit]
+        if within:
+            assert pick(snapshots, [Entry(0.0, (0,), (0,))], wish) == within[-1]
+        else:
+            with pytest.raises(InputError, match="no snapshot has KS-GSP"):
+                pick(snapshots, [Entry(0.0, (0,), (0,))], wish)
+
+
+@given(
+    st.lists(st.floats(0, 2), min_size=1, max_size=9, unique=True).map(sorted),
+)
+def test_the_limit_of_a_step_picks_that_step_in_few_digits(values):
+    found = tuple(Step(value, number) for number, value in enumerate(values))
+    view = View("SP", None, (0, 1), found, ())
+    for place, value in enumerate(values):
+        limit = float(view.limit(place))
+        assert value <= limit
+        assert place + 1 == len(values) or limit < values[place + 1]
+    assert View("SP", None, (0,), (Step(0.05, 1),), ()).limit(0) == "0.05"
+    assert View("SP", None, (0,), (Step(0.05001, 1),), ()).limit(0) == "0.051"
+
+
+@pytest.mark.parametrize("most", [7, 20, 10_000])
+def test_thinning_keeps_the_ends_and_what_must_stay(most):
+    random = np.random.default_rng(0)
+    snapshots = snapshots_like(random, 500, ties=False)
+    # The fairer the less useful, without exception: every snapshot is a step.
+    age, sex, utility = np.sort(random.random((3, 500)), axis=1)
+    snapshots = replace(snapshots, utility=utility, unfairness=np.column_stack([age, sex]))
+    views = views_of(snapshots)
+    assert [len(view.steps) for view in views] == [500, 500, 500]
+    assert [(view.metric, view.attribute) for view in views] == [
+        ("KS-GSP", None),
+        ("KS-GSP", "age"),
+        ("KS-GSP", "sex"),
+    ]
+    middle = views[1].steps[len(views[1].steps) // 3].snapshot
+    kept = thinned(views, most, always=[middle])
+    assert len(snapshots_shown(kept)) <= most
+    assert len(snapshots_shown(kept)) >= min(most, 500) - 2
+    assert middle in snapshots_shown(kept)
+    for view in kept:
+        assert view.shown[0] == 0 and view.shown[-1] == len(view.steps) - 1
+        assert (len(view.shown) == len(view.steps)) == (most == 10_000)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-7, 1.0, 3e5]),
+    st.sampled_from([0.0, -2.0, 0.3]),
+    st.sampled_from([None, 0.31, 5.0, 1.7e308, -9.0]),
+)
+def test_counts_above_every_edge_are_the_decisions_there(seed, spread, centre, threshold):
+    random = np.random.default_rng(seed)
+    n = 40
+    scores = (centre + spread * random.random(n)).round(random.integers(1, 9))
+    table = SensitiveTable.from_data({"g": random.integers(3, size=n).astype(str)})
+    groups = groups_of(table["g"], np.ones(n))
+    edges = edges_for(scores, threshold)
+    counts = counts_by_group(scores, edges, groups, (scores > 0.5).astype(np.int64), np.ones(n))
+    assert (np.diff(edges.values) > 0).all()
+    assert edges.values[0] < scores.min() and scores.max() <= edges.values[-1]
+    assert 1 <= len(edges.values) - 1 <= 206
+    for place, edge in enumerate(edges.values):
+        for code in range(len(groups.labels)):
+            decided = ((scores > edge) & (groups.codes == code)).sum()
+            assert counts[code, :, place:].sum() == decided
+    if threshold is None:
+        assert edges.own is None
+    else:
+        own = edges.values[edges.own]
+        assert ((scores > own) == (scores > threshold)).all()
+        assert edges.inserted == (own == threshold and own not in edges_for(scores, None).values)
+
+
+def test_edges_are_round_numbers():
+    edges = edges_for(np.random.default_rng(0).random(1000), None)
+    assert edges.step == 0.005
+    assert [f"{edge:g}" for edge in edges.values[:3]] == ["0", "0.005", "0.01"]
+    assert edges_for(np.full(5, 0.25), None).step == 0.005
+
+
+def test_groups_are_those_of_the_group_table():
+    curve = fitted("two classes")._curve
+    scores = curve.test_scores([selected("two classes").snapshot])[0, :, 0]
+    threshold = selected("two classes").threshold
+    scored = prepare(scores, curve.test.y, threshold=threshold, outcome="binary")
+    for column in curve.test.table.columns:
+        groups = groups_of(column, np.ones(len(scores)))
+        rows = group_table(scored, column)
+        assert groups.labels == tuple(row.group for row in rows)
+        edges = edges_for(scores, threshold)
+        counts = counts_by_group(scores, edges, groups, curve.test.y, np.ones(len(scores)))
+        for row, (negative, positive) in zip(rows, counts, strict=True):
+            assert negative.sum() + positive.sum() == row.size
+            rates = [bins[edges.own :].sum() / bins.sum() for bins in (positive, negative)]
+            assert rates == pytest.approx([row.true_positive_rate, row.false_positive_rate])
+
+
+def test_small_groups_are_put_together_and_unknown_ones_are_a_group():
+    sizes = [30 - number for number in range(15)]
+    values = [f"g{number:02}" for number, size in enumerate(sizes) for _ in range(size)]
+    column = SensitiveTable.from_data({"g": [*values, None, None]}, missing="skip")["g"]
+    groups = groups_of(column, np.ones(len(values) + 2))
+    assert len(groups.labels) == MOST_GROUPS + 1
+    assert groups.labels[-2:] == ("4 smaller groups together", "not known")
+    found = np.bincount(groups.codes).tolist()
+    assert found == [*sizes[:11], sum(sizes[11:]), 2]
+
+
+def test_quantiles_along_an_attribute_are_numpys():
+    random = np.random.default_rng(4)
+    age, scores = random.normal(size=600), random.random(600)
+    along = positions_along(SensitiveTable.from_data({"age": age})["age"])
+    bands = quantiles_by_group(scores[along.rows], along.codes, np.ones(600))
+    assert len(along.middle) == 20  # some 30 rows each
+    cuts = np.quantile(age, np.arange(1, 20) / 20)
+    for place in range(20):
+        inside = np.searchsorted(cuts, age) == place
+        assert along.middle[place] == np.median(age[inside])
+        assert bands[place].tolist() == pytest.approx(
+            np.quantile(scores[inside], [0.1, 0.25, 0.5, 0.75, 0.9]).tolist(), abs=1e-15
+        )
+
+
+@pytest.mark.parametrize("kind", ["two classes", "numbers", "three classes", "weights"])
+def test_models_assessed_together_have_the_numbers_they_have_alone(kind):
+    curve = fitted(kind)._curve
+    numbers = list(curve.snapshots.weights)[:4]
+    options = ReportSettings(draws=20, level=0.9)
+    together = assess_snapshots(curve, numbers, options)
+    for model in together:
+        (alone,) = assess_snapshots(curve, [model.snapshot], options)
+        for one, other in zip(model.rows, alone.rows, strict=True):
+            assert astuple(one)[:2] == astuple(other)[:2] and one.note == other.note
+            # R2 is a matrix product, whose last digits depend on how many rows it has.
+            assert astuple(one)[2:-1] == pytest.approx(astuple(other)[2:-1], rel=1e-9, nan_ok=True)
+        assert model.health == alone.health
+
+
+def test_joint_certificates_hold_for_all_models_together():
+    curve = fitted("two classes")._curve
+    numbers = list(curve.snapshots.weights)[:5]
+    models = assess_snapshots(curve, numbers, ReportSettings(draws=2))
+    scores = np.stack([model.scores[:, 0] for model in models])
+    for place, attribute in enumerate(("age", "group")):
+        bounds = certify(scores, curve.test.table[attribute], candidates=5).upper
+        found = [model.joint_certificates[place] for model in models]
+        assert found == pytest.approx(bounds.tolist())
+        assert (bounds > [model.rows[place + 1].certificate for model in models]).all()
+    assert np.isnan([model.joint_certificates[2:] for model in models]).all()
+
+
+def test_the_page_holds_the_table_of_the_frontier():
+    text = page_of("two classes")
+    found = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
+    table = fitted("two classes").table()
+    points = found["points"]
+    assert points["number"] == table.index.tolist()
+    assert points["utility"] == table["utility"].tolist()
+    assert points["iteration"] == table["iteration"].tolist()
+    for (metric, attribute), values in zip(found["measures"], points["unfairness"], strict=True):
+        column = table[f"{metric} {attribute}"]
+        known = [math.nan if value is None else value for value in values]
+        np.testing.assert_array_equal(known, column.to_numpy())
+    entries = found["entries"]
+    assert [entries[e]["strength"] for e in points["entry"]] == table["strength"].tolist()
+    (model,) = (m for m in found["models"] if m["snapshot"] == selected("two classes").snapshot)
+    curve = fitted("two classes")._curve
+    scores = curve.test_scores([model["snapshot"]])[0, :, 0]
+    codes = curve.test.table["group"].codes
+    for group, shown in enumerate(model["scores"][1]["quantiles"]):
+        expected = np.quantile(scores[codes == group], [0.1, 0.25, 0.5, 0.75, 0.9])
+        assert shown == pytest.approx(expected.tolist(), rel=1e-5)
+    history = fitted("two classes").history_
+    assert entries[3]["iterations"] == history.iterations.tolist()
+    assert entries[3]["penalty"] == pytest.approx(history.penalty[:, 3].tolist(), rel=1e-5)
+
+
+def test_of_very_many_snapshots_those_needed_are_in_the_picture():
+    curve = fitted("two classes")._curve
+    room = MOST_NUMBERS // 6
+    many = snapshots_like(np.random.default_rng(0), 3 * room, ties=False)
+    needed = set(range(0, 3 * room, 100))
+    found = points_data(replace(curve, snapshots=many), needed)
+    assert len(found["number"]) == room and needed <= set(found["number"].tolist())
+    assert np.diff(found["number"]).min() >= 1
+    assert found["of"] == 3 * room
+
+
+def test_with_little_room_the_question_that_was_asked_stays():
+    snapshots = snapshots_like(np.random.default_rng(0), 30, ties=False)
+    views = views_of(snapshots)
+    assert offered(views, 2, views[2]) == (views[0], views[2])
+    assert offered(views, 1, views[1]) == (views[1],)
+    assert offered(views, 9, views[1]) == views
+
+
+def test_the_documentation_names_the_limits_of_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text("utf-8")
+    assert f"offers up to {MOST_MODELS} models" in page
+    assert f"fewer than {SMALL_GROUP} rows" in page
+    assert MOST_GROUPS == 12 and "more than twelve groups" in page
+
+
+def test_a_selection_can_be_asked_for_again():
+    frontier = fitted("two classes")
+    names = ("age", "group")
+    for wish in (
+        {"max_unfairness": 0.5},
+        {"max_unfairness": 0.4, "attribute": "age", "metric": "SP"},
+        {"max_unfairness": {"age": 0.4, "group": 0.5}},
+        {"min_utility": 0.6},
+        {"min_utility": 0.6, "metric": "SP", "attribute": "group"},
+        {"max_unfairness": 0.5, "min_utility": 0.55},
+    ):
+        selection = frontier.select(draws=2, **wish)
+        call = select_call(selection, names)
+        assert eval(call, {"frontier": frontier}).snapshot == selection.snapshot
+    assert select_call(frontier.select(max_unfairness=0.5, draws=2), names) == (
+        "frontier.select(max_unfairness=0.5, metric='KS-GSP')"
+    )
+
+
+def test_a_selection_of_another_frontier_is_refused():
+    other = selected("weights")
+    with pytest.raises(InputError) as refusal:
+        frontier_page(fitted("two classes"), other, RunFacts(title="t"))
+    assert str(refusal.value) == (
+        f"selection must be one that this frontier's select returned, got snapshot "
+        f"{other.snapshot} of another; call frontier.select and pass what it returns"
+    )
+
+
+def test_json_can_not_leave_its_script():
+    text = json_text(
+        {"a": "</script><!--&\u2028", "b": [np.float64("nan"), np.array([1, 2]), None]}
+    )
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == {"a": "</script><!--&\u2028", "b": [None, [1, 2], None]}
+    assert json_text(np.array([0.5, np.inf])) == "[0.5,null]"
+
+
+def test_templates_escape_and_refuse_what_they_were_not_given():
+    page = render_page("base.html", title="<b>")
+    assert "<title>&lt;b&gt;</title>" in page and "<script" not in page
+    with pytest.raises(Exception, match="'title' is undefined"):
+        render_page("base.html")
+
+
+def test_the_page_is_the_same_every_time():
+    frontier, selection = fitted("weights"), selected("weights")
+    torch.manual_seed(3)
+    first = frontier_page(frontier, selection, RunFacts(title="t"))
+    torch.manual_seed(4)
+    assert frontier_page(frontier, selection, RunFacts(title="t")) == first
