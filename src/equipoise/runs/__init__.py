@@ -1,0 +1,1 @@
+"""Run folders: what a fit leaves on disk, and what is done with it later."""

@@ -1,0 +1,110 @@
+"""``equipoise compare``: several runs side by side, as a table and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.report.compare_page import compare_page
+from equipoise.report.comparison import ComparedRun, beware, comparison
+from equipoise.runs.folder import Run, open_run
+from equipoise.runs.frames import as_text, plain_rows
+from equipoise.storage import checked_target, write_atomically
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRuns:
+    """What a comparison found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As `equipoise.report.comparison.comparison` makes it.
+    cautions : tuple of str
+        What makes the runs less comparable than they look.
+    differences : tuple of str
+        Settings of the later runs that are not those of the first.
+    page : path
+    """
+
+    table: pd.DataFrame
+    cautions: tuple[str, ...]
+    differences: tuple[str, ...]
+    page: Path
+
+    @property
+    def text(self) -> str:
+        """The comparison for a person: the best utility within each budget."""
+        wide = self.table.pivot(
+            index=["metric", "attribute", "run", "hypervolume"], columns="budget", values="utility"
+        ).rename(columns="<= {:g}".format)
+        # A pivot sorts; the table's own order is by the first run's metrics, then by run.
+        order = pd.MultiIndex.from_frame(self.table[list(wide.index.names)]).unique()
+        table = as_text(wide.loc[order].reset_index())
+        parts = [
+            "Hypervolume of each front, and the best utility within each budget (- where nothing "
+            f"keeps it), on validation rows:\n\n{table}",
+            "\n".join(self.differences) or "The settings are the same.",
+            *self.cautions,
+            f"With test rows and the fronts drawn: {self.page}",
+        ]
+        return "\n\n".join(parts)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The comparison for a program, test values included."""
+        return {
+            "page": str(self.page),
+            "differences": list(self.differences),
+            "cautions": list(self.cautions),
+            "table": plain_rows(self.table),
+        }
+
+
+def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
+    """Compare two or more run folders and write the page."""
+    if len(folders) < 2:
+        raise InputError(
+            f"compare needs two runs or more, got {len(folders)}; for example equipoise compare "
+            "run-a run-b"
+        )
+    target = checked_target(out, "--out")
+    if target.suffix != ".html":
+        raise InputError(f"--out must end in .html, got '{target}'")
+    runs = [open_run(folder) for folder in folders]
+    names = _names(runs)
+    compared = [
+        ComparedRun(name, run.frontier(), _settings(run))
+        for name, run in zip(names, runs, strict=True)
+    ]
+    table = comparison(compared)
+    write_atomically(target, compare_page(compared).encode())
+    return ComparedRuns(table, tuple(beware(compared)), _differences(names, runs), target)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Names of the folders, or their whole paths where those are the same."""
+    short = [run.folder.resolve().name for run in runs]
+    return short if len(set(short)) == len(short) else [str(run.folder) for run in runs]
+
+
+def _settings(run: Run) -> dict[str, object]:
+    record = run.record
+    return {**record.options.to_document(), "data": record.data.path, "task": record.task}
+
+
+def _differences(names: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
+    first = runs[0].record
+    said = []
+    for name, run in zip(names[1:], runs[1:], strict=True):
+        changes = first.options.changes(run.record.options)
+        if first.data.sha256 != run.record.data.sha256:
+            changes.append(f"data was {first.data.path}, is {run.record.data.path}")
+        if changes:
+            said.append(f"From {names[0]} to {name}: {'; '.join(changes)}.")
+    return tuple(said)

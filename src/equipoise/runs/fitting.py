@@ -1,0 +1,183 @@
+"""``equipoise fit``: from a data file to a run folder."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.datafiles import Columns, read_columns, read_table
+from equipoise.estimators.inputs import read_device
+from equipoise.frontier import FairFrontier, Selection
+from equipoise.methods import parse_method
+from equipoise.runs import folder as files
+from equipoise.runs.choice import Choice, choice_without_wish
+from equipoise.runs.folder import Run
+from equipoise.runs.frames import plain_rows
+from equipoise.runs.options import FitOptions
+from equipoise.runs.record import RunRecord, describe_file, versions, write_record
+from equipoise.runs.request import FitRequest, Say
+from equipoise.runs.selecting import take
+from equipoise.runs.selection_file import selection_document
+from equipoise.storage import write_atomically
+
+
+@dataclass(frozen=True, eq=False)
+class EndedRun:
+    """A run folder after training, and the model that was picked."""
+
+    run: Run
+    selection: Selection
+    choice: Choice
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended training."""
+        return self.run.record.state == "interrupted"
+
+    @property
+    def report(self) -> Path:
+        """Path of the page to read."""
+        return self.run.path(files.REPORT)
+
+    def summary(self) -> str:
+        """Say what was picked and what comes next."""
+        remark = textwrap.fill(
+            f"{self.choice.remark[:1].upper()}{self.choice.remark[1:]}.",
+            100,
+            break_on_hyphens=False,
+        )
+        parts = [
+            f"{self.selection}\n{remark}",
+            f"Report: {self.report}",
+            f"Take another model: equipoise select {self.run.folder} --max-unfairness 0.05\n"
+            f"Score new rows:     equipoise predict {self.run.folder} DATA --out scores.parquet",
+        ]
+        if self.interrupted:
+            parts.append(
+                f"Training was interrupted at iteration {self.run.record.iterations} of "
+                f"{self.run.record.options.iterations}; all of this is what there was by then. Go "
+                f"on with: {files.resume_command(self.run.folder)}"
+            )
+        return "\n\n".join(parts)
+
+    def to_document(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "run": str(self.run.folder),
+            "state": self.run.record.state,
+            "iterations": self.run.record.iterations,
+            "flags": list(self.run.record.flags),
+            "selection": selection_document(self.selection, self.choice),
+            "files": sorted(
+                str(self.run.path(n)) for n in files.FILES if self.run.path(n).exists()
+            ),
+        }
+
+
+def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
+    """Read the data, say how, train, and write the run folder."""
+    earlier = request.earlier()
+    options = request.options(earlier)
+    path = request.file(earlier)
+    parse_method(options.method)
+    if not request.resume:
+        files.refuse_taken(request.out, overwrite=request.overwrite)
+    frame = read_table(path)
+    columns = read_columns(
+        frame,
+        target=options.target,
+        sensitive=options.sensitive,
+        id=options.id,
+        drop=options.drop,
+        features=options.features or None,
+        task=options.task or None,
+        sensitive_types=options.types or None,
+    )
+    file = describe_file(path, len(frame))
+    request.check_file(file, earlier, say)
+    say(f"{columns}\n")
+    record = RunRecord(
+        state="training",
+        iterations=0,
+        command=request.command(options, path),
+        options=options,
+        task=columns.task,
+        data=file,
+        columns=tuple(plain_rows(columns.to_frame())),
+        flags=tuple(flag.words for flag in columns.flags),
+        device=read_device(options.device).type,
+        versions=versions(),
+    )
+    run = Run(request.out, record)
+    with _folder_kept_if_begun(run, new=not request.resume, say=say):
+        frontier = _train(run, frame, columns, resume=request.resume, verbose=verbose)
+    say(f"Picking a model and writing {run.path(files.REPORT)} ...")
+    return _finish(run, frontier)
+
+
+@contextmanager
+def _folder_kept_if_begun(run: Run, *, new: bool, say: Say) -> Iterator[None]:
+    """Prepare the folder; where training ends with an error, keep it if one can go on from it."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    if new:
+        files.set_aside(run.folder)
+    try:
+        write_record(run.path(files.SETTINGS), run.record)
+        columns = pd.DataFrame(run.record.columns)
+        write_atomically(run.path(files.COLUMNS), columns.to_csv(index=False).encode())
+        yield
+    except BaseException:
+        if run.path(files.CHECKPOINT).exists():
+            say(f"What was trained is kept; go on with: {files.resume_command(run.folder)}")
+        elif new:
+            files.put_back(run.folder)
+        raise
+    files.let_go(run.folder)
+
+
+def _train(
+    run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, verbose: int
+) -> FairFrontier:
+    options = run.record.options
+    if is_solved := parse_method(options.method).solve is not None:
+        # Solved at once: there is nothing to watch, and nothing to go on from.
+        verbose, resume = 0, False
+    return options.frontier(columns.task, verbose=verbose).fit(
+        frame[columns.features],
+        frame[columns.target],
+        sensitive_features=frame[columns.sensitive],
+        checkpoint=None if is_solved else run.path(files.CHECKPOINT),
+        resume=resume,
+    )
+
+
+def _finish(run: Run, frontier: FairFrontier) -> EndedRun:
+    """Write everything that a trained frontier has to say."""
+    frontier.save(run.path(files.FRONTIER))
+    tables = {files.TABLE: frontier.table(), files.MEMBERS: frontier.members()}
+    for name, table in tables.items():
+        write_atomically(run.path(name), table.to_csv().encode())
+    iterations = int(frontier.history_.iterations[-1])
+    interrupted = _cut_short(frontier, run.record.options)
+    record = run.record.ended("interrupted" if interrupted else "finished", iterations)
+    ended = Run(run.folder, record)
+    write_record(ended.path(files.SETTINGS), record)
+    choice = choice_without_wish(frontier, record.options.max_unfairness)
+    selection = take(ended, frontier, choice)
+    if not interrupted:
+        ended.path(files.CHECKPOINT).unlink(missing_ok=True)
+    return EndedRun(ended, selection, choice)
+
+
+def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
+    """Whether training ended before its time though some member could have gone on."""
+    solved = parse_method(options.method).solve is not None
+    alive = bool(np.any(frontier.history_.stopped_at == 0))
+    return not solved and alive and int(frontier.history_.iterations[-1]) < options.iterations

@@ -1,0 +1,20 @@
+"""Names as people type them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+Name = TypeVar("Name", str, str | None)
+
+
+def known_name(name: Name, known: Collection[str]) -> Name:
+    """The known name that was meant, case apart; or the name as it came, for others to refuse.
+
+    >>> known_name("ks-gsp", ["KS-GSP", "SP"])
+    'KS-GSP'
+    """
+    if name is None or name in known:
+        return name
+    alike = [each for each in known if each.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else name

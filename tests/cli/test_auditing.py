@@ -1,0 +1,86 @@
+"""``equipoise audit``: the numbers of the library, written where they were asked for."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from people import equipoise, table
+
+from equipoise import audit
+
+AUDIT = ("audit", "people.csv", "--score", "grade", "--sensitive", "age,sex")
+
+
+def refused(*arguments):
+    ran = equipoise(*arguments)
+    assert (ran.code, ran.out) == (1, "")
+    assert not Path("audit").exists()
+    return ran.err.removeprefix("error: ").removesuffix("\n")
+
+
+def test_numbers_are_those_of_the_library(people):
+    rows = table().assign(chance=lambda rows: (1 / (1 + np.exp(-rows["grade"]))).round(3))
+    rows.to_csv("scored.csv", index=False)
+    ran = equipoise(
+        *("audit", "scored.csv", "--score", "chance", "--sensitive", "age,sex"),
+        *("--target", "hired", "--positive", "yes", "--threshold", "0.4"),
+    )
+    assert ran.code == 0, ran.err
+    found = audit(
+        rows["chance"], rows["hired"], rows[["age", "sex"]], positive="yes", threshold=0.4
+    )
+    written = "audit/audit.html, audit/audit.csv, audit/audit.json"
+    assert ran.out == f"{found}\n\nWritten: {written}\n"
+    document = json.loads(Path("audit/audit.json").read_text("utf-8"))
+    assert document["rows"] == json.loads(found.to_json())["rows"]
+    frame = pd.read_csv("audit/audit.csv", keep_default_na=False, na_values={"value": ""})
+    pd.testing.assert_series_equal(frame["value"], found.to_frame()["value"], check_exact=True)
+    assert Path("audit/audit.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_json_and_an_audit_without_outcome(people):
+    ran = equipoise(*AUDIT, "--favourable", "low", "--notion", "independence", "--json")
+    found = json.loads(ran.out)
+    assert found["audit"]["notions"] == ["independence"]
+    assert found["audit"]["settings"]["favourable"] == "low"
+    assert found["files"] == ["audit/audit.html", "audit/audit.csv", "audit/audit.json"]
+    ran = equipoise(*AUDIT, "--types", "age=discrete", "--json")  # over the older audit
+    assert ran.code == 0
+    rows = json.loads(ran.out)["audit"]["rows"]
+    assert {row["group"] for row in rows if row["attribute"] == "age"} > {"20", "69"}
+
+
+def test_labels_that_are_numbers_are_found_by_their_text(people):
+    rows = table().assign(hired=lambda rows: (rows["hired"] == "yes").astype(int))
+    rows.to_csv("n.csv", index=False)
+    command = ("audit", "n.csv", "--score", "grade", "--sensitive", "sex", "--target", "hired")
+    ran = equipoise(*command, "--positive", "0", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["audit"]["settings"]["positive"] == 0
+
+
+def test_wrong_columns_and_values(people):
+    assert refused(*AUDIT, "--target", "hird") == (
+        "target names a column 'hird' that the data do not have; did you mean 'hired'?"
+    )
+    assert refused("audit", "people.csv", "--score", "grad", "--sensitive", "age") == (
+        "score names a column 'grad' that the data do not have; did you mean 'grade'?"
+    )
+    assert refused(*AUDIT, "--favourable", "medium") == (
+        "favourable must be 'high' or 'low', got 'medium'; it says whether a high score is good "
+        "for the person it is about"
+    )
+
+
+def test_other_files_are_left_alone(people):
+    Path("mine").mkdir()
+    Path("mine/letter.txt").write_text("dear", "utf-8")
+    assert refused(*AUDIT, "--out", "mine") == (
+        "--out must be new, empty or hold an audit, got 'mine', which holds other files; choose "
+        "another name"
+    )
+    assert [path.name for path in Path("mine").iterdir()] == ["letter.txt"]
+    assert refused(*AUDIT, "--out", "people.csv") == (
+        "--out must name a folder, got 'people.csv', which is a file"
+    )

@@ -1,0 +1,224 @@
+"""What all commands have in common: help, JSON, exit codes, errors in one line."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import warnings
+from importlib.metadata import entry_points, version
+
+import pytest
+import typer
+from people import equipoise
+
+from equipoise.cli.answers import Answer
+from equipoise.cli.app import COMMANDS
+from equipoise.cli.running import run
+from equipoise.errors import DataNotFound, InputError
+
+NAMES = [command.name for command in COMMANDS]
+
+
+def test_the_commands_of_the_issue_are_there():
+    assert {
+        "fit",
+        "audit",
+        "select",
+        "predict",
+        "report",
+        "compare",
+        "datasets",
+        "demo",
+    } <= set(NAMES)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_help_lists_every_command_with_its_first_sentence(arguments):
+    ran = equipoise(*arguments)
+    assert (ran.code, ran.err) == (0, "")
+    said = " ".join(ran.out.split())
+    for command in COMMANDS:
+        first = command.function.__doc__.splitlines()[0]
+        assert f"{command.name} {first}" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_help_of_a_command_teaches_by_examples(command):
+    ran = equipoise(command.name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert command.examples
+    for example in command.examples:
+        assert f"\n    {example}\n" in ran.out  # on a line of its own, never broken
+        assert example.split()[:2] == ["equipoise", command.name]
+    for option in ("--json", "--debug"):
+        assert f"\n  {option} " in ran.out
+
+
+def test_version():
+    assert equipoise("--version").out == f"equipoise {version('equipoise')}\n"
+
+
+#: The package as a bare name: what its __init__ loads for Python users is not at stake here.
+BARE = """
+import importlib.machinery, importlib.util, sys
+spec = importlib.util.find_spec("equipoise")
+bare = importlib.util.module_from_spec(importlib.machinery.ModuleSpec("equipoise", None))
+bare.__path__ = list(spec.submodule_search_locations)
+sys.modules["equipoise"] = bare
+"""
+
+
+def in_a_child(program, **environment):
+    """Run a program on the bare package in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", BARE + program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_needs_no_heavy_library():
+    done = in_a_child("""
+from equipoise.cli.app import app
+from equipoise.cli.running import run
+codes = [run(app, arguments) for arguments in (["--help"], ["fit", "--help"])]
+heavy = ("torch", "numpy", "pandas", "sklearn", "scipy", "pyarrow", "rich", "jinja2")
+print(codes, [name for name in heavy if name in sys.modules])
+""")
+    assert done.stdout.splitlines()[-1:] == ["[0, 0] []"], done.stderr
+
+
+def test_a_page_is_opened_in_the_browser(tmp_path):
+    browser = tmp_path / "browser.sh"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n', "utf-8")
+    browser.chmod(0o755)
+    page = tmp_path / "a page.html"
+    program = f"""
+from pathlib import Path
+from equipoise.cli.browser import open_page
+open_page(Path({str(page)!r}))
+"""
+    done = in_a_child(program, BROWSER=f"{browser} %s")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "opened").read_text("utf-8") == f"{page.as_uri()}\n"
+
+
+def test_without_a_browser_the_page_is_named(tmp_path):
+    program = """
+import webbrowser
+from pathlib import Path
+from equipoise.cli.browser import open_page
+open_page(Path("run/report.html"))
+"""
+    done = in_a_child(program, BROWSER="no-such-browser %s", PATH=str(tmp_path), DISPLAY="")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "note: no browser was found here; open 'run/report.html' in one yourself\n"
+    )
+
+
+def test_the_installed_program_is_this_one():
+    (program,) = entry_points(group="console_scripts", name="equipoise")
+    with pytest.raises(SystemExit) as ended:
+        program.load()(["fitt"])
+    assert ended.value.code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fitt"], "no such command 'fitt'. Did you mean 'fit'?; see equipoise --help"),
+        (
+            ["select", "run", "--max-unfairnes", "0.1"],
+            "no such option: --max-unfairnes (Possible options: --max-unfairness); see equipoise "
+            "select --help",
+        ),
+        (["select"], "missing argument 'RUN'; see equipoise select --help"),
+        (
+            ["audit", "x.csv", "--sensitive", "age"],
+            "missing option '--score'; see equipoise audit --help",
+        ),
+    ],
+)
+def test_a_misspelt_command_line_is_a_user_error_in_one_line(arguments, message):
+    ran = equipoise(*arguments)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == f"error: {message}\n"
+
+
+def test_a_wrong_kind_of_value_names_the_option():
+    ran = equipoise("select", "run", "--max-unfairness", "little")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: invalid value for '--max-unfairness': ")
+    assert ran.err.endswith("; see equipoise select --help\n") and ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("select", "--json"), ("select", "nowhere", "--json")])
+def test_errors_are_one_json_object_too(arguments):
+    ran = equipoise(*arguments)
+    document = json.loads(ran.out)
+    assert ran.code == document["exit_code"] == 1
+    assert ran.err == f"error: {document['error']}\n"
+
+
+def app_that(command) -> typer.Typer:
+    """A command line with one command, beside one that does nothing."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("it")(command)
+    app.command("other")(lambda: None)
+    return app
+
+
+def raising(problem):
+    def it(debug: bool = False) -> Answer:
+        raise problem
+
+    return app_that(it)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "message"),
+    [
+        (InputError("budget must be\nsmall, got 3"), 1, "budget must be small, got 3"),
+        (DataNotFound("put it there"), 1, "put it there"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "run/report.html"),
+            1,
+            "the system refused to read or write 'run/report.html': permission denied; check that "
+            "the place exists, that you may use it, and that the disk is not full",
+        ),
+        (KeyboardInterrupt(), 1, "interrupted before there was an answer"),
+        (
+            RuntimeError("no such tensor"),
+            2,
+            "equipoise failed (RuntimeError: no such tensor), which is a fault of the program and "
+            "not of yours; please report it with the output of the same command and --debug",
+        ),
+    ],
+)
+def test_every_error_has_its_exit_code_and_one_line(problem, code, message, capsys):
+    assert run(raising(problem), ["it"]) == code
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"error: {message}\n")
+
+
+def test_the_traceback_is_for_those_who_ask(capsys):
+    assert run(raising(RuntimeError("no such tensor")), ["it", "--debug"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):")
+    assert "\nRuntimeError: no such tensor\nerror: equipoise failed" in said
+
+
+def test_warnings_for_users_are_notes_said_once_and_others_are_not_said(capsys):
+    def it(json: bool = False) -> Answer:
+        for _ in range(2):
+            warnings.warn("something\nto know", UserWarning, stacklevel=1)
+        warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
+        return Answer("done", {"done": True}, code=0)
+
+    assert run(app_that(it), ["it", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"done": True}
+    assert said.err == "note: something to know\n"

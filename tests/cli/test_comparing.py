@@ -1,0 +1,137 @@
+"""``equipoise compare``, ``datasets`` and ``demo``."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from people import equipoise
+
+from equipoise import load, load_dataset
+from equipoise.datafiles import read_columns, read_table
+from equipoise.datasets import dataset_names
+from equipoise.runs.demonstration import SMALL, demonstrate
+
+
+@pytest.fixture(scope="module")
+def runs(folder, tmp_path_factory):
+    """Two runs that differ in one setting, side by side."""
+    place = tmp_path_factory.mktemp("runs")
+    shutil.copytree(folder / "run", place / "one")
+    settings = folder / "run" / "settings.json"
+    ran = equipoise("fit", "--settings", settings, "--strengths", "0,0.5", "--out", place / "two")
+    assert ran.code == 0, ran.err
+    return place
+
+
+def test_both_fronts_are_told_with_what_differs(runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    ran = equipoise("compare", "one", "two")
+    assert ran.code == 0, ran.err
+    assert "\nFrom one to two: strengths was 0.0,0.9, is 0.0,0.5.\n" in ran.out
+    lines = [line.split() for line in ran.out.splitlines()]
+    for name in ("one", "two"):
+        frontier = load(runs / name / "frontier.equipoise")
+        volume = frontier.hypervolume("KS-GSP", "sex")
+        front = frontier.front("KS-GSP", "sex")
+        cells = [
+            f"{within.max():.3f}"
+            if len(within := front["utility"][front["KS-GSP sex"] <= b])
+            else "-"
+            for b in (0.02, 0.05, 0.1, 0.2)
+        ]
+        assert ["KS-GSP", "sex", name, f"{volume:.3f}", *cells] in lines
+    page = Path("compare.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>") and "one" in page and "two" in page
+
+
+def test_json_has_every_number(runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    ran = equipoise("compare", "one", "two", "--out", "pair.html", "--json")
+    found = json.loads(ran.out)
+    assert found["page"] == "pair.html" and Path("pair.html").exists()
+    assert found["differences"] == ["From one to two: strengths was 0.0,0.9, is 0.0,0.5."]
+    table = pd.DataFrame(found["table"])
+    assert len(table) == 2 * 4 * 4  # runs, metrics by attribute, budgets
+    volume = table.query("run == 'one' and metric == 'SP' and attribute == 'age'")["hypervolume"]
+    assert set(volume) == {load(runs / "one" / "frontier.equipoise").hypervolume("SP", "age")}
+
+
+def test_runs_that_can_not_be_compared(runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    assert equipoise("compare", "one").err == (
+        "error: compare needs two runs or more, got 1; for example equipoise compare run-a run-b\n"
+    )
+    assert equipoise("compare", "one", "two", "--out", "page.pdf").err == (
+        "error: --out must end in .html, got 'page.pdf'\n"
+    )
+    assert equipoise("compare", "one", "three").err == (
+        "error: RUN must be a folder that equipoise fit wrote, got 'three', which does not exist\n"
+    )
+
+
+def test_every_data_set_is_listed_with_licence_and_rows():
+    ran = equipoise("datasets")
+    assert ran.code == 0, ran.err
+    names = [line.split()[0] for line in ran.out.splitlines()[1:] if "  " in line]
+    assert names == list(dataset_names())
+    listed = {
+        row["name"]: row for row in json.loads(equipoise("datasets", "--json").out)["datasets"]
+    }
+    for name in ("adult", "crime", "synthetic"):
+        data = load_dataset(name)
+        assert listed[name]["rows"] == len(data.y)
+        assert listed[name]["comes from"] == data.origin
+        assert listed[name]["sensitive"] == ",".join(data.A.columns)
+    assert all(row["licence"] and row["source"] for row in listed.values())
+    assert listed["credit"]["comes from"] == "a file of yours"
+
+
+def test_a_data_set_is_described_and_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = load_dataset("synthetic")
+    assert equipoise("datasets", "synthetic").out == f"{data.description}\n"
+    for name in ("rows.csv", "rows.parquet"):
+        ran = equipoise("datasets", "synthetic", "--out", name)
+        assert ran.code == 0, ran.err
+        command = f"equipoise fit {name} --target outcome --sensitive age,group"
+        assert ran.out.endswith(f"Written to {name}. To train on it:\n  {command}\n")
+        frame = read_table(name)
+        columns = read_columns(frame, target="outcome", sensitive=["age", "group"])
+        assert columns.features == list(data.X.columns)
+        pd.testing.assert_frame_equal(frame[columns.features], data.X, check_exact=True)
+    assert equipoise("datasets", "synthetic", "--out", "rows.csv").err == (
+        "error: --out must be new, got 'rows.csv', which is there; choose another name\n"
+    )
+    assert equipoise("datasets", "adutl").err.endswith("got 'adutl'; did you mean 'adult'?\n")
+    assert equipoise("datasets", "--out", "rows.csv").err == (
+        "error: --out needs the name of a data set, got 'rows.csv' alone; for example equipoise "
+        "datasets adult --out adult.csv\n"
+    )
+    assert equipoise("datasets", "synthetic", "--out", "rows.txt").err == (
+        "error: --out must end in .csv or .parquet, got '.txt'\n"
+    )
+
+
+def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    # Shorter than the one that people see, and as long a way.
+    options = {**SMALL, "strengths": (0.0, 0.9), "iterations": 60}
+    ended = demonstrate(Path("demo"), say=said.append, options=options)
+    assert ended.report == Path("demo/run/report.html") and ended.report.exists()
+    data, fit = [line.split() for line in said[0].splitlines()[1:3]]
+    kept = Path("demo/run/table.csv").read_bytes()
+    Path("demo").rename("first")
+    Path("demo").mkdir()
+    for command in (data, fit):
+        ran = equipoise(*command[1:])
+        assert ran.code == 0, ran.err
+    assert Path("demo/run/table.csv").read_bytes() == kept
+    Path("demo/letter.txt").write_text("dear", "utf-8")
+    assert equipoise("demo", "--out", "demo").err == (
+        "error: --out must be new, empty or hold an older demo, got 'demo', which holds other "
+        "files; choose another name\n"
+    )
+    assert Path("demo/letter.txt").exists()

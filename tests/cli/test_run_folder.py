@@ -1,0 +1,261 @@
+"""Run folders: nothing of anybody else is overwritten, damage is found, killed runs go on."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from people import SMALL_ON_CPU, equipoise, same_model
+
+from equipoise.cli.app import app
+from equipoise.cli.running import run as run_command
+
+FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
+
+
+def refused(*arguments):
+    """The one line in which a command was refused."""
+    ran = equipoise(*arguments)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: ") and ran.err.count("\n") == 1, ran.err
+    return ran.err.removeprefix("error: ").removesuffix("\n")
+
+
+def state_of(folder):
+    """Names and contents of all files; there must be no folder among them."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_a_run_is_not_overwritten_unless_asked_for(people, run):
+    before = state_of(run)
+    assert refused(*FIT, *SMALL_ON_CPU, "--out", "run") == (
+        "--out must be new or empty, got 'run', which holds a run; choose another name, or give "
+        "--resume (for an unfinished run) or --overwrite"
+    )
+    assert state_of(run) == before
+    (run / "notes.txt").write_text("mine", "utf-8")
+    ran = equipoise(*FIT, *SMALL_ON_CPU, "--seed", "1", "--out", "run", "--overwrite")
+    assert ran.code == 0, ran.err
+    assert (run / "notes.txt").read_text("utf-8") == "mine"
+    assert (run / "table.csv").read_bytes() != before["table.csv"]
+
+
+@pytest.mark.parametrize("content", [{"photo.jpg": b"mine"}, {"settings.json": b'{"mine": 1}'}])
+def test_a_folder_of_somebody_else_is_never_written_to(people, content):
+    other = Path("other")
+    other.mkdir()
+    for name, bytes_ in content.items():
+        (other / name).write_bytes(bytes_)
+    for more in ((), ("--overwrite",)):
+        assert refused(*FIT, *SMALL_ON_CPU, "--out", "other", *more) == (
+            "--out must be new, empty or a run folder, got 'other', which holds other files; "
+            "choose another name"
+        )
+    assert state_of(other) == content
+
+
+def test_an_empty_folder_will_do_and_a_file_will_not(people):
+    Path("empty").mkdir()
+    assert equipoise(*FIT, *SMALL_ON_CPU, "--out", "empty").code == 0
+    assert refused(*FIT, "--out", "people.csv") == (
+        "--out must name a folder, got 'people.csv', which is a file"
+    )
+
+
+def test_bad_input_loses_no_earlier_run(people, run):
+    before = state_of(run)
+    wrongs = [("--sensitive", "agee"), ("--method", "spb"), ("--notion", "parity")]
+    wrongs += [("--strengths", "0,2"), ("--types", "age=discrete"), ("--device", "abacus")]
+    for wrong in wrongs:
+        ran = equipoise(*FIT, *SMALL_ON_CPU, "--out", "run", "--overwrite", *wrong)
+        assert ran.code == 1
+        assert state_of(run) == before, wrong
+
+
+def test_a_run_that_can_not_begin_leaves_no_folder(people):
+    ran = equipoise(*FIT, "--strengths", "0,1.5", "--out", "new/run")
+    assert ran.code == 1 and "strength" in ran.err
+    assert not Path("new/run").exists()
+
+
+def truncated(run, name):
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(content[: len(content) // 2])
+
+
+def edited(run, **changes):
+    document = json.loads((run / "settings.json").read_text("utf-8"))
+    (run / "settings.json").write_text(json.dumps(document | changes), "utf-8")
+
+
+def test_a_truncated_frontier_is_found(run):
+    truncated(run, "frontier.equipoise")
+    size = (run / "frontier.equipoise").stat().st_size
+    command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
+    for arguments in (("select", run, "--max-unfairness", "0.5"), ("report", run)):
+        assert refused(*arguments) == (
+            f"'{run}' must be a whole run folder: path must name an undamaged model, got "
+            f"'{run / 'frontier.equipoise'}', whose checksum does not match its {size} bytes; copy "
+            f"it again or save the model again; for a run that is: {command} --overwrite"
+        )
+
+
+def test_a_missing_file_is_named(run):
+    command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
+    (run / "frontier.equipoise").unlink()
+    assert refused("select", run, "--max-unfairness", "0.5") == (
+        f"'{run}' must be a whole run folder, but frontier.equipoise is missing; restore it from a "
+        f"copy, or make the run again: {command} --overwrite"
+    )
+    (run / "settings.json").unlink()
+    assert refused("report", run) == (
+        f"RUN must be a folder that equipoise fit wrote, got '{run}', which has no settings.json"
+    )
+
+
+def test_edited_settings_are_found(run):
+    edited(run, task="regression")
+    assert refused("report", run) == (
+        f"'{run / 'settings.json'}' must be as equipoise wrote it, but its checksum says that it "
+        "was changed; undo the change (to train with other settings, give options beside "
+        "--settings), or fit again"
+    )
+
+
+def test_settings_that_are_no_json_are_found(run):
+    truncated(run, "settings.json")
+    said = refused("report", run)
+    assert said.startswith(f"'{run / 'settings.json'}' must hold JSON as equipoise wrote it, but ")
+    assert said.endswith("; restore it from a copy, or fit again")
+
+
+def test_a_run_of_another_version_is_named_as_such(run):
+    edited(run, equipoise_run=2, versions={"equipoise": "9.1"})
+    assert refused("report", run) == (
+        f"'{run / 'settings.json'}' must be settings of format 1, got format 2, written by "
+        "equipoise 9.1; use that version, or fit again with this one "
+        f"({version('equipoise')})"
+    )
+
+
+def test_another_model_in_the_folder_is_found(run, folder, tmp_path):
+    (run / "model.equipoise").write_bytes((run / "frontier.equipoise").read_bytes())
+    assert refused("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv") == (
+        f"'{run / 'model.equipoise'}' must be the model that 'selection.json' tells of, but it is "
+        f"missing or another one; select it again: equipoise select {run} ..."
+    )
+    (run / "selection.json").unlink()
+    assert refused("report", run) == (
+        f"RUN must have a selected model, but '{run / 'selection.json'}' is missing; select one: "
+        f"equipoise select {run} --max-unfairness 0.1"
+    )
+
+
+def test_what_is_no_run_folder_is_refused(tmp_path, folder):
+    for path, what in ((tmp_path / "gone", "does not exist"), (folder / "people.csv", "is a file")):
+        assert refused("report", path) == (
+            f"RUN must be a folder that equipoise fit wrote, got '{path}', which {what}"
+        )
+
+
+LONG = ("--strengths", "0,0.9", "--seeds", "1", "--iterations", "400", "--evaluate-every", "20")
+
+
+def in_a_process(*arguments):
+    """Fork a process that runs a command, so that only this one has to import torch."""
+    process = os.fork()
+    if process:
+        return process
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with open("said.txt", "w") as said, redirect_stdout(said), redirect_stderr(said):
+            code = run_command(app, list(arguments))
+        os._exit(code)
+    finally:  # whatever happens, this process must not go on as a second pytest
+        os._exit(99)
+
+
+def written_at(path):
+    return Path(path).stat().st_mtime_ns if Path(path).exists() else 0
+
+
+def signalled(number, checkpoint, *arguments):
+    """Run a command until it has written a checkpoint, send it a signal; return how it ended."""
+    before = written_at(checkpoint)
+    process = in_a_process(*arguments)
+    while written_at(checkpoint) == before:
+        assert os.waitpid(process, os.WNOHANG) == (0, 0), Path("said.txt").read_text("utf-8")
+        time.sleep(0.002)
+    os.kill(process, number)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
+    fit = [*FIT, *LONG, "--device", "cpu"]
+    assert equipoise(*fit, "--out", "whole").code == 0
+
+    checkpoint = "cut/training.checkpoint"
+    assert signalled(signal.SIGKILL, checkpoint, *fit, "--out", "cut") == -signal.SIGKILL
+    assert refused("report", "cut") == (
+        "RUN must be a run that has ended, got 'cut', whose training was cut off; go on with it: "
+        "equipoise fit --resume --out cut"
+    )
+    assert "which holds a run" in refused(*fit, "--out", "cut")
+
+    assert signalled(signal.SIGINT, checkpoint, "fit", "--resume", "--out", "cut") == 1
+    said = Path("said.txt").read_text("utf-8")
+    at = json.loads(Path("cut/settings.json").read_text("utf-8"))["iterations_trained"]
+    assert 0 < at < 400
+    assert (
+        f"Training was interrupted at iteration {at} of 400; all of this is what there was by "
+        "then. Go on with: equipoise fit --resume --out cut"
+    ) in said
+    assert Path("cut/report.html").exists()  # what there is can be looked at
+    assert equipoise("report", "cut").code == 0
+
+    assert refused("fit", "--resume", "--out", "cut", "--iterations", "500") == (
+        "--resume must go on with the run in 'cut' as it was begun, but iterations was 400, is "
+        "500; resume it with equipoise fit --resume --out cut, or choose another --out"
+    )
+    ran = equipoise("fit", "--resume", "--out", "cut")
+    assert ran.code == 0, ran.err
+    for name in ("table.csv", "members.csv"):
+        assert Path("cut", name).read_bytes() == Path("whole", name).read_bytes()
+    for name in ("frontier.equipoise", "model.equipoise"):
+        assert same_model(Path("cut", name), Path("whole", name))
+    assert not Path("cut/training.checkpoint").exists()
+    assert refused("fit", "--resume", "--out", "cut") == (
+        "--resume goes on with an unfinished run, got 'cut', which is finished; take another "
+        "--out, or --overwrite to train it anew"
+    )
+
+
+def test_data_that_changed_are_not_the_same_run(people, run, folder):
+    settings = "run/settings.json"
+    assert shutil.copy(folder / "run" / "settings.json", settings)
+    document = json.loads(Path(settings).read_text("utf-8"))
+    before = document["data"]["sha256"]
+    with Path("people.csv").open("a", encoding="utf-8") as file:
+        file.write("p99999,30,F,Ulm,40,0.5,yes\n")
+    now = hashlib.sha256(Path("people.csv").read_bytes()).hexdigest()
+    ran = equipoise("fit", "people.csv", "--settings", settings, "--out", "new")
+    assert ran.code == 0, ran.err
+    assert (
+        "note: 'people.csv' is not the file that the earlier run was trained on: its SHA-256 is "
+        "another one; training on 'people.csv' with the settings alone\n"
+    ) in ran.err
+    with Path("people.csv").open("a", encoding="utf-8") as file:
+        file.write("p99998,31,M,Ulm,40,0.5,no\n")
+    later = hashlib.sha256(Path("people.csv").read_bytes()).hexdigest()
+    assert refused("fit", "--settings", "new/settings.json", "--out", "newer") == (
+        "'people.csv' is not the file that the earlier run was trained on: its SHA-256 is "
+        f"{later}, was {now}; restore the file, or name it to train on it as it is: equipoise fit "
+        "people.csv --settings new/settings.json"
+    )
+    assert len({before, now, later}) == 3

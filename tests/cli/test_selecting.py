@@ -1,0 +1,160 @@
+"""``equipoise select``, ``report`` and ``predict``: the model that was wished for, and no other."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from people import equipoise, table
+
+from equipoise import load
+
+PAGES = ("report.html", "model_card.json", "model_card.md")
+
+
+def stored(run):
+    return json.loads((run / "selection.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("metric", ["ks-gsp", "KS-GSP", "Ks-Gsp"])
+def test_names_are_read_without_regard_to_case(run, metric):
+    ran = equipoise(
+        "select", run, "--max-unfairness", "0.6", "--metric", metric, "--attribute", "SEX"
+    )
+    assert ran.code == 0, ran.err
+    frontier = load(run / "frontier.equipoise")
+    selection = frontier.select(max_unfairness=0.6, metric="KS-GSP", attribute="sex")
+    assert ran.out == (
+        f"{selection}\n\nStored in {run}: report.html, the model card and equipoise predict are "
+        "about this model now.\n"
+    )
+    assert stored(run)["snapshot"] == selection.snapshot
+    assert stored(run)["wish"] == "KS-GSP by sex <= 0.6"
+
+
+def test_the_least_unfair_at_a_utility_and_json(run):
+    ran = equipoise("select", run, "--min-utility", "0.55", "--candidates", "3", "--json")
+    found = json.loads(ran.out)
+    frontier = load(run / "frontier.equipoise")
+    selection = frontier.select(min_utility=0.55, candidates=3)
+    assert found["run"] == str(run)
+    assert found["selection"]["snapshot"] == selection.snapshot
+    assert found["selection"]["candidates"] == 3
+    by_sex = selection.rows[2]
+    assert found["selection"]["rows"][2]["certificate"] == by_sex.certificate
+    assert by_sex.certificate > frontier.select(min_utility=0.55).rows[2].certificate
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            (),
+            "select needs a wish, got none: pass max_unfairness for the best utility within it, or "
+            "min_utility for the least unfairness that keeps it",
+        ),
+        (
+            ("--max-unfairness", "0.1", "--metric", "ks-gps"),
+            "metric must be one the frontier was judged by (KS-GSP, SP), got 'ks-gps'; name it in "
+            "metrics= and fit again to add it",
+        ),
+        (
+            ("--max-unfairness", "0.1", "--attribute", "aeg"),
+            "attribute must be a sensitive column that KS-GSP was measured for (age, sex), got "
+            "'aeg' (did you mean 'age'?)",
+        ),
+    ],
+)
+def test_a_wish_that_can_not_be_read_changes_nothing(run, options, message):
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    ran = equipoise("select", run, *options)
+    assert (ran.code, ran.out, ran.err) == (1, "", f"error: {message}\n")
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_a_wish_that_nothing_keeps_names_the_nearest_and_changes_nothing(run):
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    ran = equipoise("select", run, "--max-unfairness", "0")
+    assert ran.code == 1
+    assert ran.err.startswith("error: no snapshot has KS-GSP by age <= 0 and KS-GSP by sex <= 0 on")
+    assert "; the nearest is snapshot " in ran.err
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_the_report_is_written_again_for_the_selected_model(run):
+    assert equipoise("report", run).code == 0  # pages tell the path of the run, which is a copy
+    kept = [(run / name).read_text("utf-8") for name in PAGES]
+    (run / "report.html").unlink()
+    ran = equipoise("report", run)
+    assert (ran.code, ran.out) == (0, f"{run / 'report.html'}\n")
+    assert [(run / name).read_text("utf-8") for name in PAGES] == kept
+    assert json.loads(equipoise("report", run, "--json").out) == {
+        "run": str(run),
+        "report": str(run / "report.html"),
+    }
+    snapshots = {stored(run)["snapshot"]}
+    for options in (("--max-unfairness", "0.9"), ("--min-utility", "0.5")):
+        assert equipoise("select", run, *options).code == 0
+        snapshots.add(stored(run)["snapshot"])
+    assert len(snapshots) > 1
+    assert (run / "model_card.json").read_text("utf-8") != kept[1]
+
+
+def scores_by(model, rows):
+    return model.predict_proba(rows[["city", "hours", "grade"]])[:, 1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_scores_are_those_of_the_selected_model(run, folder, tmp_path, ending):
+    rows = table(50, seed=9)
+    rows.drop(columns=["age", "sex", "hired"]).to_csv(tmp_path / "new.csv", index=False)
+    rows["city"] = rows["city"].astype("category")
+    frontier = load(run / "frontier.equipoise")
+    found = []
+    for wish in ({"max_unfairness": 0.9}, {"min_utility": 0.5}):
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in wish.items()]
+        assert equipoise("select", run, *options).code == 0
+        out = tmp_path / f"{len(found)}.{ending}"
+        ran = equipoise("predict", run, tmp_path / "new.csv", "--out", out)
+        assert ran.code == 0, ran.err
+        scored = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+        assert scored["person"].tolist() == rows["person"].tolist()
+        selection = frontier.select(**wish)
+        expected = scores_by(selection.model, rows)
+        np.testing.assert_array_equal(scored["score"], expected)
+        found.append(expected)
+    assert not np.array_equal(*found)
+
+
+def test_decisions_and_rows_that_can_not_be_scored(run, tmp_path):
+    rows = table(30, seed=4).astype({"hours": object})
+    rows.loc[7, "hours"] = "many"
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "scores.csv"
+    ran = equipoise("predict", run, tmp_path / "new.csv", "--out", out, "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["rows"], found["scored"]) == (0, 30, 29)
+    assert found["problems"] == [
+        {"row": 8, "problem": "column 'hours' must hold a number, got 'many'"}
+    ]
+    scored = pd.read_csv(out)
+    assert list(scored) == ["person", "score", "decision", "problem"]
+    assert len(scored) == 30 and scored["score"].isna().sum() == 1
+    known = scored.dropna(subset="score")
+    assert (known["decision"] == (known["score"] > stored(run)["threshold"])).all()
+    ran = equipoise(
+        *("predict", run, tmp_path / "new.csv", "--out", tmp_path / "other.csv"),
+        *("--id", "city,person", "--threshold", "0.99999"),
+    )
+    assert ran.code == 0, ran.err
+    other = pd.read_csv(tmp_path / "other.csv")
+    assert list(other) == ["city", "person", "score", "decision", "problem"]
+    assert (other["decision"].dropna() == 0).all()
+
+
+def test_a_file_without_a_feature_is_refused(run, tmp_path):
+    table(10).drop(columns="hours").to_csv(tmp_path / "new.csv", index=False)
+    ran = equipoise("predict", run, tmp_path / "new.csv", "--out", tmp_path / "scores.csv")
+    assert (ran.code, ran.out) == (1, "")
+    assert "'hours'" in ran.err and ran.err.count("\n") == 1
+    assert not (tmp_path / "scores.csv").exists()

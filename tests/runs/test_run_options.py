@@ -1,0 +1,101 @@
+"""Options of a run: the same whether read from the command line or from settings.json."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise import FairFrontier
+from equipoise.cli.app import app
+from equipoise.cli.values import kinds, names, numbers
+from equipoise.errors import InputError
+from equipoise.runs.options import FitOptions
+
+COLUMN = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(
+    lambda name: not name.startswith("-") and not name.endswith(".0")
+)
+FIT = typer.main.get_command(app).commands["fit"]
+COLUMNS = st.lists(COLUMN, min_size=1, max_size=3, unique=True).map(tuple)
+
+
+@settings(max_examples=50, deadline=None)
+@given(columns=COLUMNS, more=COLUMNS, target=COLUMN)
+def test_any_column_name_survives_the_command_line(columns, more, target):
+    options = FitOptions(target=target, sensitive=columns, drop=more, types={more[0]: "discrete"})
+    parsed = FIT.make_context("fit", options.to_arguments()).params
+    assert parsed["target"] == target
+    assert names(parsed["sensitive"]) == columns
+    assert names(parsed["drop"]) == more
+    assert kinds(parsed["types"]) == {more[0]: "discrete"}
+
+
+@settings(max_examples=50, deadline=None)
+@given(columns=COLUMNS, strengths=st.lists(st.floats(0, 0.999), min_size=1).map(tuple))
+def test_options_survive_the_settings_file_and_numbers_the_command_line(columns, strengths):
+    options = FitOptions(target="y", sensitive=columns, strengths=strengths, max_unfairness=0.25)
+    document = json.loads(json.dumps(options.to_document()))
+    assert FitOptions.from_document(document) == options
+    arguments = options.to_arguments()
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    if strengths != FitOptions(target="y", sensitive=columns).strengths:
+        assert numbers(given["--strengths"], "--strengths") == strengths
+    assert float(given["--max-unfairness"]) == 0.25
+
+
+def test_defaults_are_those_of_the_library():
+    made = FitOptions(target="y", sensitive=("a",)).frontier("classification", verbose=0)
+    changed = {
+        name: value
+        for name, value in made.get_params().items()
+        if value != FairFrontier().get_params()[name]
+    }
+    assert changed == {"random_state": 0}
+
+
+def test_every_option_reaches_the_frontier():
+    options = FitOptions(
+        target="y",
+        sensitive=("a",),
+        notion="separation",
+        method="hgr",
+        strengths=(0.0, 0.5),
+        seeds=2,
+        iterations=7,
+        evaluate_every=3,
+        metrics=("SP",),
+        types={"a": "discrete"},
+        missing_sensitive="skip",
+        seed=4,
+        device="cpu",
+        max_unfairness=0.3,
+    )
+    made = options.frontier("regression", verbose=1).get_params()
+    assert made["sensitive_types"] == {"a": "discrete"}
+    assert (made["task"], made["random_state"], made["verbose"]) == ("regression", 4, 1)
+    assert made["progress_budget"] == 0.3
+    for name in ("notion", "method", "strengths", "seeds", "iterations", "evaluate_every"):
+        assert made[name] == getattr(options, name)
+    for name in ("metrics", "missing_sensitive", "device"):
+        assert made[name] == getattr(options, name)
+
+
+def test_changes_are_said_in_words():
+    first = FitOptions(target="y", sensitive=("a", "b"))
+    later = replace(first, sensitive=("a",), drop=("c",), notion="separation")
+    assert first.changes(first) == []
+    assert first.changes(later) == [
+        "sensitive was a,b, is a",
+        "drop was none, is c",
+        "notion was independence, is separation",
+    ]
+
+
+def test_nothing_sensitive_is_refused():
+    with pytest.raises(InputError) as refusal:
+        FitOptions(target="y", sensitive=())
+    assert str(refusal.value) == (
+        "--sensitive must name at least one column, got none; for example --sensitive age,sex"
+    )
