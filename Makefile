@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 .PHONY: demo test lint bench docs clean
 
 demo: $(INSTALLED)
-	$(BIN)/python examples/demo.py
+	$(BIN)/equipoise demo --out demo-output/adult
 
 # One thread for each of the two test processes: more would only get in each other's way.
 test: lint

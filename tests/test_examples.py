@@ -5,7 +5,6 @@ import importlib.util
 import json
 import re
 import runpy
-import struct
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def numbers_after(text: str, output: str) -> list[float]:
 
 
 def test_every_example_has_a_test():
-    tested = {"demo.py", "fair_regression.py", "fair_representation.py"}
+    tested = {"fair_regression.py", "fair_representation.py"}
     tested |= {"grid_search.py", "own_training_loop.py", "audit_scores.py"}
     tested |= {"choose_on_the_frontier.py", "log_to_mlflow.py", "log_to_wandb.py"}
     assert {path.name for path in FOLDER.glob("*.py")} == tested
@@ -88,55 +87,6 @@ def test_grid_search(capsys):
     within = [s for s in strengths if table[s][1] <= float(budget)]
     assert 0.0 not in within
     assert float(chosen) == max(within, key=lambda s: table[s][0])
-
-
-@pytest.fixture(scope="module")
-def demo():
-    return runpy.run_path(str(FOLDER / "demo.py"), run_name="demo")
-
-
-def test_demo_writes_what_it_says(demo, capsys, tmp_path):
-    settings = demo["Settings"](strengths=(0.0, 0.9), iterations=250, shuffles=10)
-    demo["demonstrate"](tmp_path / "new" / "folder", settings)
-    output = capsys.readouterr().out
-    written = [Path(line.strip()) for line in output.partition("Written in")[2].splitlines()[1:]]
-    assert sorted(path.name for path in written) == [
-        "results.csv",
-        "results.json",
-        "scores-by-age.png",
-        "tradeoff.png",
-    ]
-    assert sorted((tmp_path / "new" / "folder").iterdir()) == sorted(written)
-    for picture in (path for path in written if path.suffix == ".png"):
-        start = picture.read_bytes()[:24]
-        assert start[:8] == b"\x89PNG\r\n\x1a\n"
-        assert min(struct.unpack(">II", start[16:24])) > 300
-
-    record = json.loads((tmp_path / "new" / "folder" / "results.json").read_text("utf-8"))
-    assert record["settings"]["strengths"] == [0.0, 0.9]
-    assert set(record["versions"]) == {"python", *demo["PACKAGES"]}
-    with (tmp_path / "new" / "folder" / "results.csv").open(encoding="utf-8") as file:
-        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    assert rows == record["results"]
-    plain, mitigated = rows
-    for name in ("age", "sex"):
-        assert mitigated[f"KS-GSP {name}"] < 0.5 * plain[f"KS-GSP {name}"]
-    assert mitigated["AUC"] < plain["AUC"]
-    # Chance values follow theory: the mean distance of m rows to all is about 0.87 / sqrt(m) times
-    # the root of the share of the others; 10860 men and 5421 women here.
-    expected = 0.8687 * ((5421 / 16281 / 10860) ** 0.5 + (10860 / 16281 / 5421) ** 0.5)
-    assert record["by_chance"]["sex"] == pytest.approx(expected, rel=0.4)
-    # The table and the sentence carry the same numbers as the files.
-    assert numbers_after("0 (plain)", output) == [round(v, 3) for v in list(plain.values())[1:]]
-    assert f"AUC from {plain['AUC']:.3f} to {mitigated['AUC']:.3f}" in output.replace("\n", " ")
-
-
-def test_demo_takes_no_other_option(demo, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        demo["main"](["--strength", "0.5"])
-    assert stopped.value.code == 2
-    assert "unrecognized arguments: --strength 0.5" in capsys.readouterr().err
-    assert demo["Settings"]().strength_shown in demo["Settings"]().strengths
 
 
 def test_audit_scores(capsys):

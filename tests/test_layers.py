@@ -36,8 +36,10 @@ ORDER = (
     "report",
     "audit",
     "theory",
-    "cli",
+    "datafiles",
+    "runs",
     "paper",
+    "cli",
 )
 OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "polars", "fairlearn", "dcor", "maxcorr")
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))

@@ -44,8 +44,8 @@ def test_the_list_is_sorted_and_complete():
     modules = {"datasets", "errors", "estimators", "frontier", "metrics", "penalty", "sensitive"}
     public = {
         name
-        for name, value in vars(equipoise).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
+        for name in dir(equipoise)
+        if not name.startswith("_") and not inspect.ismodule(getattr(equipoise, name))
     }
     assert public - modules == set(equipoise.__all__)
 
