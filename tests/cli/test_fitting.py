@@ -1,7 +1,9 @@
 """``equipoise fit``: the run folder holds what the library says, and can be made again."""
 
 import hashlib
+import html
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -90,11 +92,37 @@ def test_the_default_selection_is_said_and_is_the_best_within_the_budget(folder)
     assert worst.min() <= limit < worst.min() + 1e-4
     best = rows[worst <= limit]["utility"].max()
     assert found["rows"][0]["validation"] == best
+    most, at = rows.assign(worst=worst).nlargest(1, "utility")[["utility", "worst"]].iloc[0]
+    assert most > best
     remark = found["choice"]["remark"]
-    assert "no snapshot keeps KS-GSP <= 0.1 for every attribute" in remark
-    assert f"smallest limit that one keeps, {limit:g}" in remark
+    assert remark == (
+        "picked at the end of training although no model of this run keeps KS-GSP <= 0.1 for every "
+        f"attribute on the validation rows: it is the nearest, taken as if {limit:g} had been "
+        f"asked for, with AUC {best:.3f}, where {most:.3f} is possible at KS-GSP "
+        f"{math.ceil(1e4 * at) / 1e4:g}; equipoise select --max-unfairness takes another"
+    )
     out = (folder / "fit.out").read_text("utf-8")
     assert f"{remark[:1].upper()}{remark[1:]}." in out.replace("\n", " ")
+    # Where the limit is not kept a wider one is proposed, which is granted.
+    assert f"run --max-unfairness {2 * limit:g}\n" in out
+
+
+def test_report_and_model_card_say_how_the_model_was_picked(folder):
+    run = folder / "run"
+    remark = document(run / "selection.json")["choice"]["remark"]
+    said = f"The model was {remark}."
+    page = (run / "report.html").read_text("utf-8")
+    assert html.escape(said) in page and "that was set" not in page
+    assert said in document(run / "model_card.json")["model_details"]["documentation"]
+    assert "The model was picked at the end of training" in (run / "model_card.md").read_text()
+
+
+def test_a_nearest_model_that_is_the_most_useful_one_is_said_to_be(folder, tmp_path):
+    settings = folder / "run" / "settings.json"
+    more = ["--strengths", "0", "--iterations", "10", "--max-unfairness", "0"]
+    ran = equipoise("fit", "--settings", settings, *more, "--out", tmp_path / "alone", "--json")
+    choice = json.loads(ran.out)["selection"]["choice"]
+    assert choice["remark"].endswith(", the best of this run")
 
 
 def test_a_budget_that_is_kept_is_the_wish(folder, tmp_path):

@@ -15,6 +15,7 @@ from people import SMALL_ON_CPU, equipoise, same_model
 
 from equipoise.cli.app import app
 from equipoise.cli.running import run as run_command
+from equipoise.runs.folder import put_back, resume_command, set_aside
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
 
@@ -76,6 +77,24 @@ def test_bad_input_loses_no_earlier_run(people, run):
         ran = equipoise(*FIT, *SMALL_ON_CPU, "--out", "run", "--overwrite", *wrong)
         assert ran.code == 1
         assert state_of(run) == before, wrong
+
+
+def test_an_overwrite_killed_before_it_trained_loses_no_earlier_run(run):
+    before = state_of(run)
+    set_aside(run)
+    (run / "settings.json").write_text("of the run that was killed", "utf-8")
+    set_aside(run)
+    put_back(run)
+    assert state_of(run) == before
+
+
+def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(run):
+    spaced = run.rename(run.with_name("my run"))
+    assert resume_command(Path("my run")) == "equipoise fit --resume --out 'my run'"
+    (spaced / "selection.json").unlink()
+    assert refused("report", spaced).endswith(
+        f"is missing; select one: equipoise select '{spaced}' --max-unfairness 0.1"
+    )
 
 
 def test_a_run_that_can_not_begin_leaves_no_folder(people):

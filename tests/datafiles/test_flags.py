@@ -171,6 +171,24 @@ def test_an_increasing_number_tells_as_much_as_spearman_says(rng):
     assert told_by(number[told.rows], categories=False, told=told) == pytest.approx(expected)
 
 
+def test_numbers_with_commas_are_flagged(rng):
+    frame = pd.DataFrame(
+        {
+            "pay": [f"{cents // 100},{cents % 100:02d}" for cents in rng.integers(1, 9999, 200)],
+            "codes": rng.choice(["1,2,3", "2", "1,3"], 200),
+            "level": rng.choice(["1", "2", "3"], 200),
+            "sex": rng.choice(["F", "M"], 200),
+            "hired": rng.choice(["no", "yes"], 200),
+        }
+    )
+    flags = read_columns(frame, target="hired", sensitive=["sex"]).flags
+    first = frame["pay"].value_counts().index[0]
+    assert [flag.words for flag in flags if flag.concern == "text"] == [
+        "'pay' is read as categories although its values are numbers with commas, such as "
+        f"'{first}'; write them with a decimal point and nothing between thousands"
+    ]
+
+
 def test_a_rare_class_is_sampled_like_a_common_one(rng):
     codes = (rng.random(200_000) < 0.002).astype(int)
     told = sample_discrete(codes, rng)

@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, norm
 
 from equipoise.metrics import measure
+from equipoise.metrics.distribution import ks_distances
+from equipoise.metrics.partition import Partition
+from equipoise.metrics.ranking import rank
 from equipoise.sensitive import SensitiveTable
 
 DECILES = np.arange(1, 10) / 10
@@ -109,3 +113,19 @@ def test_an_empty_set_is_undefined_with_its_reason():
     found = measure("KS-GEO", scores, column([0, 0, 1, 1], "discrete"), [0, 0, 0, 1])
     assert np.isnan(found.values).all()
     assert found.reasons == ("no row has a = 0 in y = 1",) * 2
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_weightings_together_have_the_numbers_they_have_alone(nested, centred):
+    rng = np.random.default_rng(2)
+    ranking = rank(torch.from_numpy(rng.normal(size=(3, 50)).round(1)))
+    codes = torch.from_numpy(rng.integers(0, 4, 50))
+    sets = Partition(codes, ("a", "b", "c") if nested else ("a", "b", "c", "d"), nested)
+    weights = torch.from_numpy(rng.poisson(1.0, (5, 50)).astype(float))
+    kept = weights.clone()
+    centre = torch.ones((1, 50), dtype=torch.float64) if centred else None
+    together = ks_distances(ranking, sets, weights, centre)
+    alone = torch.cat([ks_distances(ranking, sets, each[None], centre) for each in weights])
+    assert together.shape == (5, 3, sets.n_sets) and torch.equal(together, alone)
+    assert torch.equal(weights, kept)

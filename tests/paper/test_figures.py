@@ -151,14 +151,22 @@ def test_points_beyond_the_edge_are_counted(contents):
     y = np.concatenate([least.y, *(points.y for points in panel.points[1:])])
     outside = int(np.sum((x < left) | (x > right) | (y < bottom) | (y > top)))
     assert right < 1 and 2 <= outside < 0.05 * len(x)
-    assert axes.get_xlabel() == f"EO\n{outside} points beyond the edge"
+    assert axes.get_xlabel() == f"EO (← fairer)\n{outside} points beyond the edge"
 
 
 def test_a_metric_that_is_defined_nowhere_leaves_an_empty_panel(contents):
     (panel, *_), *_ = figures.panels(FIGURES["figure6"], contents.results)
     none = replace(panel.points[0], x=np.empty(0), y=np.empty(0))
     axes = figures.draw_panels("", [[replace(panel, points=(none,))]]).axes[0]
-    assert axes.get_xlabel() == "EO\nnot defined on these rows"
+    assert axes.get_xlabel() == "EO (← fairer)\nnot defined on these rows"
+
+
+def test_axes_say_which_way_is_better(contents):
+    (panel, *_), *_ = figures.panels(FIGURES["figure6"], contents.results)
+    error = replace(panel, utility="MAE")
+    drawn = figures.draw_panels("", [[panel, error]]).axes
+    assert [axes.get_ylabel() for axes in drawn] == ["AUC (better →)", "MAE (← better)"]
+    assert all(axes.get_xlabel().startswith("EO (← fairer)") for axes in drawn)
 
 
 def test_the_same_figure_is_the_same_file(tmp_path, contents):

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from made_up_results import DEVICE, made_up, made_up_results
+from made_up_results import DEVICE, constant, made_up, made_up_results
 
 from equipoise.errors import InputError
 from equipoise.paper import sentences
@@ -195,6 +195,57 @@ def test_a_training_run_that_cells_share_is_counted_once(tmp_path):
     # Twice half a second to prepare and 12.25 to train.
     assert time.startswith(
         "Wall time of the training runs, added up: 0.4 minutes, of which 0.4 training"
+    )
+
+
+def test_cells_that_are_missing_are_named(tmp_path):
+    left_out = Cell(scenario="II", dataset="adult", notion="separation", method="con")
+    wanted = [cell for cell in cells_of("all") if cell not in cells_of("rivals")]
+    kept = [cell for cell in wanted if replace(cell, protocol="paper") != left_out]
+    result = made_up(kept[0])
+    write_result(tmp_path, result)
+    one = read_contents(tmp_path)
+    assert not any("Not finished" in text for text in sentences.runs(one))  # nearly all of them
+    *_, last = sentences.runs(replace(one, results=dict.fromkeys(kept, result)))
+    assert last == (
+        f"Not finished: {len(cells_of('rivals'))} cells of rivals with our settings; CON, Adult, "
+        "Scenario II, separation."
+    )
+
+
+def test_who_wins_again_is_told_by_table(tmp_path):
+    for cell in cells_of("table12"):
+        # SBP is best in independence, where the paper has it first twice, and worst in separation.
+        worst = (cell.method == "sbp") == (cell.notion == "separation")
+        write_result(tmp_path, constant(cell, 0.5 if worst else 0.1))
+    first, *_ = sentences.agreement(read_contents(tmp_path))
+    assert first == (
+        "In 3 of the 4 places in which our runs with the paper's settings and protocol have a "
+        "winner, a method that wins in the paper wins again (ties count). Places that SBP wins, "
+        "alone or tied, in the paper and in ours: table 12: 3 and 2 of 4."
+    )
+
+
+def test_rivals_of_trials_are_counted_where_areas_are_compared(tmp_path):
+    law = Cell(scenario="I", dataset="law", notion="independence", method="sbp")
+    law = replace(law, settings="equipoise", protocol="honest")
+    for cell, value in ((law, 0.1), (replace(law, method="hgr"), 0.2)):
+        write_result(tmp_path, constant(cell, value))
+    kept = (
+        "SBP with our settings reaches more of the rectangle than every rival that is kept, with "
+        "any settings, in 2 of 2 trade-offs"
+    )
+    rivals = len(cells_of("rivals"))
+    first, *_ = sentences.areas(read_contents(tmp_path))
+    assert first == f"{kept}. Of the {rivals} cells of rivals with our settings 1 are kept."
+    tried = {"trial": "rival", "method": "kde", "settings": "equipoise", "changed": None}
+    tried |= {"iterations": 1_500, "device": DEVICE, "quantity": "area", "measure": "SP race"}
+    tried |= {"cell": replace(law, method="kde").key, "value": 0.99}
+    pd.DataFrame([tried]).to_csv(tmp_path / "trials.csv", index=False)
+    first, *_ = sentences.areas(read_contents(tmp_path))
+    assert first == (
+        f"{kept}, and in 1 if rivals of the trials count as well. Of the {rivals} cells of rivals "
+        "with our settings 1 are kept, and of 1 more only the areas of a trial."
     )
 
 

@@ -7,12 +7,14 @@ import pytest
 from made_up_results import made_up_results
 
 from equipoise.errors import InputError
+from equipoise.paper import scoreboard
 from equipoise.paper.contents import read_contents
 from equipoise.paper.document import FIGURES_FOLDER, PAGE, RESULTS, filled
 from equipoise.paper.files import write_result
 from equipoise.paper.plan import TABLES, cells_of
 from equipoise.paper.sections import drawable
 from equipoise.paper.sentences import title
+from equipoise.paper.trials import settings_tried
 
 ROOT = Path(__file__).parents[2]
 kept = pytest.mark.skipif(
@@ -44,6 +46,33 @@ def test_its_figures_are_there_and_small(kept_contents):
     for name in drawable(kept_contents):
         assert f"({FIGURES_FOLDER.as_posix()}/{name}.png)" in page
         assert (folder / f"{name}.png").stat().st_size <= 120_000
+
+
+@kept
+def test_words_of_the_prose_are_those_of_the_results(kept_contents):
+    """What the page says by hand about winners and trials, so that it can not grow stale."""
+    contents = kept_contents
+    for table in ("table3", "table11"):
+        rows = contents.of_table(table)
+        won = rows.loc[rows["ours_wins"], "method"].value_counts()
+        assert won.index[0] == "con" and won["con"] > won.sum() / 2 and "sbp" not in won
+    # On Adult the paper's SBP is nearer to the program's than to the one as written, for each of
+    # the attributes in table 3 on average.
+    adult = contents.deviations.query(
+        "method == 'sbp' and dataset == 'adult' and table == 'table3'"
+    )
+    written, released = (
+        (adult[name] - adult["published"]).abs().groupby(adult["attribute"]).mean()
+        for name in ("written", "released")
+    )
+    assert (released < written).all() and len(released) == 2
+    tried = settings_tried(contents.trials)
+    ours = tried[(tried["settings"] == "equipoise") & (tried["iterations"] == 20_000)]
+    assert tried["holds"].max() == scoreboard.counts(contents.board)["library"].holds
+    assert ours["holds"].max() == tried["holds"].max()
+    default = tried[(tried["settings"] == "equipoise") & tried["changed"].isna()]
+    areas = default.dropna(subset="area").set_index("iterations")["area"]
+    assert areas[6_000] > areas[1_500]
 
 
 @pytest.fixture(scope="module")

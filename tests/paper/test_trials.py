@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from equipoise.paper.trials import rivals_tried, settings_tried
+from equipoise.paper.trials import larger_than_tried, rivals_tried, settings_tried
 
 COMMON = {"settings": "equipoise", "changed": None, "device": "a device"}
 
@@ -41,6 +41,23 @@ def test_a_place_holds_as_the_paper_rounds():
     many = settings_tried(TABLE).set_index("trial").loc["many"]
     # 0.0014 is printed as 0.001, which the paper has; 0.0016 as 0.002.
     assert (many["holds"], many["places"]) == (1, 2)
+
+
+def test_rivals_of_trials_can_only_take_a_trade_off_away():
+    # HGR was tried with 0.6 on Adult and 0.1 on Law, nobody on Credit.
+    against = pd.DataFrame(
+        {
+            "scenario": "I",
+            "dataset": ["adult", "adult", "law", "law", "credit"],
+            "notion": "independence",
+            "metric": "SP",
+            "attribute": "race",
+            "default": [0.6, 0.61, 0.5, 0.5, 0.2],
+            "larger": [True, True, True, False, True],
+        }
+    )
+    assert larger_than_tried(against, TABLE) == 3
+    assert larger_than_tried(against, TABLE[TABLE["method"] == "sbp"]) == 4
 
 
 def test_rivals_stand_beside_the_default():

@@ -80,7 +80,8 @@ def test_the_answer_is_two_sentences_with_their_uncertainty(found, html):
 
     def size(metric, attribute):
         row = frame.loc[(metric, attribute, "all rows")]
-        return f"{metric} {row['value']:.3f} [{row['low']:.3f} to {row['high']:.3f}]"
+        between = f"[{row['low']:.3f} to {row['high']:.3f}]"
+        return f"{metric} {row['value']:.3f} {between}, p = {row['p_value']:.2g}"
 
     def rates(metric, attribute):
         rows = frame.loc[(metric, attribute)]["value"]
@@ -110,8 +111,8 @@ def test_what_was_not_found_and_not_assessed_is_said():
     found = audit(random.random(300), None, A, **FAST)
     first, second = answer(found)
     assert re.fullmatch(
-        r"No dependence on sex \(KS-GSP 0\.\d{3} \[0\.000 to 0\.\d{3}\]\) or age \(KS-GSP .*?\]\) "
-        r"was found\.",
+        r"No dependence on sex \(KS-GSP 0\.\d{3} \[0\.000 to 0\.\d{3}\], p = 0\.\d+\) or age "
+        r"\(KS-GSP .*?\], p = 0\.\d+\) was found\.",
         first,
     )
     assert second == "Only independence was assessed; separation was not possible without y."
@@ -121,6 +122,17 @@ def test_what_was_not_found_and_not_assessed_is_said():
         assert row.reason in unescape(page)
     for name, version in contents_of(found, {"numpy": "9.9"}).versions.items():
         assert (name, version) == ("numpy", "9.9")
+
+
+def test_groups_that_fare_alike_are_not_told_apart(found):
+    rows = [
+        replace(row, value=0.5)
+        if (row.metric, row.attribute) == ("decision rate", "sex") and row.group != "all rows"
+        else row
+        for row in found.rows
+    ]
+    first, _ = answer(replace(found, rows=tuple(rows)))
+    assert " and sex (KS-GSP " in first and "0.500 for" not in first
 
 
 def test_a_dependence_that_could_not_be_tested_is_said(found):

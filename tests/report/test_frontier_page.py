@@ -82,7 +82,10 @@ def test_the_page_begins_with_the_selected_model(open_page):
     answer = page.inner_text("#answer").replace("\N{NO-BREAK SPACE}", " ")
     utility, *unfairness = selection.rows
     largest = max((r for r in unfairness if r.metric == "KS-GSP"), key=lambda row: row.test)
-    assert f"score {100 * utility.test:.3g} % of the time (95 % interval " in answer
+    assert (
+        f"score {100 * utility.test:.1f} % of the time (95 % interval {100 * utility.low:.1f} % to "
+        f"{100 * utility.high:.1f} %)"
+    ) in answer
     assert f"largest for {largest.attribute}: {largest.test:.3f}, " in answer
     assert (
         f"(95 % interval {largest.low:.3f} to {largest.high:.3f}; with 95 % confidence at most "

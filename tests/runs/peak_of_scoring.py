@@ -6,7 +6,8 @@ import sys
 from equipoise import load
 from equipoise.runs.scoring import score_file
 
-model, data, out, rows = sys.argv[1:]
-report = score_file(load(model), data, out)
-assert report.scored == report.rows == int(rows)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+if __name__ == "__main__":
+    model, data, out, rows = sys.argv[1:]
+    report = score_file(load(model), data, out)
+    assert report.scored == report.rows == int(rows)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

@@ -14,9 +14,9 @@ from equipoise.cli.values import kinds, names, numbers
 from equipoise.errors import InputError
 from equipoise.runs.options import FitOptions
 
-COLUMN = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(
-    lambda name: not name.startswith("-") and not name.endswith(".0")
-)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
+# A name may end as a whole number of a list does.
+COLUMN = st.one_of(TEXT, TEXT.map("{}.0".format)).filter(lambda name: not name.startswith("-"))
 FIT = typer.main.get_command(app).commands["fit"]
 COLUMNS = st.lists(COLUMN, min_size=1, max_size=3, unique=True).map(tuple)
 

@@ -74,7 +74,9 @@ def _dependence(audit: Audit, notion: Notion) -> str:
         size = _size(headline)
         if math.isnan(headline.p_value):
             untested.append(f"{attribute} ({size})")
-        elif headline.p_value <= 1 - audit.settings.level:
+            continue
+        size += f", p = {headline.p_value:.2g}"
+        if headline.p_value <= 1 - audit.settings.level:
             found.append(f"{attribute} ({_range(audit, attribute, notion)}{size})")
         else:
             not_found.append(f"{attribute} ({size})")
@@ -100,9 +102,9 @@ def _size(row: AuditRow) -> str:
 
 
 def _range(audit: Audit, attribute: str, notion: Notion) -> str:
-    """Who is worst and best off."""
+    """Who is worst and best off; nothing where all fare alike."""
     ordered, _ = ranked_groups(audit, attribute, notion)
-    if len(ordered) < 2:
+    if len(ordered) < 2 or ordered[0].value == ordered[-1].value:
         return ""
     worst, best = ordered[0], ordered[-1]
     return (

@@ -11,6 +11,7 @@ import pandas as pd
 
 from equipoise.datafiles.kinds import (
     Content,
+    are_numbers_with_commas,
     name_suggests_identifier,
     numbers_of,
     numeric_share,
@@ -223,6 +224,16 @@ def _renames(
 
 def _text_flags(name: str, values: pd.Series[Any]) -> list[Flag]:
     share, other = numeric_share(values)
+    if share < 1.0 and are_numbers_with_commas(values):
+        return [
+            Flag(
+                "text",
+                name,
+                f"{name!r} is read as categories although its values are numbers with commas, "
+                f"such as {other!r}; write them with a decimal point and nothing between "
+                "thousands",
+            )
+        ]
     if not _MOSTLY_NUMBERS <= share < 1.0:
         return []
     return [

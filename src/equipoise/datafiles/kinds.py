@@ -124,6 +124,24 @@ def numeric_share(values: pd.Series[Any]) -> tuple[float, str]:
     return float(counts.to_numpy()[numeric].sum() / counts.sum()), levels[~numeric].iloc[0]
 
 
+#: A whole number, one with a decimal comma, or one with commas between thousands.
+_WITH_COMMAS = r"\s*[+-]?(\d+|\d*,\d+|\d{1,3}(,\d{3})*(\.\d+)?)\s*"
+
+
+def are_numbers_with_commas(values: pd.Series[Any]) -> bool:
+    """Whether all known values of a text column are numbers if commas may be part of them.
+
+    >>> are_numbers_with_commas(pd.Series(["1,5", "-20", None, "3,25"]))
+    True
+    >>> are_numbers_with_commas(pd.Series(["1,234,567.50", "950"]))
+    True
+    >>> are_numbers_with_commas(pd.Series(["1,5", "2,5,6"]))
+    False
+    """
+    levels = pd.Series([str(level) for level in values.dropna().unique()], dtype=object)
+    return bool(levels.str.fullmatch(_WITH_COMMAS).all())
+
+
 _UNUSABLE_WORDS = {
     "date": "dates or times",
     "bytes": "bytes",

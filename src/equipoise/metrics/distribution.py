@@ -40,23 +40,32 @@ def ks_distances(
     for start in range(0, members, block):
         some = slice(start, start + block)
         order, end = ranking.order[some], ends[some].to(weights.dtype)
-        pooled = _distribution(weights, order)
-        pooled_centre = None if centre is None else _distribution(centre, order)
+        ranked = _ranked(weights, order)
+        pooled = _distribution(ranked.clone())
+        pooled_centre = None if centre is None else _distribution(_ranked(centre, order))
         for j in range(sets.n_sets):
-            inside = sets.contains(sets.codes, j)
-            gap = _distribution(weights * inside, order)
+            inside = sets.contains(sets.codes, j).to(weights.dtype)[None]
+            # Of several weightings, one set of rows is put in order rather than all the weights.
+            gap = _distribution(
+                ranked * _ranked(inside, order) if draws > 1 else _ranked(weights * inside, order)
+            )
             gap -= pooled
             if centre is not None and pooled_centre is not None:
-                gap -= _distribution(centre * inside, order) - pooled_centre
+                gap -= _distribution(_ranked(centre * inside, order)) - pooled_centre
             gap *= end
             out[:, some, j] = gap.abs_().amax(-1)
     return out
 
 
-def _distribution(weights: Tensor, order: Tensor) -> Tensor:
-    """Share of the weight at or before each place, (R, K, m), for weights (R, n), order (K, m)."""
+def _ranked(weights: Tensor, order: Tensor) -> Tensor:
+    """Weight at each place, (R, K, m), for weights (R, n), order (K, m)."""
     shape = (len(weights), *order.shape)
-    running = weights[:, None].expand(*shape[:2], -1).gather(-1, order.expand(shape)).cumsum(-1)
+    return weights[:, None].expand(*shape[:2], -1).gather(-1, order.expand(shape))
+
+
+def _distribution(ranked: Tensor) -> Tensor:
+    """Share of the weight at or before each place, for weights at places (R, K, m); in place."""
+    running = ranked.cumsum_(-1)
     return running.div_(running[..., -1:].clone())
 
 

@@ -186,7 +186,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
             zorder=1,
         )
     axes.set_title(panel.title, fontsize="small")
-    axes.set_ylabel(panel.utility, fontsize="small")
+    # Arrows point to what is better; the second one is turned with its label.
+    better = "← better" if panel.utility == "MAE" else "better →"
+    axes.set_ylabel(f"{panel.utility} ({better})", fontsize="small")
     axes.tick_params(labelsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     empty = not any(len(points.x) for points in panel.points)
@@ -197,7 +199,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
     notes += [NOT_DEFINED] if empty and panel.points else []
     notes += [f"not run: {', '.join(panel.missing)}"] if panel.missing else []
     # Outside of the axes, where no point can be under them.
-    axes.set_xlabel("\n".join([panel.unfairness, *notes]), fontsize="small")
+    axes.set_xlabel("\n".join([f"{panel.unfairness} (← fairer)", *notes]), fontsize="small")
 
 
 def _cut(axes: Axes, panel: Panel) -> int:
@@ -246,7 +248,9 @@ def draw_areas(areas: pd.DataFrame) -> Figure:
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("share of the rectangle of trade-offs reached, mean over splits, test rows")
+    axes.set_xlabel(
+        "share of the rectangle of trade-offs reached, mean over splits, test rows (better →)"
+    )
     handles, names = axes.get_legend_handles_labels()
     first = dict(zip(reversed(names), reversed(handles), strict=True))
     figure.legend(

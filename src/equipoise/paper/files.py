@@ -74,8 +74,8 @@ def read_results(folder: Path, cells: Iterable[Cell]) -> dict[Cell, CellResult]:
     for cell in cells:
         one = folder / f"{cell.key}.json"
         if one.is_file():
-            content = _checked(json.loads(one.read_text("utf-8")), one)
-            snapshots = pd.read_parquet(folder / f"{cell.key}.parquet")
+            content = _checked(_read_json(one), one)
+            snapshots = _read_table(folder / f"{cell.key}.parquet", one)
             found[cell] = _result(content, snapshots)
         elif cell.key in packed:
             found[cell] = packed[cell.key]
@@ -85,8 +85,8 @@ def read_results(folder: Path, cells: Iterable[Cell]) -> dict[Cell, CellResult]:
 def _read_packed(folder: Path) -> dict[str, CellResult]:
     if not (folder / RECORDS).is_file():
         return {}
-    records = json.loads((folder / RECORDS).read_text("utf-8"))
-    table = pd.read_parquet(folder / SNAPSHOTS)
+    records = _read_json(folder / RECORDS)
+    table = _read_table(folder / SNAPSHOTS, folder / RECORDS)
     snapshots = dict(iter(table.groupby("key", sort=False)))
     found = {}
     for content in records:
@@ -95,6 +95,25 @@ def _read_packed(folder: Path) -> dict[str, CellResult]:
         mine = snapshots[cell.key].drop(columns="key").dropna(axis=1, how="all")
         found[cell.key] = _result(content, mine.reset_index(drop=True))
     return found
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise InputError(
+            f"'{path}' must be a JSON file of results, got one that can not be read ({error}); "
+            "move it away to train its cells anew, or fetch it again"
+        ) from error
+
+
+def _read_table(path: Path, beside: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise InputError(
+            f"'{beside}' must have '{path.name}' beside it, got none; move it away to train its "
+            "cells anew, or fetch both again"
+        )
+    return pd.read_parquet(path)
 
 
 def _result(content: Mapping[str, Any], snapshots: pd.DataFrame) -> CellResult:

@@ -36,8 +36,11 @@ def write_pages(results_folder: str | Path, out: str | Path) -> Path:
     Path
         The HTML page.
     """
-    contents = read_contents(Path(results_folder))
-    folder = Path(out)
+    return write_contents(read_contents(Path(results_folder)), Path(out))
+
+
+def write_contents(contents: Contents, folder: Path) -> Path:
+    """Write the files of `write_pages` from what has been read already."""
     pictures = _write_figures(contents, folder / "figures")
     found = sections(contents)
     _write_tables(contents, found, folder / "tables")

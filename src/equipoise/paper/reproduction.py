@@ -14,7 +14,8 @@ from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
 from equipoise.paper import sections, sentences
 from equipoise.paper.contents import TIMES, TOY, Contents, read_contents
-from equipoise.paper.page import write_pages
+from equipoise.paper.layout import NOT_RUN
+from equipoise.paper.page import write_contents
 from equipoise.paper.plan import FIGURES, TABLES, cells_of
 from equipoise.paper.reproducing import run_missing
 from equipoise.paper.scoreboard import counts
@@ -71,6 +72,7 @@ def reproduce(
     a core, or one on an accelerator.
     """
     cells = cells_of(target)
+    at_a_time = _workers(workers, device)
     folder = out / "results" if results is None else results
     ended: list[tuple[str, str]] = []
     if train:
@@ -86,14 +88,17 @@ def reproduce(
             size,
             folder,
             device=device,
-            workers=_workers(workers, device),
+            workers=at_a_time,
             told=told,
         )
         _measure_others(target, folder, quick=quick, device=device, say=say)
     elif not folder.is_dir():
-        raise InputError(f"results must be a folder of finished runs, got '{folder}'")
-    page = write_pages(folder, out)
+        raise InputError(
+            f"results must be a folder of finished runs, got '{folder}', which is not there; name "
+            "another one, or train first"
+        )
     contents = read_contents(folder)
+    page = write_contents(contents, out)
     left_out = tuple(key for key, problem in ended if problem)
     return Reproduced(
         page=page,
@@ -136,7 +141,9 @@ def _text(target: str, contents: Contents, page: Path) -> str:
     elif target in ("table4", "table6"):
         shown = [sections.times(contents)]
     elif target in FIGURES:
-        return f"{sections.caption(target)}: {page.parent / 'figures' / target}.png\npage: {page}"
+        drawn = target in sections.drawable(contents)
+        picture = f"{page.parent / 'figures' / target}.png" if drawn else NOT_RUN
+        return f"{sections.caption(target)}: {picture}\npage: {page}"
     else:
         return "\n".join([*sentences.score(contents), f"page: {page}"])
     parts = [

@@ -150,7 +150,7 @@ def agreement(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def same_winners(rows: pd.DataFrame) -> Count:
-    """In how many places some method wins in the paper and in our runs with its settings."""
+    """In how many places a method that wins in the paper wins in our runs with its settings too."""
     known = rows[rows["dataset"] != NOT_TO_BE_HAD]
     finished = holds = 0
     for _, place in known.groupby(PLACE, sort=False):

@@ -12,12 +12,15 @@ from equipoise.paper.layout import (
     signed,
     threshold_text,
 )
-from equipoise.paper.plan import cells_of
+from equipoise.paper.plan import TABLES, Cell, cells_of
 from equipoise.paper.scoreboard import NEAR, PLACES, compared_under_both, counts, same_winners
 from equipoise.paper.tables import NOT_TO_BE_HAD
+from equipoise.paper.trials import larger_than_tried
 
 #: What a quick run is called wherever it is shown.
 QUICK = "quick run: fewer iterations, strengths, splits and rows; shows the shape, not the numbers"
+#: Cells that are missing are named if they are so few; a run of one table lacks most of them.
+_FEW = 12
 #: What each table is about.
 TITLES = {
     "table2": "Scenario I, independence",
@@ -59,7 +62,28 @@ def runs(contents: Contents) -> list[str]:
     stopped = int(trained["stopped_members"].sum())
     if stopped:
         found.append(f"{stopped} members stopped early because their values were no longer finite.")
-    return found
+    return [*found, *_missing(contents)]
+
+
+def _missing(contents: Contents) -> list[str]:
+    """Which cells are not finished, those of rivals with our settings as a number."""
+    missing = [cell for cell in cells_of("all") if cell not in contents.results]
+    rivals = set(missing) & set(cells_of("rivals"))
+    others = [cell for cell in missing if cell not in rivals]
+    if not missing or len(others) > _FEW:
+        return []
+    parts = [f"{len(rivals)} cells of rivals with our settings"] if rivals else []
+    names = dict.fromkeys(_cell_name(cell) for cell in others)
+    return [f"Not finished: {'; '.join([*parts, *names])}."]
+
+
+def _cell_name(cell: Cell) -> str:
+    """A cell in words; whether one protocol or both are missing is left to the tables."""
+    place = " on the representation" if cell.place == "representation" else ""
+    return (
+        f"{method_name(cell.method)}{place}, {DATA_NAMES[cell.dataset]}, Scenario {cell.scenario}, "
+        f"{cell.notion}"
+    )
 
 
 def settings(contents: Contents) -> list[str]:
@@ -122,7 +146,8 @@ def agreement(contents: Contents) -> list[str]:
         return ["Nothing has been run with the paper's settings yet."]
     return [
         f"In {same.holds} of the {same.finished} places in which our runs with the paper's "
-        "settings and protocol have a winner, it is the paper's winner.",
+        "settings and protocol have a winner, a method that wins in the paper wins again (ties "
+        f"count). {_wins_of_sbp(contents)}",
         *(
             f"{method_name(row['method'])}: {row['near']} of {row['places']} numbers are within "
             f"{NEAR:g} of the paper's, {row['smaller']} are smaller and {row['larger']} larger "
@@ -130,6 +155,19 @@ def agreement(contents: Contents) -> list[str]:
             for row in contents.agreement.to_dict("records")
         ),
     ]
+
+
+def _wins_of_sbp(contents: Contents) -> str:
+    """In how many places of each table the penalty wins, in the paper and in our runs."""
+    rows = contents.rows
+    rows = rows[(rows["dataset"] != NOT_TO_BE_HAD) & (rows["method"] == "sbp") & rows["ours_run"]]
+    parts = []
+    for name in TABLES:
+        mine = rows[rows["table"] == name]
+        if len(mine):
+            counted = f"{mine['published_wins'].sum()} and {mine['ours_wins'].sum()}"
+            parts.append(f"table {name.removeprefix('table')}: {counted} of {len(mine)}")
+    return f"Places that SBP wins, alone or tied, in the paper and in ours: {'; '.join(parts)}."
 
 
 def winners(contents: Contents, name: str) -> list[str]:
@@ -194,18 +232,16 @@ def areas(contents: Contents) -> list[str]:
     if against.empty:
         return ["Nothing has been run under the honest protocol yet."]
     won = int(against["larger"].sum())
-    rivals = cells_of("rivals")
     found = [
-        f"SBP with our settings reaches more of the rectangle than every rival that was run, with "
-        f"any settings, in {won} of {len(against)} trade-offs. Of the {len(rivals)} cells of "
-        f"rivals with our settings {sum(cell in contents.results for cell in rivals)} were run."
+        f"SBP with our settings reaches more of the rectangle than every rival that is kept, with "
+        f"any settings, in {won} of {len(against)} trade-offs{_tried(contents)}."
     ]
     lost = against[~against["larger"]]
     if len(lost):
         by = lost["rival"].value_counts()
         each = ", ".join(f"{method_name(str(m))} {count}" for m, count in by.items())
         gap = (lost["rival_mean"] - lost["default"]).median()
-        found.append(f"The others go to: {each}; by a median of {number(gap)}.")
+        found.append(f"Kept rivals that have more: {each}; by a median of {number(gap)}.")
     both = against.dropna(subset="as_in_paper")
     if len(both):
         more = int((both["default"] > both["as_in_paper"]).sum())
@@ -215,6 +251,21 @@ def areas(contents: Contents) -> list[str]:
             f"(median difference {signed(gain)})."
         )
     return found
+
+
+def _tried(contents: Contents) -> str:
+    """How few rivals had our settings, and what those of the trials change."""
+    rivals = {cell.key for cell in cells_of("rivals")}
+    kept = {cell.key for cell in contents.results} & rivals
+    text = f". Of the {len(rivals)} cells of rivals with our settings {len(kept)} are kept"
+    if contents.trials is None:
+        return text
+    more = (set(contents.trials["cell"]) & rivals) - kept
+    left = larger_than_tried(contents.against, contents.trials)
+    return (
+        f", and in {left} if rivals of the trials count as well{text}, and of {len(more)} more "
+        "only the areas of a trial"
+    )
 
 
 def deviations(contents: Contents) -> list[str]:

@@ -72,6 +72,20 @@ def rivals_tried(trials: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def larger_than_tried(against: pd.DataFrame, trials: pd.DataFrame) -> int:
+    """In how many trade-offs our default has more than the rivals kept and every rival tried.
+
+    against: from `equipoise.paper.comparisons.against_rivals`. A trade-off in which no rival was
+    tried is decided by the rivals kept.
+    """
+    rivals = trials[(trials["quantity"] == "area") & (trials["method"] != "sbp")]
+    most = rivals.groupby([rivals["cell"].map(_place), "measure"])["value"].max()
+    measures = against["metric"] + " " + against["attribute"]
+    places = against["scenario"] + "-" + against["dataset"] + "-" + against["notion"]
+    tried = most.reindex(pd.MultiIndex.from_arrays([places, measures])).to_numpy()
+    return int((against["larger"] & ~(against["default"].to_numpy() <= tried)).sum())
+
+
 def _place(cell: str) -> str:
     """Scenario, data set and notion of a cell's key."""
     return "-".join(cell.split("-")[:3])

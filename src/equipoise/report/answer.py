@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from equipoise.frontier.selection import Selection, SelectionRow
+from equipoise.metrics.groups import SMALL_GROUP
+from equipoise.report.score_views import SmallestGroup
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ def answer(
     target: str,
     labels: Sequence[str],
     meaning: str,
+    picked: str = "",
+    smallest: Mapping[str, SmallestGroup] | None = None,
 ) -> Answer:
     """Say how the selected model does, beside the most useful one of its frontier.
 
@@ -49,13 +53,17 @@ def answer(
         Of the classes, () for a continuous outcome.
     meaning : str
         Of the metric, in words.
+    picked : str
+        How the model came to be picked, as the end of a sentence; may be empty.
+    smallest : mapping of str to SmallestGroup, optional
+        Smallest group of each discrete attribute among the test rows.
     """
     return Answer(
         (
             _useful(selection, most_useful, target, labels),
             _unfair(selection, most_useful),
         ),
-        _basis(selection, meaning),
+        " ".join([*_basis(selection, meaning, picked), *_few(_counted(selection), smallest or {})]),
     )
 
 
@@ -66,14 +74,14 @@ def _useful(
     labels: Sequence[str],
 ) -> Markup:
     row = selection.rows[0]
-    share = _percent(_value(row, selection))
+    share = _share(_value(row, selection))
     sure = ""
     if not math.isnan(row.low):
         level = _percent(selection.level)
-        sure = f" ({level} interval {_percent(row.low)} to {_percent(row.high)})"
-    also = "; no model of this run does better"
+        sure = f" ({level} interval {_share(row.low)} to {_share(row.high)})"
+    also = "; on the validation rows no model of this run did better"
     if most_useful is not None:
-        best = _percent(_value(most_useful[0], selection))
+        best = _share(_value(most_useful[0], selection))
         also = f"; the most useful model of this run reaches {best}"
     if row.metric == "R2":
         text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}{}.")
@@ -94,11 +102,7 @@ def _useful(
 
 
 def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) -> Markup:
-    counted = {
-        place: row
-        for place, row in enumerate(selection.rows)
-        if row.metric == selection.metric and row.attribute in selection.attributes
-    }
+    counted = _counted(selection)
     undefined = [row for row in counted.values() if math.isnan(_value(row, selection))]
     if undefined:
         text = Markup("Its unfairness for {} is not defined: {}.")
@@ -127,8 +131,17 @@ def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: Selec
         return ""
     kept = all(_value(row, selection) <= row.limit for row in limited)
     if len({row.limit for row in limited}) == 1 and largest in limited:
-        return f", {'within' if kept else 'above'} the limit of {largest.limit:g} that was set,"
-    return f" (it {'keeps' if kept else 'does not keep'} the limits that were set)"
+        return f", {'within' if kept else 'above'} the limit of {largest.limit:g} it was picked by,"
+    return f" (it {'keeps' if kept else 'does not keep'} the limits it was picked by)"
+
+
+def _counted(selection: Selection) -> dict[int, SelectionRow]:
+    """Rows of the metric and the attributes that the selection was about, by their place."""
+    return {
+        place: row
+        for place, row in enumerate(selection.rows)
+        if row.metric == selection.metric and row.attribute in selection.attributes
+    }
 
 
 def _value(row: SelectionRow, selection: Selection) -> float:
@@ -136,18 +149,41 @@ def _value(row: SelectionRow, selection: Selection) -> float:
     return row.test if selection.test_rows else row.validation
 
 
-def _basis(selection: Selection, meaning: str) -> str:
+def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
     unfairness = f"Unfairness is {selection.metric}: {meaning[0].lower()}{meaning[1:]}"
     if selection.test_rows == 0:
-        return (
+        yield (
             f"There are no test rows in this run's file, so these are values on the "
             f"{selection.validation_rows:,} validation rows that picked the model: they flatter "
-            f"the best of many, and nothing says how sure they are. {unfairness}"
+            f"the best of many, and nothing says how sure they are."
         )
-    return (
-        f"Measured on {selection.test_rows:,} test rows that took part neither in training nor "
-        f"in choosing. {unfairness}"
-    )
+    else:
+        yield (
+            f"Measured on {selection.test_rows:,} test rows that took part neither in training "
+            f"nor in choosing."
+        )
+    yield unfairness
+    if picked:
+        yield f"The model was {picked}."
+
+
+def _few(
+    counted: Mapping[int, SelectionRow], smallest: Mapping[str, SmallestGroup]
+) -> Iterator[str]:
+    """Say which attributes' numbers rest on a few people."""
+    for row in counted.values():
+        group = smallest.get(row.attribute)
+        if group is not None and group.size < SMALL_GROUP:
+            rows = "row" if group.size == 1 else "rows"
+            yield (
+                f"The smallest group of {row.attribute}, {group.label}, has {group.size:,.6g} test "
+                f"{rows}: what is said of {row.attribute} rests on a few people."
+            )
+
+
+def _share(value: float) -> str:
+    """Write shares that stand beside one another with the same decimals."""
+    return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
 
 
 def _percent(share: float) -> str:

@@ -27,7 +27,7 @@ from equipoise.report.frontier_data import (
 )
 from equipoise.report.page import render_page
 from equipoise.report.run_facts import RunFacts
-from equipoise.report.score_views import BINS
+from equipoise.report.score_views import BINS, SmallestGroup, row_weights, smallest_group
 from equipoise.report.select_call import select_call
 
 #: Models that can be chosen on a page: as many as are assessed in some ten seconds.
@@ -134,6 +134,8 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
             target=about.target,
             labels=labels,
             meaning=find_metric(selection.metric).description,
+            picked=about.picked,
+            smallest=_smallest_groups(curve),
         ),
         selection=selection,
         models=len(models),
@@ -168,6 +170,15 @@ def _most_models(curve: Curve, attributes: Sequence[AttributeRows]) -> int:
     by_room = MOST_CHARACTERS / (groups * classes * BINS * _PER_COUNT[_weighted(curve)])
     by_time = MOST_ASSESSED / len(curve.test)
     return int(np.clip(min(by_room, by_time), LEAST_MODELS, MOST_MODELS))
+
+
+def _smallest_groups(curve: Curve) -> dict[str, SmallestGroup]:
+    """Smallest group of each discrete attribute among the test rows, if there are any."""
+    if curve.test is None:
+        return {}
+    weights = row_weights(curve.test)
+    found = {each.name: smallest_group(each, weights) for each in curve.test.table.columns}
+    return {name: group for name, group in found.items() if group is not None}
 
 
 def _weighted(curve: Curve) -> bool:

@@ -24,6 +24,9 @@ class RunFacts:
         Rows that were read; 0 where that is not known.
     target : str
         Name of the column that is predicted.
+    picked : str
+        How the selected model came to be picked, as the end of a sentence that begins with "The
+        model was".
     command : str
         Command line that made the run.
     select_command : str
@@ -45,6 +48,7 @@ class RunFacts:
     data_name: str = ""
     rows: int = 0
     target: str = ""
+    picked: str = ""
     command: str = ""
     select_command: str = "equipoise select RUN"
     deploy_command: str = "equipoise predict RUN DATA --out scores.parquet"

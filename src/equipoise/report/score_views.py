@@ -82,6 +82,30 @@ def groups_of(column: SensitiveColumn, weights: Floats) -> Groups:
     return Groups(column.name, column.kind, tuple(labels[code] for code in present), codes)
 
 
+@dataclass(frozen=True)
+class SmallestGroup:
+    """The group of a discrete attribute with the fewest rows, and how many they are."""
+
+    label: str
+    size: float
+
+
+def smallest_group(column: SensitiveColumn, weights: Floats) -> SmallestGroup | None:
+    """Find the smallest group that has rows; None for a continuous column.
+
+    >>> from equipoise.sensitive import SensitiveTable
+    >>> column = SensitiveTable.from_data({"sex": ["M", "F", "M"]})["sex"]
+    >>> smallest_group(column, np.ones(3))
+    SmallestGroup(label='F', size=1.0)
+    """
+    if column.codes is None:
+        return None
+    known = ~column.missing
+    sizes = np.bincount(column.codes[known], weights[known], minlength=len(column.categories))
+    least = int(np.where(sizes > 0, sizes, np.inf).argmin())
+    return SmallestGroup(str(column.categories[least]), float(sizes[least]))
+
+
 @dataclass(frozen=True, eq=False)
 class Edges:
     """Thresholds, ascending: multiples of a round step, and the model's own.

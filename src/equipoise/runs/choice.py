@@ -44,24 +44,36 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
     criteria = frontier._curve.snapshots.criteria
     metric = criteria.metrics[0]
     columns = [f"{metric} {attribute}" for attribute in criteria.by_attribute(metric)]
-    kept = frontier.table().query("on_front")[columns].dropna()
+    kept = frontier.table().query("on_front").dropna(subset=columns)
     if kept.empty:
         raise InputError(
             f"no snapshot has a defined {metric} by {' and '.join(criteria.by_attribute(metric))}, "
             "so none can be picked; table.csv shows where it is undefined"
         )
-    least = float(kept.max(axis=1).min())
+    utility, worst = kept["utility"].to_numpy(), kept[columns].to_numpy().max(axis=1)
+    least = float(worst.min())
     if least <= budget:
         return Choice(
             max_unfairness=budget,
             remark=f"picked at the end of training: the best {frontier.utility_} with {metric} <= "
             f"{budget:g} for every attribute",
         )
-    # Rounded up, so that asking for the number said is granted.
-    limit = math.ceil(1e4 * least) / 1e4
+    limit = _granted(least)
+    nearest, best = utility[worst <= limit].max(), utility.argmax()
+    price = ", the best of this run"
+    if utility[best] > nearest:
+        price = (
+            f", where {utility[best]:.3f} is possible at {metric} {_granted(worst[best]):g}; "
+            "equipoise select --max-unfairness takes another"
+        )
     return Choice(
         max_unfairness=limit,
-        remark=f"picked at the end of training: no snapshot keeps {metric} <= {budget:g} for "
-        f"every attribute on the validation rows, so the best {frontier.utility_} at the smallest "
-        f"limit that one keeps, {limit:g}",
+        remark=f"picked at the end of training although no model of this run keeps {metric} <= "
+        f"{budget:g} for every attribute on the validation rows: it is the nearest, taken as if "
+        f"{limit:g} had been asked for, with {frontier.utility_} {nearest:.3f}{price}",
     )
+
+
+def _granted(unfairness: float) -> float:
+    """Rounded up, so that asking for the number said is granted."""
+    return math.ceil(1e4 * unfairness) / 1e4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -42,7 +43,8 @@ def demonstrate(
         overwrite=True,
     )
     command = request.command(request.options(None), folder / DATA)
-    say(f"The same as:\n  equipoise datasets adult --out {folder / DATA}\n  {command}\n")
+    data = shlex.join(["equipoise", "datasets", "adult", "--out", str(folder / DATA)])
+    say(f"The same as:\n  {data}\n  {command}\n")
     # Networks this small gain nothing from a second thread, and two threads that wait for each
     # other at every layer are many times slower where other programs use the cores as well.
     torch.set_num_threads(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,11 +54,12 @@ class EndedRun:
             100,
             break_on_hyphens=False,
         )
+        folder, limit = shlex.quote(str(self.run.folder)), f"{self._other_limit:g}"
         parts = [
-            f"{self.selection}\n{remark}",
+            f"{self.selection}\n\n{remark}",
             f"Report: {self.report}",
-            f"Take another model: equipoise select {self.run.folder} --max-unfairness 0.05\n"
-            f"Score new rows:     equipoise predict {self.run.folder} DATA --out scores.parquet",
+            f"Take another model: equipoise select {folder} --max-unfairness {limit}\n"
+            f"Score new rows:     equipoise predict {folder} DATA --out scores.parquet",
         ]
         if self.interrupted:
             parts.append(
@@ -66,6 +68,13 @@ class EndedRun:
                 f"on with: {files.resume_command(self.run.folder)}"
             )
         return "\n\n".join(parts)
+
+    @property
+    def _other_limit(self) -> float:
+        """A limit to go on with: stricter than one that was kept, wider than one that was not."""
+        asked, picked_by = self.run.record.options.max_unfairness, self.choice.max_unfairness
+        assert picked_by is not None
+        return asked / 2 if picked_by == asked else 2 * picked_by
 
     def to_document(self) -> dict[str, Any]:
         """The same for a program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import dataclass
 from os import PathLike
@@ -78,7 +79,7 @@ class Run:
 
 def resume_command(folder: Path) -> str:
     """Return the command line that goes on with an unfinished run."""
-    return f"equipoise fit --resume --out {folder}"
+    return f"equipoise fit --resume --out {shlex.quote(str(folder))}"
 
 
 def open_run(folder: str | PathLike[str]) -> Run:
@@ -138,6 +139,11 @@ def refuse_taken(folder: Path, *, overwrite: bool) -> None:
 def set_aside(folder: Path) -> None:
     """Move the files of an earlier run out of the way, for `put_back` if the new one fails."""
     aside = folder / _ASIDE
+    if not (folder / CHECKPOINT).exists():
+        # What waits there is of an overwrite that was killed before it had trained anything.
+        for name in FILES:
+            if (aside / name).exists():
+                (aside / name).replace(folder / name)
     shutil.rmtree(aside, ignore_errors=True)
     found = [name for name in FILES if (folder / name).exists()]
     if found:

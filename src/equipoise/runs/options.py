@@ -141,7 +141,11 @@ def _as_argument(value: object) -> str:
         return _as_argument(tuple(f"{column}={kind}" for column, kind in value.items()))
     if not isinstance(value, tuple):
         return str(value)
-    return ",".join(_quoted(str(each).removesuffix(".0")) for each in value)
+    return ",".join(_quoted(each) if isinstance(each, str) else _digits(each) for each in value)
+
+
+def _digits(number: float) -> str:
+    return str(number).removesuffix(".0")
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,13 +12,14 @@ from equipoise.frontier import FairFrontier, Selection
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.run_facts import RunFacts
+from equipoise.runs.choice import Choice
 from equipoise.runs.folder import CARD, CARD_JSON, FRONTIER, REPORT, Run
 from equipoise.storage import write_atomically
 
 
-def write_pages(run: Run, frontier: FairFrontier, selection: Selection) -> None:
+def write_pages(run: Run, frontier: FairFrontier, selection: Selection, choice: Choice) -> None:
     """Write report.html, model_card.md and model_card.json for the selected model."""
-    facts = facts_of(run)
+    facts = replace(facts_of(run), picked=choice.remark)
     card = model_card(selection, facts, frontier)
     texts = {
         REPORT: frontier_page(frontier, selection, facts),

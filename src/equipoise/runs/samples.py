@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -87,5 +88,5 @@ def write_dataset(name: str, out: Path) -> Dataset:
 def fit_command(data: Dataset, out: Path) -> str:
     """Return a command line that trains on a data set written to ``out``."""
     about = data.description
-    sensitive = ",".join(about.sensitive)
-    return f"equipoise fit {out} --target {about.target} --sensitive {sensitive}"
+    named = ["--target", about.target, "--sensitive", ",".join(about.sensitive)]
+    return shlex.join(["equipoise", "fit", str(out), *named])

@@ -13,7 +13,7 @@ def take(run: Run, frontier: FairFrontier, choice: Choice) -> Selection:
     """Select a model of a run and write everything that tells of it."""
     selection = choice.select(frontier)
     write_selection(run.path(SELECTION), run.path(MODEL), selection, choice)
-    write_pages(run, frontier, selection)
+    write_pages(run, frontier, selection, choice)
     return selection
 
 
@@ -26,5 +26,5 @@ def rewrite_report(run: Run) -> str:
     """Write report and model card of the selected model again; return where the report is."""
     choice = read_choice(run.path(SELECTION))
     frontier = run.frontier()
-    write_pages(run, frontier, choice.select(frontier))
+    write_pages(run, frontier, choice.select(frontier), choice)
     return str(run.path(REPORT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def read_threshold(path: Path, model: Path) -> float | None:
     if not model.exists() or document["model_sha256"] != _digest(model):
         raise InputError(
             f"'{model}' must be the model that '{path.name}' tells of, but it is missing or "
-            f"another one; select it again: equipoise select {path.parent} ..."
+            f"another one; select it again: {_command(path)} ..."
         )
     threshold: float | None = document["threshold"]
     return threshold
@@ -64,17 +65,22 @@ def read_threshold(path: Path, model: Path) -> float | None:
 def _selection_in(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise InputError(
-            f"RUN must have a selected model, but '{path}' is missing; select one: equipoise "
-            f"select {path.parent} --max-unfairness 0.1"
+            f"RUN must have a selected model, but '{path}' is missing; select one: "
+            f"{_command(path)} --max-unfairness 0.1"
         )
     document = read_document(path)
     names = {each.name for each in fields(Choice)}
     if set(document.get("choice", ())) != names or "model_sha256" not in document:
         raise InputError(
             f"'{path}' must be a selection as equipoise wrote it, but it was changed; select "
-            f"again: equipoise select {path.parent} --max-unfairness 0.1"
+            f"again: {_command(path)} --max-unfairness 0.1"
         )
     return document
+
+
+def _command(path: Path) -> str:
+    """Command that selects a model of the run whose selection is at ``path``, without a wish."""
+    return f"equipoise select {shlex.quote(str(path.parent))}"
 
 
 def _digest(path: Path) -> str:

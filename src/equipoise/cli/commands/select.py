@@ -57,11 +57,18 @@ def select(
     and makes the model the run's: report, model card and predict are about it from then on.
     Nothing changes where no model keeps the limits; the error names the nearest.
     """
+    from equipoise.errors import InputError
     from equipoise.runs.choice import Choice
     from equipoise.runs.folder import open_run
     from equipoise.runs.selecting import select_in_run
     from equipoise.runs.selection_file import selection_document
 
+    if max_unfairness is None and min_utility is None:
+        raise InputError(
+            "select needs a wish, got none: --max-unfairness for the best utility within it, or "
+            "--min-utility for the least unfairness that keeps it; for example equipoise select "
+            "run --max-unfairness 0.05"
+        )
     choice = Choice(
         max_unfairness=max_unfairness,
         min_utility=min_utility,

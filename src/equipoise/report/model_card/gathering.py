@@ -47,7 +47,7 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
         ),
         method_reference=method.reference if selection.strength > 0 else "",
         architecture=_architecture(selection, frontier),
-        choice=_choice(selection),
+        choice=_choice(selection, about.picked),
         data=about.data_name or "data without a name",
         target=target,
         training_rows=len(frontier.split_.train),
@@ -96,14 +96,14 @@ def _output(selection: Selection, target: str) -> str:
     )
 
 
-def _choice(selection: Selection) -> str:
+def _choice(selection: Selection, picked: str) -> str:
     averaged = selection.averaged
     who = f"seed {selection.seed}" if averaged == 1 else f"average of {averaged} seeds"
     return (
         f"Snapshot {selection.snapshot} (strength {selection.strength:g}, {who}, iteration "
         f"{selection.iteration}) has {selection.aim} with {selection.wish}, of "
         f"{selection.picked_among} snapshots on a front, on {selection.validation_rows:,} "
-        "validation rows."
+        f"validation rows.{f' The model was {picked}.' if picked else ''}"
     )
 
 
@@ -128,7 +128,7 @@ def _limitations(selection: Selection) -> Iterator[str]:
         kept = "keeps" if selection.holds_on_test else "does not keep"
         yield (
             f"It was picked on validation rows; on {selection.test_rows:,} test rows, used neither "
-            f"to train nor to pick, it {kept} what was wished ({selection.wish})."
+            f"to train nor to pick, it {kept} the limits it was picked by ({selection.wish})."
         )
     yield (
         "Every number is about this score and the people in these rows. Other people, another time "

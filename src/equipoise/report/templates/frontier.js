@@ -101,6 +101,9 @@ window.addEventListener("resize", () => {
   requestAnimationFrame(showAll);
 });
 
+// On paper nothing can be unfolded.
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+
 document.documentElement.classList.remove("no-js");
 drawLegend();
 reset();

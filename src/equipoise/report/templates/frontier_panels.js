@@ -10,13 +10,18 @@ function showSummary() {
   const worst = view.columns.map((column) => model.rows[column + 1]).reduce((a, b) => ((value(b) ?? -1) > (value(a) ?? -1) ? b : a));
   const between = (row) => (row.low === null ? "" : ` (${levelText} interval ${fixed(row.low)} to ${fixed(row.high)})`);
   const where = tested ? `On ${rowsText(data.test_rows)} test rows` : `On ${rowsText(data.validation_rows)} validation rows`;
-  byId("chosen-who").textContent = `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() ? "; selected by the run" : ""}.`;
-  byId("chosen-summary").textContent =
+  say("chosen-who", `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() ? "; selected by the run" : ""}.`);
+  say("chosen-summary",
     `${where}: ${utility.metric} ${fixed(value(utility))}${between(utility)}, ` +
     `${worst.metric} by ${worst.attribute} ${fixed(value(worst))}${between(worst)}` +
-    `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.`;
+    `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.`);
   const classes = data.labels.length > 2;
   byId("chosen-note").textContent = classes ? `Unfairness is that of the worst of the ${data.labels.length} classes, each assessed by its own probability.` : "";
+}
+
+/** Put words where screen readers listen, only if they are new: the same words are not read twice. */
+function say(id, words) {
+  if (byId(id).textContent !== words) byId(id).textContent = words;
 }
 
 function limitCell(row, column) {
@@ -59,9 +64,10 @@ function showTraining() {
   const figures = curves.map(([, title, meaning]) =>
     html("figure", { class: "card" }, html("h3", {}, title), html("p", { class: "small" }, meaning)));
   const box = byId("training-figures");
-  const solved = entry.iterations.length < 2;
-  box.replaceChildren(...(solved ? [html("p", {}, "There is no curve: this model was found in one step.")] : figures));
-  if (!solved) curves.forEach(([key, title], k) => {
+  const single = entry.iterations.length < 2;
+  const why = until <= 1 ? "this model was found in one step" : `training was looked at once, at iteration ${until}`;
+  box.replaceChildren(...(single ? [html("p", {}, `There is no curve: ${why}.`)] : figures));
+  if (!single) curves.forEach(([key, title], k) => {
     figures[k].append(curveChart(entry.iterations, entry[key], until, title, Math.max(240, figures[k].clientWidth - 40)));
   });
   const health = model.health;
@@ -72,7 +78,8 @@ function showTraining() {
     html("dl", { class: "facts" },
       html("dt", {}, "Spread of the score, relative to the outcome's"), html("dd", {}, fixed(health.score_spread, 3)),
       html("dt", {}, "Largest linear correlation with an attribute"), html("dd", {}, fixed(health.correlation, 3)),
-      html("dt", {}, "What the critic could tell at the end (0: nothing)"), html("dd", {}, fixed(health.critic_value))),
+      ...(health.critic_value === null ? [] : [
+        html("dt", {}, "What the critic could tell at the end (0: nothing)"), html("dd", {}, fixed(health.critic_value))])),
   );
 }
 

@@ -69,7 +69,7 @@ function drawPlot() {
   const outside = data.points.number.length - points.length;
   const thinnedPoints = data.points.number.length < data.points.of;
   byId("plot-outside").textContent =
-    (outside ? `${outside} snapshots lie outside the picture, or have an undefined value. ` : "") +
+    (outside ? `${outside} ${outside === 1 ? "snapshot lies outside the picture, or has" : "snapshots lie outside the picture, or have"} an undefined value. ` : "") +
     (thinnedPoints ? `Of ${data.points.of} snapshots those that can be chosen are shown, and evenly some others.` : "");
 }
 
@@ -205,7 +205,7 @@ function drawLegend() {
       [mark(svg("path", { class: "front", d: "M1 11H13V3H25" })), "front: nothing is both fairer and more useful"],
       [mark(svg("path", { class: "step", d: diamond(13, 7, 6) })), "can be chosen here"],
       [mark(svg("path", { class: "chosen-mark", d: diamond(13, 7, 6.5) })), "chosen"],
-      [mark(svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 })), "limit you set"],
+      [mark(svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 })), "limit on unfairness"],
     ]),
     legend(shades),
   );

@@ -122,23 +122,38 @@ function showDecisions() {
   const scores = currentModel().scores[0];
   const threshold = edgeAt(scores, state.edge);
   const own = state.edge === scores.own;
-  byId("threshold-value").textContent = `score > ${fixed(threshold)}${own ? " (set on validation rows)" : ""}`;
-  byId("threshold").setAttribute("aria-valuetext", `score above ${fixed(threshold)}`);
+  const words = fixed(threshold, thresholdDigits(scores));
+  byId("threshold-value").textContent = `score > ${words}${own ? " (set on validation rows)" : ""}`;
+  byId("threshold").setAttribute("aria-valuetext", `score above ${words}`);
   box.replaceChildren(...data.attributes.map((attribute, number) => decisionTable(attribute, currentModel().scores[number])));
   placeThresholds();
+}
+
+/** Decimals that tell one threshold from the next; scores may be crowded into a small range. */
+const thresholdDigits = (scores) => Math.max(4, 1 - Math.floor(Math.log10(scores.step)));
+
+/** Where the largest gap lies; between groups of few rows it says little. */
+function gapText(attribute, found) {
+  const rated = found
+    .map(({ rows, decided }, group) => ({ name: attribute.groups[group], rows, rate: decided / rows }))
+    .filter(({ rows }) => rows > 0)
+    .sort((a, b) => a.rate - b.rate);
+  const [low, high] = [rated[0], rated.at(-1)];
+  const gap = high.rate - low.rate;
+  const between = gap > 0 ? `, between ${high.name} and ${low.name}` : "";
+  const few = gap > 0 && Math.min(high.rows, low.rows) < FEW_ROWS ? "; in so few rows chance alone makes gaps" : "";
+  return `Largest gap between groups: ${(100 * gap).toFixed(1)} points${between}${few}.`;
 }
 
 function decisionTable(attribute, scores) {
   const [negative, positive] = data.labels;
   const found = scores.counts.map((counts) => decisionsOf(counts, state.edge));
-  const rates = found.map((each) => each.decided / each.rows);
-  const gap = Math.max(...rates) - Math.min(...rates);
   const where = data.target ? `${data.target} = ` : "";
   const headings = ["Rows", "Positive", "Rate", `Rate if ${where}${positive}`, `Rate if ${where}${negative}`];
   return html(
     "div", { class: "card" },
     html("h3", {}, `Decisions by ${attribute.name}`),
-    html("p", { class: "small" }, `Largest gap between groups: ${(100 * gap).toFixed(1)} points.`),
+    html("p", { class: "small" }, gapText(attribute, found)),
     html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Decisions by ${attribute.name}` },
       html("table", { "data-attribute": attribute.name },
         html("thead", {}, html("tr", {}, html("th", { scope: "col" }, attribute.name),

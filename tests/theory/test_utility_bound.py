@@ -59,16 +59,16 @@ def test_penalties_in_the_papers_scale_are_refused():
 
 
 def test_the_printed_sum_is_no_bound():
-    """Two predictors that tie: half of all samples prefer the fair one, whatever n is.
+    """Two predictors that nearly tie: almost half of all samples prefer the fair one.
 
     x = 1 or -1 is the attribute itself, y agrees with its sign with probability 0.95, predictors
-    are h_0(x) = x and h_1(x) = 0, critics all functions with values in [-1, 1]. At the strength
-    where both have the same objective h_0 is a best predictor, with and without the penalty, so
-    that the printed price is 0; yet training picks h_1 every other time. The proof takes the
-    empirical risk of the trained predictor to be the smallest one, but training minimises risk
-    and penalty together.
+    are h_0(x) = x and h_1(x) = 0, critics all functions with values in [-1, 1]. A little below
+    the strength where both have the same objective h_0 is the only best predictor, with and without
+    the penalty, so that the printed price is 0; yet training picks h_1 nearly every other time. The
+    proof takes the empirical risk of the trained predictor to be the smallest one, but training
+    minimises risk and penalty together.
     """
-    n, samples, delta = 100_000, 400, 0.05
+    n, samples, delta = 100_000, 4_000, 0.05
     agree, against = math.log1p(math.exp(-1)), math.log1p(math.exp(1))
     risk = np.array([0.95 * agree + 0.05 * against, math.log(2)])
 
@@ -84,9 +84,10 @@ def test_the_printed_sum_is_no_bound():
 
     penalty = np.array([float(unfairness(np.array(0.5))), 0.0])
     ratio = (risk[1] - risk[0]) / (penalty[0] - penalty[1])
+    ratio *= 1 - 1e-3
     strength = ratio / (1 + ratio)
     objective = (1 - strength) * risk + strength * penalty
-    assert objective[0] == pytest.approx(objective[1]) and risk[0] < risk[1]
+    assert objective[0] < objective[1] and risk[0] < risk[1]
 
     rng = np.random.default_rng(0)
     wrong = rng.binomial(n, 0.05, size=samples) / n
@@ -97,7 +98,7 @@ def test_the_printed_sum_is_no_bound():
     empirical = (1 - strength) * ((1 - wrong) * agree + wrong * against)
     empirical += strength * unfairness(same)
     picks_fair = empirical > (1 - strength) * risk[1]
-    assert 0.4 < picks_fair.mean() < 0.6
+    assert 0.4 < picks_fair.mean() < 0.5  # printed: at most delta
     loss_of_utility = risk[1] - risk[0]
 
     # |h| <= 1 and |f| <= 1; two predictors (Massart's lemma) and all critics on four cells.
@@ -120,5 +121,5 @@ def test_the_printed_sum_is_no_bound():
         # The paper compares h_0 with the best predictor h*, which is h_0 itself.
         for version, trained in (("printed", float(penalty[0])), ("corrected", 0.0))
     )
-    assert printed.printed_total < loss_of_utility / 2  # broken half of the time
+    assert printed.printed_total < loss_of_utility / 2  # broken nearly half of the time
     assert ours.total > loss_of_utility  # never broken

@@ -301,6 +301,16 @@ def test_con_is_written_without_and_released_with_the_covariance_term():
     assert row["released_distance"] == pytest.approx(0.3 - (0.094 + 0.062) / 2)
 
 
+def test_changes_are_counted_as_printed():
+    # 0.1004 and 0.1006 are printed as 0.100 and 0.101, 0.1006 and 0.1014 both as 0.101.
+    cell = Cell(scenario="III", dataset="crime", notion="separation", method="hgr")
+    product = of(cell, method="hgr_product")
+    for written, released, larger in ((0.1004, 0.1006, 2), (0.1006, 0.1014, 0)):
+        runs = {cell: constant(cell, written), product: constant(product, released)}
+        (row,) = comparisons.changes(comparisons.deviations(runs)).to_dict("records")
+        assert (row["larger_as_released"], row["smaller_as_released"]) == (larger, 0)
+
+
 def test_areas_compare_the_default_with_every_rival():
     cells = in_both_protocols((of(LAW, method="hgr"),))[1:]
     cells += (of(LAW, settings="equipoise", protocol="honest"),)
