@@ -6,9 +6,8 @@ a flag of their own. Everything learned comes from the rows given to `fit`.
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from equipoise.errors import InputError
+from equipoise.features.fitted_columns import arranged, listed, warn_unseen
 from equipoise.features.levels import Levels
+from equipoise.features.reading import LARGEST, as_numbers, read_features
 from equipoise.features.state import (
     EncoderState,
     Scaling,
@@ -24,15 +25,8 @@ from equipoise.features.state import (
     scaler_arrays,
     scaler_from_arrays,
 )
-from equipoise.sensitive.columns import Column, Family, read_columns
+from equipoise.sensitive.columns import Column, Family
 
-_LARGEST = float(np.finfo(np.float32).max)
-_FAMILY_WORDS = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "text": "text or categories",
-    "categorical": "text or categories",
-}
 _SCALING_WORDS = {
     "rank": "rank scores",
     "minmax": "scaled to [-1, 1]",
@@ -83,18 +77,18 @@ class FeatureEncoder:
 
         X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
         """
-        self._fit(_read(X))
+        self._fit(read_features(X))
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Encode rows with the columns seen at fit, in any order when they have names."""
         if not hasattr(self, "names_"):
             raise NotFittedError("FeatureEncoder must be fitted before transform; call fit first")
-        return self._transform(self._arrange(_read(X)))
+        return self._transform(arranged(read_features(X), self._families))
 
     def fit_transform(self, X: Any) -> NDArray[np.float32]:
         """Learn from X and encode it."""
-        columns = _read(X)
+        columns = read_features(X)
         self._fit(columns)
         return self._transform(columns)
 
@@ -167,7 +161,7 @@ class FeatureEncoder:
         ]
         self._medians = {column.name: _median(column) for column in (*number_like, *booleans)}
         if number_like:
-            self._fit_scaler(np.column_stack([_as_numbers(column) for column in number_like]))
+            self._fit_scaler(np.column_stack([as_numbers(column) for column in number_like]))
         self.names_ = self._output_names()
 
     def _output_names(self) -> list[str]:
@@ -196,7 +190,8 @@ class FeatureEncoder:
             blocks.append(scaled)
         blocks += [self._filled(by_name[name])[:, None] for name in self._boolean_names]
         blocks += [by_name[name].missing[:, None] for name in self._flagged]
-        self._warn_unseen(by_name)
+        unseen = {name: kept.unseen(by_name[name]) for name, kept in self._levels.items()}
+        warn_unseen(unseen, treated="encoded as zeros")
         blocks += [levels.one_hot(by_name[name]) for name, levels in self._levels.items()]
         matrix = np.concatenate(blocks, axis=1)
         self._refuse_overflow(matrix)
@@ -206,61 +201,8 @@ class FeatureEncoder:
         """Numbers of a column (n,), the training median where missing."""
         if self._families[column.name] == "empty":
             return np.zeros(len(column.missing))  # nothing was learned about this column
-        numbers = _as_numbers(column)
+        numbers = as_numbers(column)
         return np.where(np.isnan(numbers), self._medians[column.name], numbers)
-
-    def _arrange(self, columns: tuple[Column, ...]) -> list[Column]:
-        """Bring columns into the order seen at fit, by name where there are names."""
-        fitted, given = list(self._families), [column.name for column in columns]
-        if set(fitted) != set(given):
-            self._refuse_other_names(fitted, given)
-            columns = tuple(
-                Column(name, column.family, column.numbers, column.codes, column.levels)
-                for name, column in zip(fitted, columns, strict=True)
-            )
-        by_name = {column.name: column for column in columns}
-        arranged = [by_name[name] for name in fitted]
-        for column in arranged:
-            self._check_family(column)
-        return arranged
-
-    def _refuse_other_names(self, fitted: list[str], given: list[str]) -> None:
-        """Let only nameless columns, which are told apart by position, differ in name."""
-        if len(fitted) == len(given) and _nameless(len(given)) in (fitted, given):
-            return
-        missing = [name for name in fitted if name not in given]
-        extra = [name for name in given if name not in fitted]
-        if _nameless(len(given)) == given or _nameless(len(fitted)) == fitted:
-            raise InputError(
-                f"X must have the {len(fitted)} columns seen at fit, got {len(given)}; "
-                "pass the same columns in the same order"
-            )
-        if missing:
-            near = difflib.get_close_matches(missing[0], extra, n=1)
-            hint = f"; did you mean {missing[0]!r} by {near[0]!r}?" if near else ""
-            raise InputError(
-                f"X must have the columns seen at fit, but {_listed(missing)} "
-                f"{'is' if len(missing) == 1 else 'are'} missing{hint}"
-            )
-        raise InputError(
-            f"X must have only the columns seen at fit, got also {_listed(extra)}; drop them"
-        )
-
-    def _check_family(self, column: Column) -> None:
-        fitted = self._families[column.name]
-        if column.family == "empty":
-            return
-        if fitted == "empty":
-            warnings.warn(
-                f"X column {column.name!r} had no value at fit, so its values are ignored",
-                UserWarning,
-                stacklevel=4,
-            )
-        elif _FAMILY_WORDS[column.family] != _FAMILY_WORDS[fitted]:
-            raise InputError(
-                f"X column {column.name!r} must hold {_FAMILY_WORDS[fitted]} as at fit, got "
-                f"{_FAMILY_WORDS[column.family]}; convert the column"
-            )
 
     def _warn_newly_missing(self, columns: Sequence[Column]) -> None:
         affected = [
@@ -272,29 +214,15 @@ class FeatureEncoder:
         ]
         if affected:
             warnings.warn(
-                f"X has missing values in {_listed(affected)}, where there were none at fit; "
+                f"X has missing values in {listed(affected)}, where there were none at fit; "
                 "the median of the training rows stands in for them",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _warn_unseen(self, by_name: Mapping[str, Column]) -> None:
-        unseen = []
-        for name, levels in self._levels.items():
-            shown = levels.unseen(by_name[name])
-            if shown:
-                more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-                unseen.append(f"{name!r} ({', '.join(shown[:3])}{more})")
-        if unseen:
-            warnings.warn(
-                f"X has categories not seen at fit, encoded as zeros: {'; '.join(unseen)}",
                 UserWarning,
                 stacklevel=4,
             )
 
     def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
         """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""
-        too_large = np.abs(matrix).max(axis=0) > _LARGEST
+        too_large = np.abs(matrix).max(axis=0) > LARGEST
         if too_large.any():
             name = self.names_[int(too_large.argmax())]
             raise InputError(
@@ -303,46 +231,7 @@ class FeatureEncoder:
             )
 
 
-def _read(X: Any) -> tuple[Column, ...]:
-    """Columns of X, which must have two dimensions and fit into float32."""
-    shape = getattr(X, "shape", None)
-    if isinstance(X, list | tuple) and X and not isinstance(X[0], list | tuple | np.ndarray):
-        shape = (len(X),)
-    if shape is not None and len(shape) != 2:
-        raise InputError(
-            f"X must have two dimensions, got shape {tuple(shape)}; "
-            "pass an array of shape (rows, 1) or a DataFrame if it is a single column"
-        )
-    columns = read_columns(X, argument="X", prefix="x")
-    for column in columns:
-        if column.numbers is not None and column.family == "number":
-            row = int(np.nanargmax(np.abs(column.numbers)))
-            if abs(column.numbers[row]) > _LARGEST:
-                raise InputError(
-                    f"X column {column.name!r} must fit into float32 (up to {_LARGEST:.3g}), got "
-                    f"{column.numbers[row]:.3g} in row {row}; rescale the column"
-                )
-    return columns
-
-
-def _as_numbers(column: Column) -> NDArray[np.float64]:
-    """Numbers or booleans as float64 (n,), NaN where missing."""
-    if column.numbers is not None:
-        return column.numbers
-    assert column.codes is not None
-    return np.array([*column.levels, np.nan], dtype=np.float64)[column.codes]
-
-
 def _median(column: Column) -> float:
-    numbers = _as_numbers(column)
+    numbers = as_numbers(column)
     known = numbers[~np.isnan(numbers)]
     return float(np.median(known)) if known.size else 0.0
-
-
-def _nameless(count: int) -> list[str]:
-    """The names that reading gives to columns without one."""
-    return [f"x{position}" for position in range(count)]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ class Levels:
     def learn(cls, column: Column) -> Levels:
         """Collect the categories of training rows; which are rare is scikit-learn's rule."""
         assert column.codes is not None
-        names = {_level_names(column)[code] for code in np.unique(column.codes)}
+        names = {level_names(column)[code] for code in np.unique(column.codes)}
         if len(names) <= MAX_CATEGORIES:
             # None is rare. Text of a million rows need not be looked at to know that.
             known = sorted(name for name in names if name is not None)
@@ -73,25 +74,29 @@ class Levels:
         if column.codes is None:  # an empty column: every value is missing
             places = np.full(len(column.missing), positions.get(None, -1))
         else:
-            places = np.array([positions.get(level, -1) for level in _level_names(column)])
+            places = np.array([positions.get(level, -1) for level in level_names(column)])
             places = places[column.codes]
         return np.asarray(places[:, None] == np.arange(self.width), dtype=np.float32)
 
     def unseen(self, column: Column) -> list[str]:
         """What new rows hold and training rows did not, as text for a message."""
-        known = set(self.categories)
-        values = [str(level) for level in column.levels if str(level) not in known]
-        shown = [repr(value) for value in values]
-        if column.missing.any() and None not in known:
+        shown = unseen_levels(column, self.categories)
+        if column.missing.any() and None not in self.categories:
             shown.append("missing values")
         return shown
 
 
-def _as_text(column: Column) -> NDArray[np.object_]:
-    """Levels as text (n,), None where missing."""
-    return np.array(_level_names(column), dtype=object)[column.codes]
+def unseen_levels(column: Column, known: Collection[str | None]) -> list[str]:
+    """Levels that new rows hold and that are not known, as text for a message."""
+    seen = set(known)
+    return [repr(str(level)) for level in column.levels if str(level) not in seen]
 
 
-def _level_names(column: Column) -> list[str | None]:
+def level_names(column: Column) -> list[str | None]:
     """Text of every code; that of missing values, -1, is the last."""
     return [*(str(level) for level in column.levels), None]
+
+
+def _as_text(column: Column) -> NDArray[np.object_]:
+    """Levels as text (n,), None where missing."""
+    return np.array(level_names(column), dtype=object)[column.codes]

@@ -1,0 +1,39 @@
+"""What a fitted encoder for trees has learned, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from equipoise.sensitive.columns import Family
+
+
+@dataclass(frozen=True)
+class TreeEncoderState:
+    """Everything that decides how a fitted `TreeEncoder` encodes rows.
+
+    Attributes
+    ----------
+    families : mapping of input column to its family, in the order seen at fit
+    levels : mapping of text and categorical columns to the level of each code
+        None in the place of a category that the type of the column declares and that no row had
+        at fit.
+    ordered : tuple of str
+        Categorical columns whose order means something.
+    complete : tuple of str
+        Numbers and booleans of which no row at fit was missing.
+    """
+
+    families: Mapping[str, Family]
+    levels: Mapping[str, tuple[str | None, ...]]
+    ordered: tuple[str, ...]
+    complete: tuple[str, ...] = ()
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the columns whose codes are names of categories, not amounts."""
+        return tuple(
+            position
+            for position, name in enumerate(self.families)
+            if name in self.levels and name not in self.ordered
+        )
