@@ -26,6 +26,7 @@ ORDER = (
     "penalty",
     "methods",
     "recipe",
+    "boosting",
     "metrics",
     "inference",
     "pareto",
@@ -41,7 +42,16 @@ ORDER = (
     "paper",
     "cli",
 )
-OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "polars", "fairlearn", "dcor", "maxcorr")
+OPTIONAL = (
+    "lightgbm",
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "polars",
+    "fairlearn",
+    "dcor",
+    "maxcorr",
+)
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 

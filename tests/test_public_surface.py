@@ -14,7 +14,8 @@ import equipoise
 
 ROOT = Path(__file__).parents[1]
 API = (ROOT / "docs" / "api.md").read_text("utf-8")
-ESTIMATORS = ("FairClassifier", "FairRegressor", "FairEncoder")
+BOOSTING = ("FairBoostingClassifier", "FairBoostingRegressor")
+ESTIMATORS = ("FairClassifier", "FairRegressor", "FairEncoder", *BOOSTING)
 
 
 def section(name: str) -> str:
@@ -90,16 +91,17 @@ def options_in(docstring: str) -> set[str]:
     return {name.strip() for head in heads for name in head.split(",")}
 
 
-@pytest.mark.parametrize("name", [*ESTIMATORS, "SBPPenalty"])
+@pytest.mark.parametrize("name", [*ESTIMATORS, "FairFrontier", "SBPPenalty"])
 def test_every_option_is_in_the_docstring_and_nothing_else(name):
     public = getattr(equipoise, name)
     assert options_in(public.__doc__) == set(inspect.signature(public).parameters)
 
 
-def test_options_of_the_classifier_are_explained_on_the_page():
-    rows = re.findall(r"^\| (`.*?) \|", section("FairClassifier"), flags=re.MULTILINE)
+@pytest.mark.parametrize("name", ["FairClassifier", "FairBoostingClassifier"])
+def test_options_of_the_classifiers_are_explained_on_the_page(name):
+    rows = re.findall(r"^\| (`.*?) \|", section(name), flags=re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert explained == set(inspect.signature(equipoise.FairClassifier).parameters)
+    assert explained == set(inspect.signature(getattr(equipoise, name)).parameters)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equipoise.audit import audit as audit
     from equipoise.datasets import load_dataset as load_dataset
+    from equipoise.estimators import FairBoostingClassifier as FairBoostingClassifier
+    from equipoise.estimators import FairBoostingRegressor as FairBoostingRegressor
     from equipoise.estimators import FairClassifier as FairClassifier
     from equipoise.estimators import FairEncoder as FairEncoder
     from equipoise.estimators import FairRegressor as FairRegressor
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from equipoise.sensitive import SensitiveTable as SensitiveTable
 
 __all__ = [
+    "FairBoostingClassifier",
+    "FairBoostingRegressor",
     "FairClassifier",
     "FairEncoder",
     "FairFrontier",
@@ -33,6 +37,8 @@ __all__ = [
 #: Where each public name is defined. They are loaded when they are first asked for, since they
 #: load torch, and ``equipoise --help`` has no use for it.
 _HOMES = {
+    "FairBoostingClassifier": "equipoise.estimators",
+    "FairBoostingRegressor": "equipoise.estimators",
     "FairClassifier": "equipoise.estimators",
     "FairEncoder": "equipoise.estimators",
     "FairFrontier": "equipoise.frontier",

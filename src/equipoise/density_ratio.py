@@ -25,7 +25,7 @@ from equipoise.training import (
     TrainingData,
     run,
 )
-from equipoise.training.members import generator, generators
+from equipoise.training.members import generators, set_aside
 from equipoise.training.optimizers import minimise
 
 RatioKind = Literal["auto", "counts", "network", "none"]
@@ -252,7 +252,10 @@ def _train_network(
     fitted = [rows for _, rows in distinct]
     stopping = None
     if settings.patience is not None:
-        parts = [_split(seed, rows, len(data), settings.held_out) for seed, rows in distinct]
+        parts = [
+            set_aside(seed, rows, len(data), settings.held_out, asked_by="density_ratio='network'")
+            for seed, rows in distinct
+        ]
         fitted = [rows for rows, _ in parts]
         held_out = torch.stack([aside for _, aside in parts]).to(device)
         stopping = _EarlyStopping(network, step, held_out, settings.patience)
@@ -269,17 +272,3 @@ def _train_network(
         on_check=stopping,
     )
     return network if stopping is None else stopping.best, history
-
-
-def _split(
-    seed: int, rows: tuple[int, ...], n: int, held_out: float
-) -> tuple[tuple[int, ...], Tensor]:
-    """Return rows to fit on and rows to stop on, in an order drawn from the member's seed."""
-    available = torch.tensor(rows) if rows else torch.arange(n)
-    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"))
-    aside = max(2, round(held_out * len(available)))
-    if len(available) - aside < 2:
-        raise InputError(
-            f"density_ratio='network' needs at least 4 rows, got n_samples={len(available)}"
-        )
-    return tuple(available[order[aside:]].tolist()), available[order[:aside]]

@@ -108,7 +108,18 @@ class Recipe:
         declared = parse_method(self.method)
         penalised = any(member.strength > 0 for member in members)
         if (penalised or declared.solve is not None) and sensitive is not None:
-            self._refuse(declared, data, sensitive, task, n_outputs)
+            refuse_unable(
+                declared,
+                Problem.of(
+                    sensitive,
+                    notion=self.notion,
+                    classes=classes_of(task, n_outputs),
+                    representation=bool(self.encoder_hidden),
+                    weighted=data.weight is not None,
+                ),
+                critic=self.critic,
+                density_ratio=self.density_ratio,
+            )
         if declared.solve is not None:
             self._refuse_network()
             return solved(
@@ -150,7 +161,7 @@ class Recipe:
             settings=settings,
             given_outcome=self.notion.conditions_on_outcome,
             has_critic=declared.has_critic,
-            on_check=None if on_check is None else lambda at: on_check(at, predictor),
+            on_check=on_check,
             supervision=supervision,
         )
 
@@ -166,27 +177,6 @@ class Recipe:
                 f"network has no meaning for method={self.method!r}, which makes linear models of "
                 "its own; leave it out"
             )
-
-    def _refuse(
-        self,
-        method: Declaration,
-        data: TrainingData,
-        sensitive: SensitiveTable,
-        task: str,
-        n_outputs: int,
-    ) -> None:
-        """Refuse what the method can not do, and options that would change nothing."""
-        refuse_unused_options(method, self.critic, self.density_ratio)
-        refuse_unsupported(
-            method,
-            Problem.of(
-                sensitive,
-                notion=self.notion,
-                classes={"binary": 2, "multiclass": n_outputs}.get(task),
-                representation=bool(self.encoder_hidden),
-                weighted=data.weight is not None,
-            ),
-        )
 
     def _predictor(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
         n_inputs = x.shape[1]
@@ -219,3 +209,16 @@ class Recipe:
         encoder = mlp(n_inputs, self.encoder_hidden, None, pieces)
         head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs, None)
         return Predictor(head, TASKS[task], encoder=encoder)
+
+
+def classes_of(task: str, n_outputs: int) -> int | None:
+    """Return the number of classes of a task, None where the outcome is continuous."""
+    return {"binary": 2, "multiclass": n_outputs}.get(task)
+
+
+def refuse_unable(
+    method: Declaration, problem: Problem, *, critic: CriticSettings, density_ratio: RatioKind
+) -> None:
+    """Refuse what a method can not do, and options that would change nothing."""
+    refuse_unused_options(method, critic, density_ratio)
+    refuse_unsupported(method, problem)

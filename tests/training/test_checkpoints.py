@@ -38,7 +38,7 @@ class Failure(Exception):
 
 
 def fit(data, members, *, iterations=24, fail_at=None, **supervision):
-    def on_check(iteration):
+    def on_check(iteration, _):
         if iteration == fail_at:
             raise Failure
         return False

@@ -97,7 +97,7 @@ def test_checks_come_regularly_and_can_end_the_run():
         data,
         [Member(0.5, 1)],
         check_every=7,
-        on_check=lambda iteration: seen.append(iteration) or iteration >= 21,
+        on_check=lambda iteration, _: seen.append(iteration) or iteration >= 21,
     )
     assert seen == [7, 14, 21]
     assert trained.history.iterations.tolist() == [7, 14, 21]
@@ -119,6 +119,7 @@ def test_a_decaying_learning_rate_ends_at_zero_and_is_full_for_half_the_run():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"iterations": 2.5}, "iterations must be a whole number, got 2.5"),
         ({"iterations": 0}, "iterations must be at least 1, got 0"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"schedule": "cosine"}, "schedule must be 'decay' or 'constant', got 'cosine'"),

@@ -14,7 +14,7 @@ from equipoise.sensitive import AttributeInputs, SensitiveTable
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
 def needs_attributes(model: FairEstimator) -> bool:

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
 
-from equipoise.estimators.base import FairEstimator
-from equipoise.estimators.inputs import Outcome, read_classes
+from equipoise.estimators.answers import Classifies
+from equipoise.estimators.network import NetworkEstimator
 from equipoise.onnx_export import Graph
 
 
-class FairClassifier(ClassifierMixin, FairEstimator):
+class FairClassifier(Classifies, NetworkEstimator):
     """A neural-network classifier trained to keep its score from depending on sensitive features.
 
     It minimises (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
@@ -86,41 +84,6 @@ class FairClassifier(ClassifierMixin, FairEstimator):
     >>> model.predict_proba(data.X).shape == (len(data.X), 2)
     True
     """
-
-    classes_: NDArray[Any]
-
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
-        """Return the most probable class of each row, (n,).
-
-        ``sensitive_features`` are for methods that need them to predict, here and below.
-        """
-        score = self.decision_function(X, sensitive_features=sensitive_features)
-        chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
-
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Return class probabilities, (n, classes), columns in the order of ``classes_``."""
-        score = self.decision_function(X, sensitive_features=sensitive_features)
-        if score.ndim == 1:
-            return np.stack([expit(-score), expit(score)], axis=1)
-        probabilities: NDArray[np.float64] = softmax(score, axis=1)
-        return probabilities
-
-    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Return log odds of the second class, (n,), or one logit per class, (n, classes)."""
-        output, _ = self._evaluate(X, sensitive_features)
-        return output[:, 0] if len(self.classes_) == 2 else output
-
-    def _read_outcome(self, y: Any) -> Outcome:
-        return read_classes(y)
-
-    def _task(self, outcome: Outcome) -> str:
-        return "binary" if outcome.n_outputs == 1 else "multiclass"
-
-    def _keep_outcome(self, outcome: Outcome) -> None:
-        assert outcome.classes is not None
-        self.classes_ = outcome.classes
 
     def _add_answers(self, graph: Graph, output: str) -> None:
         labels = _plain_labels(self.classes_)

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.estimators.attributes import n_inputs
 from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
-from equipoise.features import EncoderState, FeatureEncoder, Levels
+from equipoise.features import (
+    EncoderState,
+    FeatureEncoder,
+    Levels,
+    TreeEncoder,
+    TreeEncoderState,
+)
 from equipoise.recipe import NetworkFactory
 from equipoise.storage import Contents, from_json, to_json
 from equipoise.training import TASKS, Health, History
@@ -55,16 +61,15 @@ def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
     parameters = model.get_params(deep=False)
     if own_network:
         del parameters["network"]
-    encoder = model.encoder_.state()
+    encoding = _encoding(model.encoder_)
     document = {
         "class": kind.__name__,
         "own_network": own_network,
         "parameters": written(parameters),
         "learned": written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
-        "encoder": _encoder_document(encoder),
+        **encoding.document,
     }
-    arrays = {f"scaler.{name}": array for name, array in encoder.scaler.items()}
-    return Contents(document, {**arrays, "constant": encoder.constant})
+    return Contents(document, encoding.arrays)
 
 
 def refuse_foreign_class(kind: type) -> None:
@@ -111,9 +116,23 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
         if name not in _LEARNED:
             raise ValueError(f"no estimator learns {name!r}")
         setattr(model, name, value)
-    model.encoder_ = FeatureEncoder.from_state(
-        _encoder_state(contents.document["encoder"], contents.arrays)
-    )
+    model.encoder_ = _encoder_in(contents)
+
+
+def _encoding(encoder: FeatureEncoder | TreeEncoder) -> Contents:
+    if isinstance(encoder, TreeEncoder):
+        return Contents({"tree_encoder": written(vars(encoder.state()))}, {})
+    state = encoder.state()
+    arrays = {f"scaler.{name}": array for name, array in state.scaler.items()}
+    document = {"encoder": _encoder_document(state)}
+    return Contents(document, {**arrays, "constant": state.constant})
+
+
+def _encoder_in(contents: Contents) -> FeatureEncoder | TreeEncoder:
+    document = contents.document
+    if "tree_encoder" in document:
+        return TreeEncoder.from_state(TreeEncoderState(**read(document["tree_encoder"])))
+    return FeatureEncoder.from_state(_encoder_state(document["encoder"], contents.arrays))
 
 
 def _encoder_document(state: EncoderState) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
+from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.paper_settings import PAPER_TRAINING
 from equipoise.features import Scaling
 from equipoise.networks import Embedding, Normalization
@@ -20,7 +20,7 @@ from equipoise.onnx_export import Graph
 from equipoise.sensitive import Kind
 
 
-class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimator):
+class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEstimator):
     """A transformer whose output keeps what predicts Y and little of what tells A.
 
     A predictor is trained in two parts, encoder and head, with the penalty on the encoder's

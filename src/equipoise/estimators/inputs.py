@@ -58,7 +58,7 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 class Outcome:
     """The outcome Y, encoded once: for the task loss, and for a critic that conditions on it.
 
-    target: (n,) float32, or class numbers. seen: (n, v) float32 for the critic. classes: the
+    target: (n,) float, or class numbers. seen: (n, v) float32 for the critic. classes: the
     labels; center and scale: of a continuous outcome, which is trained on in standard units.
     """
 
@@ -96,8 +96,8 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
     return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
 
 
-def read_numbers(y: NDArray[Any]) -> Outcome:
-    """Read a continuous outcome and put it in standard units."""
+def read_numbers(y: NDArray[Any], *, own_units: bool = False) -> Outcome:
+    """Read a continuous outcome; the task gets it in standard units, or in its own."""
     try:
         values = y.astype(np.float64)
     except (TypeError, ValueError):
@@ -109,6 +109,8 @@ def read_numbers(y: NDArray[Any]) -> Outcome:
     # A constant outcome has no units of its own; a zero scale would lose its level.
     scale = spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0
     standard = ((values - center) / scale).astype(np.float32)
+    if own_units:
+        return Outcome(values, standard[:, None])
     return Outcome(standard, standard[:, None], center=center, scale=scale)
 
 
@@ -130,7 +132,7 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
 
 
 def training_data(
-    x: NDArray[np.float32],
+    x: NDArray[Any],
     outcome: Outcome,
     table: SensitiveTable | None,
     weights: NDArray[np.float64] | None,
@@ -148,7 +150,7 @@ def training_data(
         outcome_class=None if numbers is None else tensor(numbers),
         attribute=None if table is None else tensor(table.encode()),
         attribute_cell=tensor(table.cells()) if table is not None and table.is_discrete else None,
-        weight=None if weights is None else tensor((weights / weights.mean()).astype(np.float32)),
+        weight=None if weights is None else tensor(weights.astype(np.float32)),
         known=None if table is None or table.known.all() else tensor(table.known),
     )
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import get_args
 
 from equipoise.errors import InputError
-from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.boosting import FairBoostingClassifier, FairBoostingRegressor
 from equipoise.estimators.classifier import FairClassifier
 from equipoise.estimators.contents import fill, needs_network, parameters_in
 from equipoise.estimators.encoder import FairEncoder
+from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.regressor import FairRegressor
 from equipoise.recipe import NetworkFactory
 from equipoise.storage import Contents
 
-_CLASSES: dict[str, type[FairEstimator]] = {
-    "FairClassifier": FairClassifier,
-    "FairEncoder": FairEncoder,
-    "FairRegressor": FairRegressor,
-}
+#: Every estimator that a file can hold.
+Saved = (
+    FairClassifier | FairRegressor | FairBoostingClassifier | FairBoostingRegressor | FairEncoder
+)
+_CLASSES: dict[str, type[Saved]] = {kind.__name__: kind for kind in get_args(Saved)}
 
 
 def estimator_in(
     contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
-) -> FairClassifier | FairRegressor | FairEncoder:
+) -> Saved:
     """Return the fitted estimator that a file holds, on the CPU."""
     check_network(contents, path, network)
     model = new_estimator(contents, network)
@@ -30,14 +32,12 @@ def estimator_in(
     return model
 
 
-def new_estimator(
-    contents: Contents, network: NetworkFactory | None
-) -> FairClassifier | FairRegressor | FairEncoder:
+def new_estimator(contents: Contents, network: NetworkFactory | None) -> Saved:
     """Return an estimator of the class and with the options that a file holds, not fitted."""
     model = _CLASSES[contents.document["class"]](**parameters_in(contents))
     if network is not None:
+        assert isinstance(model, NetworkEstimator)
         model.network = network
-    assert isinstance(model, FairClassifier | FairRegressor | FairEncoder)
     return model
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
-from equipoise.estimators.base import FairEstimator
-from equipoise.estimators.inputs import Outcome, read_numbers
+from equipoise.estimators.answers import Regresses
+from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.paper_settings import PAPER_REGRESSOR
 from equipoise.features import Scaling
 from equipoise.networks import Embedding, Normalization
@@ -20,10 +17,8 @@ from equipoise.onnx_export import Graph
 from equipoise.recipe import NetworkFactory
 from equipoise.sensitive import Kind
 
-REGRESSION_LOSSES = ("absolute", "squared", "huber")
 
-
-class FairRegressor(RegressorMixin, FairEstimator):
+class FairRegressor(Regresses, NetworkEstimator):
     """A neural-network regressor trained to keep its prediction from depending on A.
 
     As :class:`FairClassifier`, for a continuous outcome; Y is trained on in standard units, so
@@ -57,9 +52,6 @@ class FairRegressor(RegressorMixin, FairEstimator):
     """
 
     _paper_settings = PAPER_REGRESSOR
-
-    center_: float
-    scale_: float
 
     def __init__(
         self,
@@ -124,33 +116,8 @@ class FairRegressor(RegressorMixin, FairEstimator):
         )
         self.loss = loss
 
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Return the predicted outcome of each row, (n,).
-
-        ``sensitive_features`` are for methods that need them to predict.
-        """
-        output, _ = self._evaluate(X, sensitive_features)
-        return output[:, 0] * self.scale_ + self.center_
-
-    def _read_outcome(self, y: Any) -> Outcome:
-        return read_numbers(y)
-
-    def _task(self, outcome: Outcome) -> str:
-        return regression_task(self.loss)
-
-    def _keep_outcome(self, outcome: Outcome) -> None:
-        self.center_, self.scale_ = outcome.center, outcome.scale
-
     def _add_answers(self, graph: Graph, output: str) -> None:
         standard = graph.add("Squeeze", output, graph.constant(np.array([1])))
         scaled = graph.add("Mul", standard, graph.constant(np.array(self.scale_)))
         prediction = graph.add("Add", scaled, graph.constant(np.array(self.center_)))
         graph.output("prediction", prediction, np.float64)
-
-
-def regression_task(loss: str) -> str:
-    """Check the name of a regression loss."""
-    if loss not in REGRESSION_LOSSES:
-        allowed = ", ".join(map(repr, REGRESSION_LOSSES))
-        raise InputError(f"loss must be one of {allowed}, got {loss!r}")
-    return loss

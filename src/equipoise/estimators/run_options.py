@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from equipoise.boosting import BoostedTrees
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Supervision, Trained, TrainingData
-from equipoise.training.checkpoints import Identity, Stateful, digest
+from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 
 #: Options that change nothing about what is trained, or that other parts of an identity cover.
 _NOT_OF_THE_RUN = ("verbose", "progress_budget", "device", "network")
@@ -67,7 +68,7 @@ class RunOptions:
 
     def supervision(
         self,
-        store: CheckpointFile | None,
+        store: Store | None,
         options: Mapping[str, Any],
         data: TrainingData,
         *,
@@ -121,9 +122,10 @@ def warn_if_interrupted(trained: Trained, iterations: int, store: CheckpointFile
         if store is not None and store.exists()
         else "it can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
     )
+    trees = isinstance(trained.predictor.network, BoostedTrees)
+    moment = f"{'round' if trees else 'iteration'} {trained.interrupted_at} of {iterations}"
     warnings.warn(
-        f"training was interrupted at iteration {trained.interrupted_at} of {iterations} and "
-        f"returns what it had until then; {remedy}",
+        f"training was interrupted at {moment} and returns what it had until then; {remedy}",
         ConvergenceWarning,
         stacklevel=3,
     )

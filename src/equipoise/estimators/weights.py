@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,12 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.boosting import BoostedTrees, forest_arrays, forest_in
 from equipoise.errors import InputError
 from equipoise.networks import Pieces, StackedMLP, StackedModule, StackedVote
 from equipoise.recipe import NetworkFactory
 from equipoise.training import Predictor, Task
 from equipoise.training.averaged import AveragedPredictor
 
+#: Weights and buffers by name, with the members first.
+Weights = Mapping[str, Tensor]
 #: How far a user's network may be off what it gave when it was saved, for other versions of torch.
 _TOLERANCE = 1e-6
 
@@ -27,36 +30,68 @@ def has_own_network(predictor: Predictor) -> bool:
     return isinstance(predictor.network, StackedModule)
 
 
-def predictor_arrays(predictor: Predictor, inputs: int) -> dict[str, NDArray[Any]]:
-    """Return all weights, and outputs on fixed rows where only the user knows the network."""
+def predictor_arrays(
+    predictor: Predictor, inputs: int, filled_with: Iterable[Weights] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return all weights, and outputs on fixed rows where only the user knows the network.
+
+    Of boosted trees those that the predictor has, or, where it is a shell, those that the weights
+    it will be ``filled_with`` need.
+    """
     arrays = {
         f"weights.{name}": tensor.detach().cpu().numpy()
         for name, tensor in predictor.state_dict().items()
     }
+    if isinstance(predictor.network, BoostedTrees):
+        needed = _needed(predictor.state_dict(), filled_with)
+        return {**arrays, **forest_arrays(predictor.network.forest, needed)}
     if has_own_network(predictor):
         arrays["probe"] = _outputs_on_fixed_rows(predictor, inputs)
     return arrays
 
 
+def _needed(state: Weights, filled_with: Iterable[Weights] | None) -> list[tuple[Tensor, Tensor]]:
+    """Models and rounds (K,) of boosted trees that members need."""
+    members = [state] if filled_with is None else filled_with
+    return [(each["network.model"], each["network.rounds"]) for each in members]
+
+
 def predictor_in(
-    arrays: Mapping[str, NDArray[Any]], task: Task, inputs: int, network: NetworkFactory | None
+    arrays: Mapping[str, NDArray[Any]],
+    task: Task,
+    inputs: int,
+    network: NetworkFactory | None,
+    filled_with: Iterable[Weights] | None = None,
 ) -> Predictor:
     """Return the predictor whose arrays these are; weights of several members are an average.
 
-    A user's ``network`` is checked to give what it gave when the model was saved.
+    A user's ``network`` is checked to give what it gave when the model was saved, and boosted trees
+    to have what the weights need that a shell will be ``filled_with``.
     """
     state = _state(arrays)
     members = len(next(iter(state.values())))
     if network is None:
-        return _averaged(_built_in(state, task, inputs, members), members)
+        built = _built_in(state, arrays, task, inputs, members, filled_with)
+        return _averaged(built, members)
     return _own(state, arrays["probe"], task, inputs, members, network)
 
 
-def _built_in(state: Mapping[str, Tensor], task: Task, inputs: int, members: int) -> Predictor:
+def _built_in(
+    state: Mapping[str, Tensor],
+    arrays: Mapping[str, NDArray[Any]],
+    task: Task,
+    inputs: int,
+    members: int,
+    filled_with: Iterable[Weights] | None,
+) -> Predictor:
     """Return the predictor of our own networks.
 
     Layers are as wide as the arrays are: a file can not ask for more memory than it has itself.
     """
+    if "network.rounds" in state:
+        start = state["network.start"]
+        forest = forest_in(arrays, start.shape[-1], _needed(state, filled_with))
+        return _with_weights(Predictor(BoostedTrees(forest, start), task), state)
     if "network.share" in state:
         return _vote(state, task, inputs)
     encoder = None
@@ -166,6 +201,6 @@ def _with_weights(predictor: Predictor, state: Mapping[str, Tensor]) -> Predicto
 def _outputs_on_fixed_rows(predictor: Predictor, inputs: int) -> NDArray[np.float64]:
     """Outputs (4, o) on rows that every version of this program makes the same way."""
     rows = torch.arange(4 * inputs, dtype=torch.float64).reshape(4, inputs) % 7 / 3 - 1
-    device = next(predictor.parameters()).device
+    device = predictor.weight.device
     output, _ = predictor.evaluate(rows.to(device))
     return output[0].cpu().numpy()

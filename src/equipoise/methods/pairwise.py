@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-#: Added to variances and squared distances, so that roots have slopes where these are zero.
+#: Added to variances, so that roots have slopes where these are zero.
 _TINY = 1e-6
 
 
@@ -29,8 +29,12 @@ def squared_distances(values: Tensor) -> Tensor:
 
 
 def distances(values: Tensor) -> Tensor:
-    """Euclidean distances between rows of (K, B, w), smooth at zero; (K, B, B)."""
-    return (squared_distances(values) + _TINY**2).sqrt()
+    """Euclidean distances between rows of (K, B, w), without slope at zero; (K, B, B).
+
+    From differences: trees score many rows alike, and the rounding of products would be all there
+    is to the slope between these.
+    """
+    return torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def gaussian_kernel(values: Tensor, width: float) -> Tensor:

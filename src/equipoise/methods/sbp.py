@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from equipoise.critic import CriticGame, CriticSettings
+from equipoise.critic import CriticGame, CriticSettings, Weights
 from equipoise.density_ratio import RatioKind, fit_density_ratio
 from equipoise.errors import InputError
 from equipoise.methods.capabilities import Capabilities
@@ -58,12 +59,22 @@ class SBP:
 
     def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return their value (K,)."""
+        return self._game.play(penalised, *self._pairs(rows, resampled))
+
+    @torch.no_grad()
+    def value(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the critics' value (K,) on these rows; nothing is trained."""
+        return self._game.value(penalised, *self._pairs(rows, resampled))
+
+    def _pairs(
+        self, rows: Tensor, resampled: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None, Weights]:
+        """What the critics see beside the score, for real and resampled pairs, and weights."""
         real, drawn = self._data.pair_weights(rows, resampled)
         if self._density_ratio is not None:
             beta = self._density_ratio(rows, resampled)
             drawn = beta if drawn is None else beta * drawn
-        return self._game.play(
-            penalised,
+        return (
             take(self._attribute, rows),
             take(self._attribute, resampled),
             None if self._outcome is None else take(self._outcome, rows),

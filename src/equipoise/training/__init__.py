@@ -3,6 +3,7 @@
 from equipoise.training.batches import BatchStream as BatchStream
 from equipoise.training.data import TrainingData as TrainingData
 from equipoise.training.engine import Trained as Trained
+from equipoise.training.engine import run_supervised as run_supervised
 from equipoise.training.engine import train as train
 from equipoise.training.health import Health as Health
 from equipoise.training.loop import History as History

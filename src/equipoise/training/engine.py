@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 
@@ -20,7 +21,7 @@ from equipoise.training.checkpoints import (
 from equipoise.training.data import TrainingData
 from equipoise.training.health import Health, diagnose
 from equipoise.training.interrupts import first_interrupt_asks
-from equipoise.training.loop import History, Standing, run
+from equipoise.training.loop import History, Standing, Step, run
 from equipoise.training.members import Member, stream_seed
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
@@ -35,13 +36,15 @@ HEALTH_ROWS = 20_000
 class Trained:
     """The trained stack, what the checks saw and how each member ended.
 
-    interrupted_at: iteration at which Ctrl-C ended the run, 0 if nothing did.
+    interrupted_at: iteration at which Ctrl-C ended the run, 0 if nothing did. called_off: whether a
+    callback ended it.
     """
 
     predictor: Predictor
     history: History
     health: tuple[Health, ...]
     interrupted_at: int = 0
+    called_off: bool = False
 
 
 def train(
@@ -53,17 +56,55 @@ def train(
     settings: TrainingSettings,
     given_outcome: bool = False,
     has_critic: bool = True,
-    on_check: Callable[[int], bool] | None = None,
+    on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Train all members at once, as far as Ctrl-C lets it.
+    """Train all members at once by gradient steps, as far as Ctrl-C lets it."""
+    step = PredictorStep(predictor, data, members, method=method, settings=settings)
+    return run_supervised(
+        step,
+        predictor,
+        data,
+        members,
+        settings=settings,
+        given_outcome=given_outcome,
+        has_critic=has_critic,
+        on_check=on_check,
+        supervision=supervision,
+    )
+
+
+class TrainingStep(Step, Protocol):
+    """A step that changes a predictor and, maybe, the networks of a method."""
+
+    def prepare(self, iteration: int) -> None:
+        """Get ready for an iteration, counted from 1."""
+        ...
+
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """All optimisers whose memory a resumed run needs."""
+        ...
+
+
+def run_supervised(
+    step: TrainingStep,
+    predictor: Predictor,
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    settings: TrainingSettings,
+    given_outcome: bool,
+    has_critic: bool,
+    on_check: Callable[[int, Predictor], bool] | None = None,
+    supervision: Supervision | None = None,
+) -> Trained:
+    """Run the step that trains ``predictor``, as far as Ctrl-C lets it, and judge how it went.
 
     ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
     a critic can tell.
     """
     supervision = Supervision() if supervision is None else supervision
     predictor.train()
-    step = PredictorStep(predictor, data, members, method=method, settings=settings)
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     standing = Standing.at_start(batches)
     seed = stream_seed(members[0].seed, "user module")
@@ -74,8 +115,9 @@ def train(
         report = reporter(supervision.callbacks, standing, settings.iterations)
 
         def look(iteration: int) -> bool:
-            enough = on_check is not None and on_check(iteration)
-            return report(iteration) or enough
+            enough = on_check is not None and on_check(iteration, predictor)
+            standing.called_off = report(iteration)
+            return standing.called_off or enough
 
         history = run(
             step,
@@ -92,11 +134,17 @@ def train(
     health = judge_health(
         predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
     )
-    return Trained(predictor, history, health, 0 if standing.ended else standing.checked)
+    return Trained(
+        predictor,
+        history,
+        health,
+        interrupted_at=0 if standing.ended else standing.checked,
+        called_off=standing.called_off,
+    )
 
 
 def _checkpoints(
-    supervision: Supervision, step: PredictorStep, batches: BatchStream, standing: Standing
+    supervision: Supervision, step: TrainingStep, batches: BatchStream, standing: Standing
 ) -> Checkpoints | None:
     """Name everything that a run must remember, where there is a store for it."""
     if supervision.store is None:

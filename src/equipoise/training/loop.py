@@ -47,13 +47,15 @@ class History:
 class Standing:
     """Where a run stands after its latest check: all that the loop itself remembers.
 
-    checked: iteration of that check. ended: whether there is nothing left to do. stopped_at: (K,)
-    as in `History`. records: iterations and averages (2, K) of every check.
+    checked: iteration of that check. ended: whether there is nothing left to do. called_off:
+    whether a callback ended it. stopped_at: (K,) as in `History`. records: iterations and averages
+    (2, K) of every check.
     """
 
     stopped_at: Tensor
     checked: int = 0
     ended: bool = False
+    called_off: bool = False
     records: list[tuple[int, Tensor]] = field(default_factory=list)
 
     @classmethod
@@ -85,6 +87,7 @@ class Standing:
         device = self.stopped_at.device
         self.stopped_at = state["stopped_at"].to(device)
         self.checked, self.ended = state["checked"], state["ended"]
+        self.called_off = state["called_off"]
         self.records = [(iteration, average.to(device)) for iteration, average in state["records"]]
 
 

@@ -59,3 +59,19 @@ def generator(seed: int, purpose: str) -> torch.Generator:
 def generators(seeds: Sequence[int], purpose: str) -> list[torch.Generator]:
     """Return one generator per seed."""
     return [generator(seed, purpose) for seed in seeds]
+
+
+def set_aside(
+    seed: int, rows: tuple[int, ...], n: int, share: float, *, asked_by: str
+) -> tuple[tuple[int, ...], torch.Tensor]:
+    """Return rows to fit on and rows to stop on, in an order drawn from the member's seed.
+
+    ``rows`` are those of n that the member may see, all when empty; ``asked_by`` is the option that
+    wants them set aside.
+    """
+    available = torch.tensor(rows) if rows else torch.arange(n)
+    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"))
+    aside = max(2, round(share * len(available)))
+    if len(available) - aside < 2:
+        raise InputError(f"{asked_by} needs at least 4 rows, got n_samples={len(available)}")
+    return tuple(available[order[aside:]].tolist()), available[order[:aside]]

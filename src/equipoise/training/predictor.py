@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP
+from equipoise.networks.members import member_tensors
 from equipoise.training.tasks import Task
 
 #: Rows evaluated at once: bounds the memory of predicting on tables of any length.
@@ -49,12 +50,17 @@ class Predictor(nn.Module):
         representation = self.encoder(x)
         return self.network(representation), representation
 
+    @property
+    def weight(self) -> Tensor:
+        """One of the tensors of numbers, K members first: its device and type are those of all."""
+        return next(each for _, each in member_tensors(self) if each.is_floating_point())
+
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs and penalised values of every member on the same rows x (n, p)."""
         was_training = self.training
         self.eval()
-        weight = next(self.parameters())
+        weight = self.weight
         parts = [
             self(rows.to(weight.dtype).expand(len(weight), *rows.shape))
             for rows in torch.split(x, EVALUATION_ROWS)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 #: Columns of a table of snapshots that say whose row it is, not how it did.
-_WHO = ["strength", "seed", "averaged", "iteration", "on_front"]
+_WHO = ["strength", "seed", "predictor", "averaged", "iteration", "on_front"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,13 +64,18 @@ class Progress:
         ...          task=np.array([0.5, 0.4]), penalty=np.array([0.1, np.nan])).numbers()
         {'task/member 0': 0.5, 'task/member 1': 0.4, 'penalty/member 0': 0.1}
         """
-        columns: dict[str, Iterable[tuple[Hashable, float]]] = {
-            "task": enumerate(self.task),
-            "penalty": enumerate(self.penalty),
-        }
+        measures: dict[str, Iterable[tuple[Hashable, float]]] = {}
+        members: Iterable[Hashable] = range(len(self.task))
         if self.snapshots is not None:
-            measures = self.snapshots.set_index("member").drop(columns=_WHO, errors="ignore")
-            columns |= {str(name): column.items() for name, column in measures.items()}
+            table = self.snapshots.set_index("member").drop(columns=_WHO, errors="ignore")
+            measures = {str(name): column.items() for name, column in table.items()}
+            # Averages come after the members; members of a second family are counted on.
+            members = table.index[: len(self.task)].tolist()
+        columns: dict[str, Iterable[tuple[Hashable, float]]] = {
+            "task": zip(members, self.task, strict=True),
+            "penalty": zip(members, self.penalty, strict=True),
+            **measures,
+        }
         return {
             f"{name}/member {member}": float(value)
             for name, values in columns.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 from equipoise.errors import InputError
@@ -25,8 +26,12 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for name in ("iterations", "batch_size", "check_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            # A run of 2.5 iterations would never come to its last.
+            if not isinstance(value, Integral):
+                raise InputError(f"{name} must be a whole number, got {value!r}")
+            if value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}")
         if self.schedule not in ("decay", "constant"):
             raise InputError(f"schedule must be 'decay' or 'constant', got {self.schedule!r}")
 

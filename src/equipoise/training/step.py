@@ -87,7 +87,7 @@ class PredictorStep:
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """All optimisers: the predictor's, then the method's."""
-        return [self._optimizer, *([] if self._method is None else _optimizers_of(self._method))]
+        return [self._optimizer, *([] if self._method is None else optimizers_of(self._method))]
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Train on one batch; return task loss and penalty before the update, each (K,)."""
@@ -109,7 +109,7 @@ class PredictorStep:
         return task.detach(), penalty.detach()
 
 
-def _optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
+def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
     """Optimisers that the method or its networks hold; together they train all of its weights."""
     holders: list[Any] = [method, *method.networks.modules()]
     found = [

@@ -1,0 +1,256 @@
+"""FairBoostingClassifier and FairBoostingRegressor: boosted trees under the same penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from os import PathLike
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from equipoise.boosting import BoostingRecipe
+from equipoise.boosting.library import lightgbm as installed_lightgbm
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError
+from equipoise.estimators.answers import Classifies, Regresses
+from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.inputs import Outcome, read_numbers
+from equipoise.features import TreeEncoder
+from equipoise.networks import Normalization
+from equipoise.notions import Notion
+from equipoise.sensitive import Kind
+from equipoise.training import OptimizerSettings, TrainingSettings
+
+
+class BoostingEstimator(FairEstimator):
+    """Options of boosted trees; subclasses say what their outputs mean."""
+
+    encoder_: TreeEncoder
+
+    def __init__(
+        self,
+        *,
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        rounds: int = 400,
+        learning_rate: float = 0.05,
+        lightgbm: Mapping[str, Any] | None = None,
+        warmup: int = 10,
+        early_stopping: int | None = None,
+        critic_hidden: tuple[int, ...] = (32, 32),
+        critic_steps: int = 2,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        critic_learning_rate: float = 3e-3,
+        batch_size: int = 2048,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.notion = notion
+        self.strength = strength
+        self.method = method
+        self.divergence = divergence
+        self.density_ratio = density_ratio
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.lightgbm = lightgbm
+        self.warmup = warmup
+        self.early_stopping = early_stopping
+        self.critic_hidden = critic_hidden
+        self.critic_steps = critic_steps
+        self.critic_normalization = critic_normalization
+        self.gradient_penalty = gradient_penalty
+        self.critic_learning_rate = critic_learning_rate
+        self.batch_size = batch_size
+        self.sensitive_types = sensitive_types
+        self.missing_sensitive = missing_sensitive
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def to_onnx(self, path: str | PathLike[str]) -> NoReturn:
+        """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
+        raise InputError(f"to_onnx can not write the trees of {type(self).__name__}; use save")
+
+    def _device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def _new_encoder(self) -> TreeEncoder:
+        return TreeEncoder()
+
+    def _input_facts(self) -> dict[str, Any]:
+        return {"categorical": self.encoder_.categorical_}
+
+    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        # LightGBM has rules about sums of weights, and its users know what theirs mean.
+        return weights
+
+    def _recipe(self) -> BoostingRecipe:
+        installed_lightgbm(type(self).__name__)
+        if not isinstance(self.rounds, Integral) or self.rounds < 1:
+            raise InputError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
+        return BoostingRecipe(
+            notion=Notion.parse(self.notion),
+            method=self.method,
+            density_ratio=self.density_ratio,
+            critic=CriticSettings(
+                divergence=self.divergence,
+                hidden=tuple(self.critic_hidden),
+                steps=self.critic_steps,
+                normalization=self.critic_normalization,
+                gradient_penalty=self.gradient_penalty,
+                optimizer=OptimizerSettings(learning_rate=self.critic_learning_rate),
+            ),
+            training=TrainingSettings(
+                iterations=self.rounds, batch_size=self.batch_size, check_every=10
+            ),
+            learning_rate=self.learning_rate,
+            warmup=self.warmup,
+            early_stopping=self.early_stopping,
+            parameters=self.lightgbm,
+        )
+
+
+class FairBoostingClassifier(Classifies, BoostingEstimator):
+    """Gradient-boosted trees (LightGBM) trained to keep the score from depending on A.
+
+    As :class:`FairClassifier`, with trees in place of the network: every round follows the slope of
+    (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a critic can tell
+    about the sensitive features from the score. Missing values and categories in X are handled as
+    LightGBM does. Needs ``pip install equipoise[boosting]``.
+
+    Parameters
+    ----------
+    notion : "independence" or "separation"
+        As for :class:`FairClassifier`.
+    strength : float in [0, 1)
+        Weight of the penalty; 0 gives the predictions of plain LightGBM.
+    method : str
+        A fairness method whose penalty sits on the score.
+    divergence, density_ratio
+        As for :class:`FairClassifier`.
+    rounds : int
+        Number of boosting rounds; each adds one tree (one per class beyond two classes).
+    learning_rate : float
+        What each tree is multiplied by.
+    lightgbm : mapping, optional
+        Further parameters of LightGBM by its own names, such as ``{"num_leaves": 15}``.
+    warmup : int
+        Rounds over which the strength grows from 0 to what it is.
+    early_stopping : int, optional
+        Sets a fifth of the rows aside, ends growing after so many rounds without a better
+        (1 - strength) * task + strength * penalty on them, and keeps the best rounds.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
+        The critic, as for :class:`FairClassifier`; critic_steps is per round.
+    batch_size : int
+        Rows whose penalty a round follows; all rows count for the task.
+    sensitive_types, missing_sensitive, random_state, verbose
+        As for :class:`FairClassifier`.
+
+    Attributes
+    ----------
+    classes_ : the labels.
+    health_, history_, sensitive_ : as for :class:`FairClassifier`.
+    encoder_, predictor_ : the fitted feature encoding and trees.
+
+    Examples
+    --------
+    >>> from equipoise import FairBoostingClassifier, load_dataset
+    >>> data = load_dataset("synthetic")
+    >>> model = FairBoostingClassifier(strength=0.9, rounds=20, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict_proba(data.X).shape == (len(data.X), 2)
+    True
+    """
+
+
+class FairBoostingRegressor(Regresses, BoostingEstimator):
+    """Gradient-boosted trees (LightGBM) for a continuous outcome, under the same penalty.
+
+    As :class:`FairBoostingClassifier`. The outcome keeps its units; the penalty weighs against it
+    as if it had been scaled to unit variance, so ``strength`` means the same whatever they are.
+
+    Parameters
+    ----------
+    loss : "squared", "absolute" or "huber"
+        Task loss: squared error, absolute error, or Huber's (one standard deviation of Y). At
+        strength 0 LightGBM refits leaves to medians for the absolute error; a penalised model has
+        no such step.
+    notion, strength, method, divergence, density_ratio
+        As for :class:`FairBoostingClassifier`.
+    rounds, learning_rate, lightgbm, warmup, early_stopping
+        As for :class:`FairBoostingClassifier`.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
+        As for :class:`FairBoostingClassifier`.
+    batch_size, sensitive_types, missing_sensitive, random_state, verbose
+        As for :class:`FairBoostingClassifier`.
+
+    Examples
+    --------
+    >>> from equipoise import FairBoostingRegressor, load_dataset
+    >>> data = load_dataset("crime")
+    >>> model = FairBoostingRegressor(strength=0.5, rounds=20, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict(data.X).shape == (len(data.X),)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["squared", "absolute", "huber"] = "squared",
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        rounds: int = 400,
+        learning_rate: float = 0.05,
+        lightgbm: Mapping[str, Any] | None = None,
+        warmup: int = 10,
+        early_stopping: int | None = None,
+        critic_hidden: tuple[int, ...] = (32, 32),
+        critic_steps: int = 2,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        critic_learning_rate: float = 3e-3,
+        batch_size: int = 2048,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            notion=notion,
+            strength=strength,
+            method=method,
+            divergence=divergence,
+            density_ratio=density_ratio,
+            rounds=rounds,
+            learning_rate=learning_rate,
+            lightgbm=lightgbm,
+            warmup=warmup,
+            early_stopping=early_stopping,
+            critic_hidden=critic_hidden,
+            critic_steps=critic_steps,
+            critic_normalization=critic_normalization,
+            gradient_penalty=gradient_penalty,
+            critic_learning_rate=critic_learning_rate,
+            batch_size=batch_size,
+            sensitive_types=sensitive_types,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    def _read_outcome(self, y: Any) -> Outcome:
+        return read_numbers(y, own_units=True)

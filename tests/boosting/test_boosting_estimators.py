@@ -1,0 +1,305 @@
+"""FairBoostingClassifier and FairBoostingRegressor as estimators: options, runs, company."""
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from equipoise import FairBoostingClassifier, FairBoostingRegressor
+from equipoise.datasets import make_synthetic
+from equipoise.errors import ConvergenceWarning, InputError
+
+SMALL = {"rounds": 25, "batch_size": 128, "critic_hidden": (8,), "random_state": 4}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_synthetic(400, random_state=5)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return make_synthetic(400, task="regression", random_state=5)
+
+
+def fit(model, rows, **run):
+    return model.fit(rows.X, rows.y, sensitive_features=rows.A, **run)
+
+
+def scores(model, X):
+    return model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+
+
+def test_same_random_state_same_model_bit_for_bit(rows):
+    first, again, other = (
+        scores(fit(FairBoostingClassifier(**SMALL | {"random_state": seed}), rows), rows.X)
+        for seed in (7, 7, 8)
+    )
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("model_class", [FairBoostingClassifier, FairBoostingRegressor])
+def test_pickles_and_clones_predict_the_same(rows, numbers, model_class):
+    data = rows if model_class is FairBoostingClassifier else numbers
+    unfitted = pickle.loads(pickle.dumps(model_class(**SMALL, lightgbm={"num_leaves": 5})))
+    model = fit(unfitted, data)
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    for copy in (pickle.loads(pickle.dumps(model)), joblib.load(file)):
+        assert np.array_equal(scores(copy, data.X), scores(model, data.X))
+        assert copy.get_params() == model.get_params()
+    fresh = clone(model)
+    assert not hasattr(fresh, "predictor_")
+    assert np.array_equal(scores(fit(fresh, data), data.X), scores(model, data.X))
+
+
+def test_options_are_read_and_set_by_name():
+    model = FairBoostingRegressor(rounds=3, lightgbm={"num_leaves": 5})
+    assert model.get_params()["rounds"] == 3
+    model.set_params(loss="huber", warmup=2)
+    assert (model.loss, model.warmup) == ("huber", 2)
+    shared = set(FairBoostingClassifier().get_params())
+    assert set(FairBoostingRegressor().get_params()) - shared == {"loss"}
+    assert {"notion", "strength", "method", "divergence", "density_ratio"} < shared
+
+
+def test_grid_search_over_strength_with_routed_attributes(rows):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = FairBoostingClassifier(**SMALL).set_fit_request(sensitive_features=True)
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), model),
+            {"fairboostingclassifier__strength": [0.0, 0.9]},
+            cv=2,
+            scoring="roc_auc",
+            error_score="raise",
+        )
+        search.fit(rows.X, rows.y, sensitive_features=rows.A)
+    plain, fair = search.cv_results_["mean_test_score"]
+    assert plain > 0.8 > fair
+    assert search.best_params_ == {"fairboostingclassifier__strength": 0.0}
+    assert roc_auc_score(rows.y, search.predict_proba(rows.X)[:, 1]) > 0.85
+
+
+def test_a_callback_ends_growing_by_returning_true(rows):
+    told = []
+
+    def callback(progress):
+        told.append((progress.iteration, progress.iterations))
+        return progress.iteration >= 20
+
+    options = SMALL | {"rounds": 60}
+    stopped = fit(FairBoostingClassifier(**options), rows, callback=callback)
+    assert told == [(10, 60), (20, 60)]
+    assert stopped.history_.iterations.tolist() == [10, 20]
+    whole = fit(FairBoostingClassifier(**options | {"rounds": 20}), rows)
+    assert np.array_equal(scores(stopped, rows.X), scores(whole, rows.X))
+
+
+def test_ctrl_c_returns_what_there_is(rows):
+    def interrupt(progress):
+        if progress.iteration == 10:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.warns(ConvergenceWarning, match="interrupted") as caught:
+            stopped = fit(FairBoostingClassifier(**SMALL), rows, callback=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, kept)
+    (message,) = [str(w.message) for w in caught if "interrupted" in str(w.message)]
+    assert message == (
+        "training was interrupted at round 10 of 25 and returns what it had until then; it "
+        "can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
+    )
+    whole = fit(FairBoostingClassifier(**SMALL | {"rounds": 10}), rows)
+    assert np.array_equal(scores(stopped, rows.X), scores(whole, rows.X))
+
+
+def test_unknown_attributes_leave_the_penalty_where_that_is_allowed(rows):
+    A = rows.A.copy()
+    A.loc[::2, "age"] = np.nan
+    with pytest.raises(InputError, match="missing_sensitive='skip'"):
+        FairBoostingClassifier(**SMALL).fit(rows.X, rows.y, sensitive_features=A)
+    # What is known of a row of which something is not known does not matter.
+    other = A.copy()
+    other.loc[::2, "group"] = other["group"].cat.categories[0]
+    model = FairBoostingClassifier(**SMALL, missing_sensitive="skip")
+    first, second = (
+        scores(clone(model).fit(rows.X, rows.y, sensitive_features=each), rows.X)
+        for each in (A, other)
+    )
+    np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)
+    everything = scores(fit(FairBoostingClassifier(**SMALL), rows), rows.X)
+    assert not np.allclose(first, everything, atol=1e-2)
+
+
+def test_rows_of_weight_zero_do_not_count(rows):
+    poison = rows.X.assign(evidence_1=1e6)
+    both = pd.concat([rows.X, poison]), pd.concat([rows.y, 1 - rows.y])
+    A = pd.concat([rows.A, rows.A])
+    weight = np.repeat([1.0, 0.0], len(rows.X))
+    model = FairBoostingClassifier(**SMALL, method="gdp")
+    weighted = clone(model).fit(*both, sensitive_features=A, sample_weight=weight)
+    alone = fit(model, rows, sample_weight=np.ones(len(rows.X)))
+    np.testing.assert_allclose(scores(weighted, rows.X), scores(alone, rows.X), atol=1e-6)
+
+
+def test_sample_weights_count_in_the_penalty():
+    """Two halves: in one the only feature is A itself, in the other it has nothing to do with A."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=2000)
+    tied = np.arange(2000) < 1000
+    x = np.where(tied, a, rng.normal(size=2000))
+    y = x + 0.3 * rng.normal(size=2000)
+    spreads = []
+    for weight in (np.where(tied, 1.0, 0.02), np.where(tied, 0.02, 1.0)):
+        model = FairBoostingRegressor(strength=0.9, rounds=60, method="gdp", random_state=0)
+        model.set_params(learning_rate=0.1, batch_size=256)
+        model.fit(x[:, None], y, sensitive_features=a, sample_weight=weight)
+        spreads.append(model.predict(x[:, None]).std())
+    assert spreads[0] < 0.7 * spreads[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strength": 1.0}, r"strength must lie in [0, 1), got 1.0; 0 is plain training, values "
+                            "near 1 leave little of the task"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
+        ({"rounds": 2.5}, "rounds must be a whole number of at least 1, got 2.5"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number, got 2.5"),
+        ({"learning_rate": 0}, "learning_rate must be a positive number, got 0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a positive number, got inf"),
+        ({"learning_rate": "fast"}, "learning_rate must be a positive number, got 'fast'"),
+        ({"warmup": -1}, "warmup must be a whole number of rounds of at least 0, got -1"),
+        ({"warmup": 0.5}, "warmup must be a whole number of rounds of at least 0, got 0.5"),
+        (
+            {"early_stopping": 0},
+            "early_stopping must be a whole number of rounds of at least 1, or None, got 0",
+        ),
+        (
+            {"lightgbm": {"nun_leaves": 7}},
+            "lightgbm has no parameter 'nun_leaves'; did you mean 'num_leaves'?",
+        ),
+        ({"lightgbm": {"xyzzy": 7}}, "lightgbm has no parameter 'xyzzy'"),
+        (
+            {"lightgbm": {"n_estimators": 7}},
+            "lightgbm must not set 'n_estimators', got 7: use rounds; leave it out",
+        ),
+        (
+            {"lightgbm": {"eta": 0.3}},
+            "lightgbm must not set 'eta', got 0.3: use learning_rate; leave it out",
+        ),
+        (
+            {"lightgbm": {"random_state": 3}},
+            "lightgbm must not set 'random_state', got 3: use random_state; leave it out",
+        ),
+        (
+            {"lightgbm": {"unbalance": True}},
+            "lightgbm must not set 'unbalance', got True: use sample_weight; leave it out",
+        ),
+        (
+            {"lightgbm": {"num_leaves": 7, "max_leaves": 9}},
+            "lightgbm names 'num_leaves' twice, the second time as 'max_leaves'",
+        ),
+        (
+            {"lightgbm": [("num_leaves", 7)]},
+            "lightgbm must be a mapping of LightGBM's parameters by name, such as "
+            "{'num_leaves': 15}, got list",
+        ),
+        (
+            {"method": "adel"},
+            "method must be one whose penalty sits on the score for boosted trees, got 'adel'; "
+            "use method='sbp', or a network",
+        ),
+        (
+            {"method": "gdp", "divergence": "kl"},
+            "divergence has no meaning for method='gdp', got 'kl'; leave it out, or use a method "
+            "that has it: 'sbp', 'sbp_nw', 'con', 'li', 'icp'",
+        ),
+        (
+            {"method": "gdp", "early_stopping": 5},
+            "early_stopping needs a penalty that can be measured without training, got "
+            "method='gdp'; use method='sbp', or leave early_stopping out",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused_in_words(rows, options, message):
+    with pytest.raises(InputError) as refused:
+        fit(FairBoostingClassifier(**options), rows)
+    assert str(refused.value) == message
+
+
+def test_bad_requests_are_refused_in_words(rows, tmp_path):
+    with pytest.raises(InputError) as refused:
+        FairBoostingClassifier().fit(rows.X, rows.y)
+    assert str(refused.value) == (
+        "sensitive_features is required unless strength=0: call fit(X, y, sensitive_features=A)"
+    )
+    with pytest.raises(InputError) as refused:
+        fit(
+            FairBoostingClassifier(**SMALL, lightgbm={"bagging_fraction": 0.5, "bagging_freq": 1}),
+            rows,
+            checkpoint=tmp_path / "run",
+        )
+    assert str(refused.value).startswith("checkpoint must be left out where lightgbm sets 'bagging")
+    with pytest.raises(InputError) as refused:
+        FairBoostingRegressor(loss="hubber", strength=0).fit(rows.X, rows.y)
+    assert str(refused.value) == (
+        "loss must be one of 'absolute', 'squared', 'huber', got 'hubber'"
+    )
+
+
+WITHOUT_LIGHTGBM = """
+import sys
+sys.modules["lightgbm"] = None
+import numpy as np
+import equipoise.cli
+from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairClassifier, load
+from equipoise.errors import InputError
+X = np.random.default_rng(0).normal(size=(40, 2))
+for attempt in (
+    lambda: FairBoostingClassifier(strength=0).fit(X, X[:, 0] > 0),
+    lambda: FairBoostingRegressor(strength=0, lightgbm={"num_leaves": 5}).fit(X, X[:, 0]),
+    lambda: load(sys.argv[1]),
+):
+    try:
+        attempt()
+    except InputError as error:
+        print(error)
+network = FairClassifier(strength=0, iterations=2).fit(X, X[:, 0] > 0)
+print(network.predict(X).shape)
+"""
+
+
+def test_without_lightgbm_one_is_told_how_to_get_it_and_networks_train(rows, tmp_path):
+    path = tmp_path / "trees.equipoise"
+    FairBoostingClassifier(strength=0, rounds=2).fit(rows.X, rows.y).save(path)
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIGHTGBM, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    get = 'needs lightgbm, which is not installed; pip install "equipoise[boosting]"'
+    assert ran.stdout.splitlines() == [
+        f"FairBoostingClassifier {get}",
+        f"FairBoostingRegressor {get}",
+        f"a model of boosted trees {get}",
+        "(40,)",
+    ]
