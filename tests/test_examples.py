@@ -36,7 +36,8 @@ def numbers_after(text: str, output: str) -> list[float]:
 def test_every_example_has_a_test():
     tested = {"fair_regression.py", "fair_representation.py"}
     tested |= {"grid_search.py", "own_training_loop.py", "audit_scores.py"}
-    tested |= {"choose_on_the_frontier.py", "log_to_mlflow.py", "log_to_wandb.py"}
+    tested |= {"choose_on_the_frontier.py", "boosted_frontier.py"}
+    tested |= {"log_to_mlflow.py", "log_to_wandb.py"}
     assert {path.name for path in FOLDER.glob("*.py")} == tested
 
 
@@ -118,6 +119,20 @@ def test_choose_on_the_frontier(capsys):
     assert validation is not None
     assert float(validation.group(1)) == pytest.approx(max(within), abs=1e-4)
     assert "Wishing for too much gets an answer, too:\n  " in output
+
+
+def test_boosted_frontier(capsys):
+    output = output_of("boosted_frontier.py", capsys)
+    best = {}
+    for family, snapshots in (("network", 9), ("boosting", 18)):
+        found, kept, best[family] = numbers_after(f"{family}:", output)
+        assert found == snapshots and 0 < kept <= found
+        assert best[family] > 0.85
+    chosen = re.findall(r"^  ([\d.]+): AUC ([\d.]+), (network|boosting) \(", output, re.MULTILINE)
+    utilities = [float(utility) for _, utility, _ in chosen]
+    assert [float(limit) for limit, _, _ in chosen] == [0.1, 0.15, 0.2, 0.4]
+    assert utilities == sorted(utilities) and utilities[-1] == max(best.values())
+    assert "Taken: the best with at most 0.15\n\nSnapshot " in output
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

@@ -141,22 +141,24 @@ def test_numbers_of_an_average_are_those_of_its_model():
 
 
 def test_an_average_stops_with_its_first_member_and_no_sooner():
-    curve = fitted("two classes, ensemble")._curve
-    average = curve.entries[6]
+    (strand,) = fitted("two classes, ensemble")._curve.strands
+    average = strand.entries[6]
     assert average.members == (0, 2, 4)
     stops = np.array([0, 5, 50, 0, 30, 0])
-    stopped = replace(curve, history=replace(curve.history, stopped_at=stops))
+    stopped = replace(strand, history=replace(strand.history, stopped_at=stops))
     for iteration, expected in ((20, 0), (30, 30), (40, 30), (80, 30)):
         assert stopped._history_until(average, iteration).stopped_at.tolist() == [expected]
-    assert stopped._history_until(curve.entries[2], 40).stopped_at.tolist() == [0]
-    assert stopped._history_until(curve.entries[2], 50).stopped_at.tolist() == [50]
+    assert stopped._history_until(strand.entries[2], 40).stopped_at.tolist() == [0]
+    assert stopped._history_until(strand.entries[2], 50).stopped_at.tolist() == [50]
 
 
 def test_an_average_tells_which_of_its_members_are_unwell():
     curve = fitted("two classes, ensemble")._curve
-    healths = [replace(health, messages=()) for health in curve.member_health]
+    (strand,) = curve.strands
+    healths = [replace(health, messages=()) for health in strand.member_health]
     healths[2] = replace(healths[2], messages=("It is dull.", "It is slow."))
-    said = replace(curve, member_health=tuple(healths)).member_table()["health"].tolist()
+    unwell = replace(strand, member_health=tuple(healths))
+    said = replace(curve, strands=(unwell,)).member_table()["health"].tolist()
     expected = ["healthy"] * 8
     expected[2] = "It is dull.\nIt is slow."
     expected[6] = "seed 8: It is dull.\nseed 8: It is slow."

@@ -246,18 +246,23 @@ def test_hand_made_contents_are_refused(path):
     write_model_file(path, made)
     load(path)  # what is written again unchanged is fine
     options, rest = made.document["parameters"], made.document["rest"]
+    (strand,) = made.document["strands"]
+    template, members = strand["template"], strand["rest"]
     for changes in (
         {"class": "os.system"},
         {"class": "FairClassifier"},
         {"parameters": {**options, "unknown": 1}},
         {"parameters": {**options, "strengths": {"object": "os.system"}}},
-        {"template": {**made.document["template"], "class": "FairEncoder"}},
-        {"template": {**made.document["template"], "class": "FairFrontier"}},
-        {"task": "anything"},
         {"own_network": True},
-        {"rest": {**rest, "entries": []}},
+        {"strands": []},
+        {"strands": [strand, strand]},
+        {"strands": [{**strand, "template": {**template, "class": "FairEncoder"}}]},
+        {"strands": [{**strand, "template": {**template, "class": "FairFrontier"}}]},
+        {"strands": [{**strand, "task": "anything"}]},
+        {"strands": [{**strand, "predictor": "anything"}]},
+        {"strands": [{**strand, "rest": {**members, "entries": []}}]},
+        {"strands": [{**strand, "rest": {**members, "member_health": []}}]},
         {"rest": {**rest, "measures": []}},
-        {"rest": {**rest, "member_health": []}},
         {"rest": {**rest, "health": []}},
         {"test": {}},
         {"test": {**made.document["test"], "columns": []}},
@@ -268,12 +273,20 @@ def test_hand_made_contents_are_refused(path):
         if name != "test":
             fewer = {key: value for key, value in made.document.items() if key != name}
             refused(fewer, made.arrays, name)
+    for name in strand:
+        fewer = {key: value for key, value in strand.items() if key != name}
+        refused({**made.document, "strands": [fewer]}, made.arrays, name)
+    twice = {name.replace("strand0.", "strand1."): array for name, array in made.arrays.items()}
+    twice = {name: array for name, array in twice.items() if "kept_weights" not in name}
+    document = {**made.document, "strands": [strand, strand]}
+    refused(document, {**made.arrays, **twice}, "a family that is there twice")
     # The file has what is needed and nothing else: no array can go or be cut.
     for name, array in made.arrays.items():
         others = {key: value for key, value in made.arrays.items() if key != name}
         if not name.endswith("scores.0"):  # ranks of a continuous column can be found again
             refused(made.document, others, name)
-        if not name.startswith(("template.", "history.", "split.", "prototype.")):
+        named = name.removeprefix("strand0.")
+        if not named.startswith(("template.", "history.", "split.", "prototype.")):
             refused(made.document, {**others, name: array[:-1]}, name)
 
 

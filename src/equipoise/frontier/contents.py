@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from equipoise.estimators.contents import (
     fill_shell,
     history_arrays,
     history_in,
+    needs_network,
     read,
     refuse_foreign_class,
     shell_of,
@@ -28,9 +29,11 @@ from equipoise.frontier.criteria import Criteria
 from equipoise.frontier.curve import Curve
 from equipoise.frontier.entries import Entry
 from equipoise.frontier.evidence import FromFile
+from equipoise.frontier.families import family_of
 from equipoise.frontier.rows import Split
 from equipoise.frontier.snapshots import Snapshots, Weights
 from equipoise.frontier.stored_rows import rows_arrays, rows_document, rows_in
+from equipoise.frontier.strand import Strand, strand_of
 from equipoise.networks.members import member_tensors
 from equipoise.recipe import NetworkFactory
 from equipoise.storage import Contents
@@ -51,72 +54,80 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     of kept snapshots are found now, so that the rows they rest on need not be in the file.
     """
     refuse_foreign_class(type(frontier))
-    own_network = has_own_network(curve.prototype)
+    own_network = any(has_own_network(strand.prototype) for strand in curve.strands)
     parameters = frontier.get_params(deep=False)
     if own_network:
         del parameters["network"]
-    shell = shell_of(curve.template, own_network=own_network)
     snapshots = curve.snapshots
     kept = list(snapshots.weights)
-    models = {number: curve.model(number) for number in kept}
+    strands = [_strand_contents(strand, curve) for strand in curve.strands]
     test = curve.test if include_test_rows else None
     document = {
         "class": type(frontier).__name__,
         "own_network": own_network,
-        "task": curve.prototype.task.name,
         "parameters": written(parameters),
-        "template": shell.document,
+        "strands": [strand.document for strand in strands],
         "rest": written(
             {
                 "sensitive": frontier.sensitive_,
-                "entries": [tuple(vars(entry).values()) for entry in curve.entries],
-                "member_health": [asdict(health) for health in curve.member_health],
                 "utility": snapshots.criteria.utility,
                 "measures": snapshots.criteria.measures,
-                "health": [asdict(models[number].health_) for number in kept],
+                "health": [asdict(curve.model(number).health_) for number in kept],
                 "validation_rows": curve.validation_rows,
             }
         ),
         "test": None if test is None else rows_document(test),
     }
-    prototype = copy.deepcopy(curve.prototype).double()
     arrays = {
-        **_under("template", shell.arrays),
-        **_under("prototype", predictor_arrays(prototype, n_inputs(curve.template))),
-        **history_arrays(curve.history),
         **_under("split", vars(frontier.split_)),
         **_under("snapshots", {name: getattr(snapshots, name) for name in _PER_SNAPSHOT}),
         "kept": np.array(kept, dtype=np.int64),
-        **_under("kept_weights", _joined(snapshots)),
     }
+    for place, strand in enumerate(strands):
+        arrays |= _under(f"strand{place}", strand.arrays)
     if test is not None:
         arrays |= _under("test", rows_arrays(test))
-        for number in kept:
-            scores = curve.evidence.test_scores(number, models[number].predictor_)
-            assert scores is not None
-            arrays[f"test_scores.{number}"] = scores
+        scores = curve.test_scores(kept)
+        assert scores is not None
+        arrays |= {f"test_scores.{n}": found for n, found in zip(kept, scores, strict=True)}
+    return Contents(document, arrays)
+
+
+def _strand_contents(strand: Strand, curve: Curve) -> Contents:
+    """Return what one family's models are made from."""
+    kept = [
+        weights
+        for number, weights in curve.snapshots.weights.items()
+        if curve.owner(number)[0] is strand
+    ]
+    shell = shell_of(strand.template, own_network=has_own_network(strand.prototype))
+    document = {
+        "predictor": strand.predictor,
+        "task": strand.prototype.task.name,
+        "template": shell.document,
+        "rest": written(
+            {
+                "entries": [tuple(vars(entry).values()) for entry in strand.entries],
+                "member_health": [asdict(health) for health in strand.member_health],
+            }
+        ),
+    }
+    prototype = copy.deepcopy(strand.prototype).double()
+    arrays = {
+        **_under("template", shell.arrays),
+        **_under("prototype", predictor_arrays(prototype, n_inputs(strand.template), kept)),
+        **history_arrays(strand.history),
+        **_under("kept_weights", _one_after_another(kept)),
+    }
     return Contents(document, arrays)
 
 
 def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     """Return the curve that `contents_of` wrote."""
     document, arrays = contents.document, contents.arrays
-    shell = Contents(document["template"], _of("template", arrays))
-    template = new_estimator(shell, network)
-    if isinstance(template, FairEncoder):
-        raise ValueError("the models of a frontier predict")
-    fill_shell(template, shell)
-    prototype = predictor_in(
-        _of("prototype", arrays), TASKS[document["task"]], n_inputs(template), network
-    )
     rest = read(document["rest"])
-    entries = tuple(Entry(*entry) for entry in rest["entries"])
     kept = arrays["kept"].tolist()
     criteria = Criteria(rest["utility"], tuple(rest["measures"]))
-    snapshots = _snapshots(arrays, criteria, entries, kept)
-    names = {name for name, _ in member_tensors(prototype)}
-    if any(weights.keys() != names for weights in snapshots.weights.values()):
-        raise ValueError("some weights of a kept snapshot are missing")
     test = None if document["test"] is None else rows_in(document["test"], _of("test", arrays))
     scores = None
     if test is not None:
@@ -124,20 +135,53 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
             raise ValueError("a sensitive column of the test rows is missing")
         scores = {number: arrays[f"test_scores.{number}"] for number in kept}
         _same_length([test.y, *scores.values()])
-    history = history_in(arrays)
-    _same_length([history.stopped_at, rest["member_health"]])
     _same_length([kept, rest["health"]])
     healths = [Health(**health) for health in rest["health"]]
+    evidence = FromFile(dict(zip(kept, healths, strict=True)), scores)
+    parts = [
+        Contents(each, _of(f"strand{place}", arrays))
+        for place, each in enumerate(document["strands"])
+    ]
+    strands = tuple(_strand_in(part, evidence, network) for part in parts)
+    if len({strand.predictor for strand in strands}) < len(strands):
+        raise ValueError("a family is there twice")
     return Curve(
-        entries=entries,
-        prototype=prototype,
-        history=history,
-        member_health=tuple(Health(**health) for health in rest["member_health"]),
-        snapshots=snapshots,
-        template=template,
-        evidence=FromFile(dict(zip(kept, healths, strict=True)), scores),
+        strands=strands,
+        snapshots=_snapshots(arrays, criteria, strands, parts, kept),
         validation_rows=rest["validation_rows"],
         test=test,
+    )
+
+
+def _strand_in(contents: Contents, evidence: FromFile, network: NetworkFactory | None) -> Strand:
+    document, arrays = contents.document, contents.arrays
+    shell = Contents(document["template"], _of("template", arrays))
+    own = network if needs_network(shell) else None
+    template = new_estimator(shell, own)
+    if isinstance(template, FairEncoder):
+        raise ValueError("the models of a frontier predict")
+    fill_shell(template, shell)
+    rest = read(document["rest"])
+    entries = tuple(Entry(*entry) for entry in rest["entries"])
+    if {document["predictor"], *(entry.predictor for entry in entries)} != {family_of(template)}:
+        raise ValueError("the entries of a family are not all of that family")
+    history = history_in(arrays)
+    _same_length([history.stopped_at, rest["member_health"]])
+    kept = {name: torch.from_numpy(a.copy()) for name, a in _of("kept_weights", arrays).items()}
+    return Strand(
+        predictor=document["predictor"],
+        entries=entries,
+        prototype=predictor_in(
+            _of("prototype", arrays),
+            TASKS[document["task"]],
+            n_inputs(template),
+            own,
+            [kept] if kept else [],
+        ),
+        history=history,
+        member_health=tuple(Health(**health) for health in rest["member_health"]),
+        template=template,
+        evidence=evidence,
     )
 
 
@@ -153,9 +197,8 @@ def split_in(contents: Contents) -> Split:
     return Split(**_of("split", contents.arrays))
 
 
-def _joined(snapshots: Snapshots) -> dict[str, NDArray[Any]]:
-    """Return the weights of all kept snapshots one after the other, members first."""
-    parts = list(snapshots.weights.values())
+def _one_after_another(parts: Sequence[Weights]) -> dict[str, NDArray[Any]]:
+    """Return the weights of kept snapshots one after the other, members first."""
     return (
         {name: torch.cat([weights[name] for weights in parts]).numpy() for name in parts[0]}
         if parts
@@ -164,22 +207,34 @@ def _joined(snapshots: Snapshots) -> dict[str, NDArray[Any]]:
 
 
 def _snapshots(
-    arrays: Arrays, criteria: Criteria, entries: tuple[Entry, ...], kept: list[int]
+    arrays: Arrays,
+    criteria: Criteria,
+    strands: Sequence[Strand],
+    parts: Sequence[Contents],
+    kept: Sequence[int],
 ) -> Snapshots:
     columns = {name: arrays[f"snapshots.{name}"].copy() for name in _PER_SNAPSHOT}
     _same_length(list(columns.values()))
     if columns["unfairness"].shape[1] != len(criteria.measures):
         raise ValueError("measures and their values differ in number")
-    sizes = [len(entries[columns["entry"][number]].members) for number in kept]
-    joined = {
-        name: torch.split(torch.from_numpy(array.copy()), sizes)
-        for name, array in _of("kept_weights", arrays).items()
-    }
-    weights: dict[int, Weights] = {
-        number: {name: parts[place] for name, parts in joined.items()}
-        for place, number in enumerate(kept)
-    }
-    return Snapshots(criteria=criteria, **columns, weights=weights)
+    entries = [entry for strand in strands for entry in strand.entries]
+    if not set(columns["entry"].tolist()) <= set(range(len(entries))):
+        raise ValueError("the entry of a snapshot is missing")
+    weights: dict[int, Weights] = {}
+    for strand, part in zip(strands, parts, strict=True):
+        places = {n: columns["entry"][n] for n in kept}
+        mine = [n for n in kept if strand_of(strands, places[n]) is strand]
+        found = _of("kept_weights", part.arrays)
+        if mine and found.keys() != {name for name, _ in member_tensors(strand.prototype)}:
+            raise ValueError("some weights of a kept snapshot are missing")
+        sizes = [len(entries[places[n]].members) for n in mine]
+        split = {
+            name: torch.split(torch.from_numpy(array.copy()), sizes)
+            for name, array in found.items()
+        }
+        for place, n in enumerate(mine):
+            weights[n] = {name: pieces[place] for name, pieces in split.items()}
+    return Snapshots(criteria=criteria, **columns, weights=dict(sorted(weights.items())))
 
 
 def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.criteria import UNINFORMED
 from equipoise.frontier.entries import Entry
-from equipoise.frontier.evidence import Evidence
 from equipoise.frontier.report import Picked, ReportSettings, report
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import Selection
-from equipoise.frontier.snapshots import Floats, Snapshots, Weights
+from equipoise.frontier.snapshots import Floats, Snapshots
+from equipoise.frontier.strand import Strand, strand_of
 from equipoise.frontier.wish import Wish, pick
-from equipoise.networks import select_members
-from equipoise.networks.members import member_tensors
 from equipoise.pareto import hypervolume
-from equipoise.training import Health, History, Predictor
-from equipoise.training.averaged import AveragedPredictor
+from equipoise.training import History
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,32 +30,29 @@ class Curve:
 
     Attributes
     ----------
-    entries : tuple of Entry
-        Members and averages, as the table has them.
-    prototype : Predictor
-        A stack of one member, to be given the weights of a snapshot.
-    history : History
-        Of all members.
-    member_health : tuple of Health
-        Of all members after the last iteration.
+    strands : tuple of Strand
+        One for each family of predictors.
     snapshots : Snapshots
-    template : FairClassifier or FairRegressor
-        Options, feature encoding, labels and names of columns that all models share.
-    evidence : Evidence
+        Of all strands, one after the other; so are entries.
     validation_rows : int
     test : HeldOut or None
         None where the frontier was saved without test rows.
     """
 
-    entries: tuple[Entry, ...]
-    prototype: Predictor
-    history: History
-    member_health: tuple[Health, ...]
+    strands: tuple[Strand, ...]
     snapshots: Snapshots
-    template: FairClassifier | FairRegressor
-    evidence: Evidence
     validation_rows: int
     test: HeldOut | None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Members and averages, as the table has them."""
+        return tuple(entry for strand in self.strands for entry in strand.entries)
+
+    @property
+    def template(self) -> Classifies | Regresses:
+        """What all models share: labels, names of columns; options and encoding of one family."""
+        return self.strands[0].template
 
     def table(self) -> pd.DataFrame:
         """Every snapshot, one a row; see `FairFrontier.table`."""
@@ -71,7 +63,9 @@ class Curve:
         kept = self.snapshots.entry[self.snapshots.kept]
         return _who(self.entries).assign(
             snapshots_on_front=np.bincount(kept, minlength=len(self.entries)),
-            health=[self._health_in_words(entry) for entry in self.entries],
+            health=[
+                strand.health_in_words(entry) for strand in self.strands for entry in strand.entries
+            ],
         )
 
     def front(self, metric: str | None, attribute: str | None) -> pd.DataFrame:
@@ -109,6 +103,7 @@ class Curve:
             snapshot=number,
             strength=entry.strength,
             seed=entry.seed,
+            predictor=entry.predictor,
             averaged=len(entry.members),
             iteration=int(snapshots.iteration[number]),
             threshold=picked.threshold,
@@ -138,61 +133,30 @@ class Curve:
         """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""
         found = []
         for number in numbers:
-            scores = self.evidence.test_scores(number, self.predictor(number).double())
+            strand, entry = self.owner(number)
+            scores = strand.test_scores(number, entry, self.snapshots.weights[number])
             if scores is None:
                 return None
             found.append(scores)
         return np.stack(found)
 
-    def model(self, number: int) -> FairClassifier | FairRegressor:
+    def model(self, number: int) -> Classifies | Regresses:
         """Build the fitted estimator of one kept snapshot."""
-        entry = self.entries[self.snapshots.entry[number]]
-        predictor = self.predictor(number)
-        history = self._history_until(entry, int(self.snapshots.iteration[number]))
-        model = copy.copy(self.template)
-        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
-        model.health_ = self.evidence.health(number, entry, predictor, history)
-        # In double precision a row's score does not depend on the rows predicted along with it.
-        model.predictor_ = predictor.requires_grad_(False).double()
-        model.history_ = history
-        if entry.is_average:
-            model.averaged_seeds_ = entry.seeds
-        return model
+        strand, entry = self.owner(number)
+        iteration = int(self.snapshots.iteration[number])
+        return strand.model(number, entry, iteration, self.snapshots.weights[number])
 
-    def predictor(self, number: int) -> Predictor:
-        """Build the network of one kept snapshot, or the average of its networks."""
-        entry = self.entries[self.snapshots.entry[number]]
-        stack = select_members(self.prototype, [0] * len(entry.members))
-        assert isinstance(stack, Predictor)
-        _fill(stack, self.snapshots.weights[number])
-        return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
+    def owner(self, number: int) -> tuple[Strand, Entry]:
+        """Whose snapshot it is."""
+        place = int(self.snapshots.entry[number])
+        return strand_of(self.strands, place), self.entries[place]
 
-    def _history_until(self, entry: Entry, iteration: int) -> History:
-        """What the checks saw of one entry up to an iteration; averages of its members."""
-        seen = self.history.iterations <= iteration
-        stops = self.history.stopped_at[list(entry.members)]
-        stops = stops[(stops > 0) & (stops <= iteration)]
 
-        def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = values[seen][:, list(entry.members)]
-            return found.mean(axis=1, keepdims=True) if entry.is_average else found
-
-        return History(
-            iterations=self.history.iterations[seen],
-            task=mean(self.history.task),
-            penalty=mean(self.history.penalty),
-            stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
-        )
-
-    def _health_in_words(self, entry: Entry) -> str:
-        found = [self.member_health[member] for member in entry.members]
-        if all(health.ok for health in found) or not entry.is_average:
-            return str(found[0])
-        return "\n".join(
-            f"seed {seed}: {message}"
-            for seed, health in zip(entry.seeds, found, strict=True)
-            for message in health.messages
-        )
+def history_of(curve: Curve) -> History | dict[str, History]:
+    """Return the history of all members; by family where there are two, whose iterations differ."""
+    if len(curve.strands) == 1:
+        return curve.strands[0].history
+    return {strand.predictor: strand.history for strand in curve.strands}
 
 
 def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
@@ -216,13 +180,8 @@ def _who(entries: Sequence[Entry]) -> pd.DataFrame:
         "strength": np.array([entry.strength for entry in entries], np.float64),
         "seed": np.array([entry.seed for entry in entries], np.int64),
     }
+    if len({entry.predictor for entry in entries}) > 1:
+        columns["predictor"] = np.array([entry.predictor for entry in entries], object)
     if any(entry.is_average for entry in entries):
         columns["averaged"] = np.array([len(entry.members) for entry in entries])
     return pd.DataFrame(columns).rename_axis("member")
-
-
-def _fill(predictor: Predictor, weights: Weights) -> None:
-    """Give a stack the weights of as many members."""
-    with torch.no_grad():
-        for name, tensor in member_tensors(predictor):
-            tensor.copy_(weights[name])

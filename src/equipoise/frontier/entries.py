@@ -22,11 +22,14 @@ class Entry:
         Positions of the members whose scores are averaged; one for a member by itself.
     seeds : tuple of int
         Their seeds.
+    predictor : str
+        Their family: "network" or "boosting".
     """
 
     strength: float
     members: tuple[int, ...]
     seeds: tuple[int, ...]
+    predictor: str = "network"
 
     @property
     def is_average(self) -> bool:
@@ -38,19 +41,40 @@ class Entry:
         """The seed, or ALL_SEEDS for an average."""
         return ALL_SEEDS if self.is_average else self.seeds[0]
 
-    def describe(self) -> str:
-        """Say in words what it is.
+    def describe(self, iteration: int) -> str:
+        """Say in words what it is at an iteration.
 
-        >>> Entry(0.5, (1,), (7,)).describe(), Entry(0.5, (1, 3), (7, 8)).describe()
-        ('strength 0.5, seed 7', 'strength 0.5, average of 2 seeds')
+        >>> Entry(0.5, (1,), (7,)).describe(100)
+        'strength 0.5, seed 7, iteration 100'
         """
-        who = f"average of {len(self.seeds)} seeds" if self.is_average else f"seed {self.seed}"
-        return f"strength {self.strength:g}, {who}"
+        return origin_in_words(
+            self.predictor, self.strength, self.seed, len(self.members), iteration
+        )
 
 
-def entries_of(members: Sequence[Member], *, ensemble: bool) -> tuple[Entry, ...]:
+def origin_in_words(
+    predictor: str, strength: float, seed: int, averaged: int, iteration: int
+) -> str:
+    """Say how a snapshot came about.
+
+    >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
+    'boosted trees, strength 0.5, average of 2 seeds, round 40'
+    """
+    kind, moment = {"network": ("", "iteration"), "boosting": ("boosted trees, ", "round")}[
+        predictor
+    ]
+    who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
+    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
+
+
+def entries_of(
+    members: Sequence[Member], *, ensemble: bool, predictor: str = "network"
+) -> tuple[Entry, ...]:
     """Return every member in order, then with ``ensemble`` the average of each strength."""
-    alone = [Entry(each.strength, (place,), (each.seed,)) for place, each in enumerate(members)]
+    alone = [
+        Entry(each.strength, (place,), (each.seed,), predictor)
+        for place, each in enumerate(members)
+    ]
     if not ensemble:
         return tuple(alone)
     averages = []
@@ -61,6 +85,7 @@ def entries_of(members: Sequence[Member], *, ensemble: bool) -> tuple[Entry, ...
                 strength,
                 tuple(place for entry in same for place in entry.members),
                 tuple(seed for entry in same for seed in entry.seeds),
+                predictor,
             )
         )
     return (*alone, *averages)

@@ -21,7 +21,8 @@ from equipoise.estimators.paper_settings import (
 from equipoise.estimators.run_options import RunOptions
 from equipoise.features import Scaling
 from equipoise.frontier.contents import contents_of
-from equipoise.frontier.curve import Curve
+from equipoise.frontier.curve import Curve, history_of
+from equipoise.frontier.families import Family
 from equipoise.frontier.fitting import fit_curve
 from equipoise.frontier.report import ReportSettings
 from equipoise.frontier.rows import Part, Split
@@ -61,8 +62,16 @@ class FairFrontier(BaseEstimator):
         under independence, KS-GEO under separation, and SP or EO for two classes.
     validation, test : float or sequence of int
         Share of the rows, or positions of the rows, that pick and that report.
+    predictor : "network", "boosting" or "both"
+        What is trained: neural networks, boosted trees, or both families on the same rows, whose
+        snapshots compete on one front. Trees need ``pip install equipoise[boosting]``.
+    boosting : mapping, optional
+        Options of the trees by the names of :class:`FairBoostingClassifier`, such as
+        ``{"rounds": 200, "lightgbm": {"num_leaves": 15}}``.
+    evaluate_every_rounds : int
+        Boosting rounds between snapshots.
     task : "classification" or "regression"
-        What is trained: members like :class:`FairClassifier` or like :class:`FairRegressor`.
+        What is predicted: classes or numbers.
     loss : "squared", "absolute" or "huber"
         Task loss of a regression.
     notion, method, divergence, density_ratio, hidden, network
@@ -86,7 +95,7 @@ class FairFrontier(BaseEstimator):
     split_ : positions of the train, validation and test rows.
     utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2".
     sensitive_ : how each sensitive column was typed, as text.
-    history_ : task loss and penalty of every member over the iterations.
+    history_ : task loss and penalty of every member over the iterations; of both families by name.
 
     Examples
     --------
@@ -104,7 +113,7 @@ class FairFrontier(BaseEstimator):
     split_: Split
     utility_: str
     sensitive_: str
-    history_: History
+    history_: History | dict[str, History]
 
     def __init__(
         self,
@@ -116,6 +125,9 @@ class FairFrontier(BaseEstimator):
         metrics: Literal["default"] | Sequence[str] = "default",
         validation: Part = 0.2,
         test: Part = 0.2,
+        predictor: Family = "network",
+        boosting: Mapping[str, Any] | None = None,
+        evaluate_every_rounds: int = 20,
         task: Literal["classification", "regression"] = "classification",
         loss: Literal["squared", "absolute", "huber"] = "squared",
         notion: str = "independence",
@@ -153,6 +165,9 @@ class FairFrontier(BaseEstimator):
         self.metrics = metrics
         self.validation = validation
         self.test = test
+        self.predictor = predictor
+        self.boosting = boosting
+        self.evaluate_every_rounds = evaluate_every_rounds
         self.task = task
         self.loss = loss
         self.notion = notion
@@ -233,6 +248,7 @@ class FairFrontier(BaseEstimator):
         """
         fitted = fit_curve(
             self.get_params(deep=False),
+            type(self)().get_params(deep=False),
             X,
             y,
             sensitive_features=sensitive_features,
@@ -248,17 +264,19 @@ class FairFrontier(BaseEstimator):
         self.split_ = fitted.split
         self.utility_ = fitted.curve.snapshots.criteria.utility
         self.sensitive_ = fitted.sensitive
-        self.history_ = fitted.curve.history
+        self.history_ = history_of(fitted.curve)
         return self
 
     def table(self) -> pd.DataFrame:
         """Every snapshot, judged on the validation rows, one a row.
 
-        Columns: member, strength, seed, iteration, utility, threshold (Youden's, two classes
-        only), one column for every metric and attribute such as "KS-GSP age" (NaN where
-        undefined; of several classes the largest), and on_front: whether some front has it, so
-        that its weights are kept. With ``ensemble`` there is also averaged: how many members'
-        scores are averaged; averages have seed -1 and are numbered after the members.
+        Columns: member, strength, seed, iteration (of trees the round), utility, threshold
+        (Youden's, two classes only), one column for every metric and attribute such as "KS-GSP age"
+        (NaN where undefined; of several classes the largest), and on_front: whether some front has
+        it, so that its weights are kept. With ``ensemble`` there is also averaged: how many
+        members' scores are averaged; averages have seed -1 and are numbered after the members.
+        With both families there is also predictor, "network" or "boosting"; trees come after
+        networks.
         """
         return self._fitted().table()
 
@@ -325,8 +343,8 @@ class FairFrontier(BaseEstimator):
         Returns
         -------
         Selection
-            ``model`` is a fitted FairClassifier or FairRegressor; print the selection for its
-            report.
+            ``model`` is a fitted FairClassifier or FairRegressor, or their counterpart of trees;
+            print the selection for its report.
         """
         curve = self._fitted()
         wish = read_wish(

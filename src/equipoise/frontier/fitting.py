@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from equipoise.boosting import BoostingRecipe
+from equipoise.boosting.library import refuse_draws
 from equipoise.errors import InputError
-from equipoise.estimators.attributes import learned_inputs
+from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.inputs import (
     checked_features,
     checked_outcome,
-    read_device,
     read_seed,
     row_weights,
 )
 from equipoise.estimators.run_options import RunOptions, warn_if_interrupted
 from equipoise.frontier.criteria import criteria_for
 from equipoise.frontier.curve import Curve
-from equipoise.frontier.entries import entries_of
+from equipoise.frontier.entries import Entry, entries_of
 from equipoise.frontier.evidence import FromRows
+from equipoise.frontier.families import families_of, template_of
 from equipoise.frontier.judging import Judge, scores_of
-from equipoise.frontier.options import read_members, template_of
+from equipoise.frontier.options import read_members
 from equipoise.frontier.parts import Parts, deal
 from equipoise.frontier.progress import best_within, with_snapshots
 from equipoise.frontier.rows import HeldOut, Split, split_rows
-from equipoise.frontier.snapshots import Recorder
+from equipoise.frontier.snapshots import Recorder, Snapshots, joined
+from equipoise.frontier.stages import Stage
+from equipoise.frontier.strand import Strand
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
-from equipoise.training import Predictor
+from equipoise.recipe import Recipe
+from equipoise.storage import CheckpointFile
+from equipoise.training import Member, Predictor
 from equipoise.training.engine import HEALTH_ROWS
 from equipoise.training.progress_bar import progress_shown
 
@@ -47,6 +53,7 @@ class Fitted:
 
 def fit_curve(
     options: Mapping[str, Any],
+    defaults: Mapping[str, Any],
     X: Any,
     y: Any,
     *,
@@ -54,21 +61,26 @@ def fit_curve(
     sample_weight: Any,
     run: RunOptions,
 ) -> Fitted:
-    """Train all members at once and keep the snapshots on a front; see `FairFrontier.fit`."""
+    """Train all members of every family and keep the snapshots on a front; see `FairFrontier.fit`.
+
+    ``defaults`` are what the options are where nobody has set them.
+    """
     store = run.store(options["random_state"])
+    families = families_of(options, defaults)
     seed = read_seed(options["random_state"])
     members = read_members(options, seed)
-    template = template_of(options, seed)
-    recipe = template._recipe()
-    training = replace(recipe.training, check_every=options["evaluate_every"])
-    recipe = replace(recipe, training=training)
-    device = read_device(options["device"])
+    templates = {family: template_of(options, family, seed) for family in families}
+    recipes = {family: _recipe(template, options) for family, template in templates.items()}
+    if store is not None and "boosting" in families:
+        refuse_draws(templates["boosting"].get_params()["lightgbm"])
+    devices = {family: template._device() for family, template in templates.items()}
     if sensitive_features is None:
         raise InputError(
             "sensitive_features is required to judge snapshots: call "
             "fit(X, y, sensitive_features=A)"
         )
-    X = checked_features(template, X, reset=True)
+    for template in templates.values():
+        X = checked_features(template, X, reset=True)
     y = checked_outcome(X, y)
     table = template._read_sensitive(sensitive_features, len(y))
     assert table is not None
@@ -80,9 +92,80 @@ def fit_curve(
         seed=seed,
         counted=None if weights is None else weights > 0,
     )
-    parts = deal(template, X, y, table, weights, split, device)
+    # All are ready before any is trained: what is wrong for one family is told at once.
+    ready = [
+        _Ready(
+            family,
+            template,
+            recipes[family],
+            members,
+            entries_of(members, ensemble=options["ensemble"], predictor=family),
+            deal(template, X, y, table, weights, split, devices[family]),
+        )
+        for family, template in templates.items()
+    ]
+    everybody = [entry for each in ready for entry in each.entries]
+    found: list[_Found] = []
+    for each in ready:
+        before = [earlier.snapshots for earlier in found]
+        found.append(_fit_strand(each, options, everybody, before, run, store))
+        if found[-1].cut_short:
+            break
+    curve = Curve(
+        strands=tuple(each.strand for each in found),
+        snapshots=joined([each.snapshots for each in found]),
+        validation_rows=len(ready[0].parts.validation),
+        test=ready[0].parts.test,
+    )
+    return Fitted(curve, split, table.describe())
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """One family before training; ``entries`` are its members and their averages."""
+
+    family: str
+    template: Classifies | Regresses
+    recipe: Recipe | BoostingRecipe
+    members: Sequence[Member]
+    entries: tuple[Entry, ...]
+    parts: Parts
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A strand, its snapshots, and whether Ctrl-C or a callback ended training."""
+
+    strand: Strand
+    snapshots: Snapshots
+    cut_short: bool
+
+
+def _recipe(
+    template: Classifies | Regresses, options: Mapping[str, Any]
+) -> Recipe | BoostingRecipe:
+    """Return the recipe of a family, checked as often as its snapshots are wanted."""
+    recipe = template._recipe()
+    trees = isinstance(recipe, BoostingRecipe)
+    every = options["evaluate_every_rounds" if trees else "evaluate_every"]
+    return replace(recipe, training=replace(recipe.training, check_every=every))
+
+
+def _fit_strand(
+    ready: _Ready,
+    options: Mapping[str, Any],
+    everybody: Sequence[Entry],
+    before: Sequence[Snapshots],
+    run: RunOptions,
+    store: CheckpointFile | None,
+) -> _Found:
+    """Train all members of one family together.
+
+    everybody: entries of all families; before: snapshots of those already trained.
+    """
+    recipe, template, parts, entries = ready.recipe, ready.template, ready.parts, ready.entries
+    device = parts.data.x.device
     criteria = criteria_for(options["metrics"], options["notion"], parts.validation, parts.test)
-    entries = entries_of(members, ensemble=options["ensemble"])
     judge = Judge(parts.validation, criteria, device)
     units = {"center": parts.outcome.center, "scale": parts.outcome.scale}
     recorder = Recorder(
@@ -90,35 +173,41 @@ def fit_curve(
         criteria,
         entries,
     )
-    note = best_within(recorder, options["progress_budget"])
-    told = None if run.callback is None else with_snapshots(run.callback, recorder, entries)
+
+    def so_far() -> Snapshots:
+        return joined([*before, recorder.snapshots()])
+
+    note = best_within(so_far, options["progress_budget"])
+    told = None
+    if run.callback is not None:
+        told = with_snapshots(run.callback, so_far, everybody, len(entries))
     with progress_shown(options["verbose"], note) as shown:
         trained = recipe.train(
             parts.data,
-            members,
+            ready.members,
             task=template._task(parts.outcome),
             n_outputs=parts.outcome.n_outputs,
             sensitive=parts.trained_on,
-            attribute_inputs=learned_inputs(template).width,
             on_check=recorder,
             supervision=run.supervision(
-                store,
+                None if store is None else Stage(store, later=bool(before)),
                 options,
                 parts.data,
                 more=_held_out_tensors(parts),
                 parts={"snapshots": recorder},
                 callbacks=[shown, told],
             ),
+            **template._input_facts(),
         )
     warn_if_interrupted(trained, recipe.training.iterations, store)
     prototype = select_members(trained.predictor, [0])
     assert isinstance(prototype, Predictor)
-    curve = Curve(
+    strand = Strand(
+        predictor=ready.family,
         entries=entries,
         prototype=prototype,
         history=trained.history,
         member_health=trained.health,
-        snapshots=recorder.snapshots(),
         template=template,
         evidence=FromRows(
             seen=parts.data.first(HEALTH_ROWS),
@@ -127,10 +216,9 @@ def fit_curve(
             test=parts.test_x,
             **units,
         ),
-        validation_rows=len(parts.validation),
-        test=parts.test,
     )
-    return Fitted(curve, split, table.describe())
+    cut_short = bool(trained.interrupted_at) or trained.called_off
+    return _Found(strand, recorder.snapshots(), cut_short)
 
 
 def _held_out_tensors(parts: Parts) -> dict[str, Iterable[Tensor]]:

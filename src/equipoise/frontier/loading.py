@@ -5,10 +5,10 @@ from __future__ import annotations
 from os import PathLike
 
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairEncoder, FairRegressor
 from equipoise.estimators.contents import parameters_in
-from equipoise.estimators.loading import check_network, estimator_in
+from equipoise.estimators.loading import Saved, check_network, estimator_in
 from equipoise.frontier.contents import curve_in, sensitive_in, split_in
+from equipoise.frontier.curve import history_of
 from equipoise.frontier.estimator import FairFrontier
 from equipoise.recipe import NetworkFactory
 from equipoise.storage import Contents, read_model_file, refuse_contents
@@ -16,7 +16,7 @@ from equipoise.storage import Contents, read_model_file, refuse_contents
 
 def load(
     path: str | PathLike[str], *, network: NetworkFactory | None = None
-) -> FairClassifier | FairRegressor | FairEncoder | FairFrontier:
+) -> Saved | FairFrontier:
     """Return the fitted estimator or frontier that ``save`` wrote to ``path``, on the CPU.
 
     It answers bit for bit what the saved one answered there. The file holds numbers and text
@@ -62,6 +62,6 @@ def _frontier_in(contents: Contents, network: NetworkFactory | None) -> FairFron
     frontier.split_ = split_in(contents)
     frontier.utility_ = curve.snapshots.criteria.utility
     frontier.sensitive_ = sensitive_in(contents)
-    frontier.history_ = curve.history
+    frontier.history_ = history_of(curve)
     frontier._curve = curve
     return frontier

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.attributes import held_out_inputs, learn_inputs
-from equipoise.estimators.inputs import Outcome, training_data
-from equipoise.features import FeatureEncoder
+from equipoise.estimators.inputs import Outcome
 from equipoise.frontier.rows import HeldOut, Positions, Split, rebuilt
 from equipoise.sensitive import SensitiveTable
 from equipoise.training import TrainingData
@@ -46,7 +45,7 @@ class Parts:
 
 
 def deal(
-    template: FairClassifier | FairRegressor,
+    template: Classifies | Regresses,
     X: Any,
     y: NDArray[Any],
     table: SensitiveTable,
@@ -65,7 +64,7 @@ def deal(
         for part, rows in (("validation", split.validation), ("test", split.test))
     )
     trained_on = rebuilt(table, split.train)
-    encoder = FeatureEncoder(scaling=template.scaling)
+    encoder = template._new_encoder()
     x = learn_inputs(template, encoder.fit_transform(_safe_indexing(X, split.train)), trained_on)
 
     def held_out_x(rows: Positions) -> Tensor:
@@ -76,5 +75,5 @@ def deal(
     template.encoder_ = encoder
     template.sensitive_ = trained_on.describe()
     template._keep_outcome(outcome)
-    data = training_data(x, outcome, trained_on, weights_of(split.train)).to(device)
+    data = template._training_data(x, outcome, trained_on, weights_of(split.train)).to(device)
     return Parts(data, outcome, trained_on, validation, test, validation_x, test_x)

@@ -10,25 +10,33 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.frontier.curve import table_of
 from equipoise.frontier.entries import Entry
-from equipoise.frontier.snapshots import Recorder, Snapshots
+from equipoise.frontier.snapshots import Snapshots
 from equipoise.training import Callback, Progress
 
+#: What returns all snapshots so far, those of families trained before included.
+SoFar = Callable[[], Snapshots]
 
-def with_snapshots(callback: Callback, recorder: Recorder, entries: Sequence[Entry]) -> Callback:
-    """Return a callback that passes on the progress with the rows of its evaluation."""
+
+def with_snapshots(
+    callback: Callback, so_far: SoFar, entries: Sequence[Entry], evaluated: int
+) -> Callback:
+    """Return a callback that passes on the progress with the rows of its evaluation.
+
+    entries: of all families; evaluated: how many of them each evaluation judges.
+    """
 
     def tell(progress: Progress) -> bool | None:
-        rows = table_of(recorder.snapshots(), entries).tail(len(entries))
+        rows = table_of(so_far(), entries).tail(evaluated)
         return callback(replace(progress, snapshots=rows))
 
     return tell
 
 
-def best_within(recorder: Recorder, budget: float) -> Callable[[Progress], str]:
+def best_within(so_far: SoFar, budget: float) -> Callable[[Progress], str]:
     """Return what says how good the best snapshot is whose unfairness is within the budget."""
     if not isinstance(budget, int | float) or not budget >= 0:
         raise InputError(f"progress_budget must be a number of at least 0, got {budget!r}")
-    return lambda _: _best_in_words(recorder.snapshots(), budget)
+    return lambda _: _best_in_words(so_far(), budget)
 
 
 def _best_in_words(snapshots: Snapshots, budget: float) -> str:

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
+from equipoise.frontier.entries import origin_in_words
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,15 @@ class Selection:
 
     Attributes
     ----------
-    model : FairClassifier or FairRegressor
+    model : FairClassifier, FairRegressor, or their boosted counterparts
         Fitted: the chosen snapshot.
     snapshot : int
         Its row in ``FairFrontier.table()``.
     strength : float
     seed, iteration : int
-        The seed is -1 for an average.
+        The seed is -1 for an average; an iteration of boosted trees is a round.
+    predictor : str
+        "network" or "boosting".
     averaged : int
         How many members' scores are averaged; 1 for a member by itself.
     threshold : float or None
@@ -82,10 +85,11 @@ class Selection:
         Utility first, then every metric by attribute: of three or more classes the worst counts.
     """
 
-    model: FairClassifier | FairRegressor
+    model: Classifies | Regresses
     snapshot: int
     strength: float
     seed: int
+    predictor: str
     averaged: int
     iteration: int
     threshold: float | None
@@ -112,6 +116,13 @@ class Selection:
             row.test <= row.limit for row in unfairness if not math.isnan(row.limit)
         )
 
+    @property
+    def origin(self) -> str:
+        """How the snapshot came about, in words."""
+        return origin_in_words(
+            self.predictor, self.strength, self.seed, self.averaged, self.iteration
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """The report as a pandas DataFrame, columns as in `SelectionRow`."""
         return pd.DataFrame(
@@ -120,11 +131,9 @@ class Selection:
         )
 
     def __str__(self) -> str:
-        who = f"seed {self.seed}" if self.averaged == 1 else f"average of {self.averaged} seeds"
         head = (
-            f"Snapshot {self.snapshot} (strength {self.strength:g}, {who}, iteration "
-            f"{self.iteration}) has {self.aim} with {self.wish}, of {self.picked_among} snapshots "
-            f"on a front, on {self.validation_rows} validation rows."
+            f"Snapshot {self.snapshot} ({self.origin}) has {self.aim} with {self.wish}, of "
+            f"{self.picked_among} snapshots on a front, on {self.validation_rows} validation rows."
         )
         kept = "keeps" if self.holds_on_test else "does not keep"
         verdict = (

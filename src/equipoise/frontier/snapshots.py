@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,31 @@ class Snapshots:
         return front_of(
             np.arange(len(self.utility)), self.utility, self.unfairness[:, list(columns)]
         )
+
+
+def joined(parts: Sequence[Snapshots]) -> Snapshots:
+    """Snapshots of several strands one after the other; those on a front of all are kept."""
+    if len(parts) == 1:
+        return parts[0]
+    criteria = parts[0].criteria
+    entries = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
+    firsts = np.cumsum([0, *(len(part.utility) for part in parts)])
+    together = Snapshots(
+        criteria=criteria,
+        entry=np.concatenate([p.entry + first for p, first in zip(parts, entries, strict=False)]),
+        iteration=np.concatenate([part.iteration for part in parts]),
+        utility=np.concatenate([part.utility for part in parts]),
+        threshold=np.concatenate([part.threshold for part in parts]),
+        unfairness=np.concatenate([part.unfairness for part in parts]),
+        weights={
+            int(first) + number: weights
+            for part, first in zip(parts, firsts, strict=False)
+            for number, weights in part.weights.items()
+        },
+    )
+    kept = {number for columns in criteria.fronts for number in together.front(columns).tolist()}
+    weights = {number: found for number, found in together.weights.items() if number in kept}
+    return replace(together, weights=weights)
 
 
 def front_of(numbers: NDArray[np.int64], utility: Floats, unfairness: Floats) -> NDArray[np.int64]:

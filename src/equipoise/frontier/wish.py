@@ -143,7 +143,7 @@ def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
     worst = " of the worst class" if criteria.utility == "macro AUC" else ""
     raise InputError(
         f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
-        f"snapshot {number} ({entry.describe()}, iteration {snapshots.iteration[number]}) with "
+        f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
         f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
         "train longer, or add strengths nearer to 1"
     )
