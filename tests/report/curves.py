@@ -49,6 +49,15 @@ def curve(kind="two strengths"):
         options["metrics"] = ["SP"]
     if kind == "longer":
         options["iterations"] = 80
+    if kind in ("boosting", "both"):
+        for name in ("hidden", "critic_hidden", "batch_size", "iterations", "evaluate_every"):
+            if kind == "boosting" or name in ("critic_hidden", "batch_size"):
+                del options[name]
+        options |= {
+            "predictor": kind,
+            "boosting": {"rounds": 20, "learning_rate": 0.1},
+            "evaluate_every_rounds": 5,
+        }
     if kind == "three classes":
         y = np.digitize(X.sum(axis=1), [1.5, 3.5])
     return FairFrontier(**options).fit(X, y, sensitive_features=A)

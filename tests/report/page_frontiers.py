@@ -47,6 +47,14 @@ def fitted(kind):
         A = pd.DataFrame({NASTY[2]: groups, f"{NASTY[0]} age": A["age"]})
         y = np.where(y == 1, NASTY[1], NASTY[0])
         options |= {"iterations": 40}
+    elif kind in ("both families", "trees"):
+        X, y, A = X[:900], y[:900], A[:900]
+        trees = {"boosting": {"rounds": 20, "batch_size": 400}, "evaluate_every_rounds": 5}
+        options = {"strengths": (0.0, 0.9), "seeds": 1, "random_state": 5, **trees}
+        options["predictor"] = "boosting"
+        if kind == "both families":
+            small = {name: SMALL[name] for name in ("hidden", "iterations", "evaluate_every")}
+            options |= {"predictor": "both", "device": "cpu", **small}
     elif kind == "many groups":
         random = np.random.default_rng(0)
         X, y = X[:1300], y[:1300]

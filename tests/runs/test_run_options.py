@@ -8,7 +8,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise import FairFrontier
+from equipoise import FairBoostingClassifier, FairFrontier
 from equipoise.cli.app import app
 from equipoise.cli.values import kinds, names, numbers
 from equipoise.errors import InputError
@@ -80,6 +80,45 @@ def test_every_option_reaches_the_frontier():
         assert made[name] == getattr(options, name)
     for name in ("metrics", "missing_sensitive", "device"):
         assert made[name] == getattr(options, name)
+
+
+def test_rounds_reach_the_trees_of_the_frontier():
+    for predictor in ("boosting", "both"):
+        options = FitOptions(target="y", sensitive=("a",), predictor=predictor, rounds=7)
+        made = options.frontier("classification", verbose=0).get_params()
+        assert (made["predictor"], made["boosting"]) == (predictor, {"rounds": 7})
+        assert options.to_arguments()[-4:] == ["--predictor", predictor, "--rounds", "7"]
+    plain = FitOptions(target="y", sensitive=("a",))
+    assert plain.rounds == FairBoostingClassifier().rounds
+
+
+def test_what_another_predictor_has_no_use_for_is_left_out():
+    networks = FitOptions(target="y", sensitive=("a",), iterations=7, evaluate_every=3)
+    document = networks.to_document()
+    assert "rounds" not in document
+    trees = FitOptions.from_document({**document, "predictor": "boosting", "rounds": 9})
+    assert trees == FitOptions(target="y", sensitive=("a",), predictor="boosting", rounds=9)
+    assert not {"iterations", "evaluate_every"} & set(trees.to_document())
+    assert networks.changes(trees) == ["predictor was network, is boosting"]
+    both = FitOptions.from_document({**document, "predictor": "both", "rounds": 9})
+    assert (both.iterations, both.evaluate_every, both.rounds) == (7, 3, 9)
+    assert trees.changes(replace(both, rounds=5)) == [
+        "predictor was boosting, is both",
+        "rounds was 9, is 5",
+    ]
+
+
+def test_settings_from_before_there_were_trees_are_those_of_networks():
+    document = FitOptions(target="y", sensitive=("a",)).to_document()
+    del document["predictor"]
+    assert FitOptions.from_document(document).predictor == "network"
+
+
+def test_the_help_has_the_defaults():
+    plain = FitOptions(target="y", sensitive=("a",))
+    for name in ("predictor", "iterations", "evaluate_every", "rounds", "seeds"):
+        (option,) = (each for each in FIT.params if each.name == name)
+        assert option.help.endswith(f"[default: {getattr(plain, name)}]")
 
 
 def test_changes_are_said_in_words():

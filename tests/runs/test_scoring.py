@@ -271,7 +271,7 @@ def test_files_that_can_not_be_scored_as_a_whole(tmp_path, model):
     with pytest.raises(NotFittedError):
         score_file(FairClassifier(), data, out)
     assert refusal("model", data, out) == (
-        "model must be a FairClassifier or FairRegressor, got str"
+        "model must be a fair classifier or regressor, of networks or of boosted trees, got str"
     )
     assert not out.exists()
 

@@ -17,6 +17,7 @@ from equipoise.report.comparison import (
     common_measures,
     comparison,
 )
+from equipoise.report.families import ONE, families_in_words, origin_in_words
 from equipoise.report.page import render_page
 from equipoise.report.plotting import Scale, spanning, staircase
 from equipoise.report.writing import listed, number, records
@@ -30,6 +31,7 @@ def compare_page(runs: Sequence[ComparedRun]) -> str:
     table = comparison(runs)
     styles = {run.name: STYLES[place % len(STYLES)] for place, run in enumerate(runs)}
     measures = common_measures(runs)
+    only_networks = all(run.families == ("network",) for run in runs)
     return render_page(
         "compare.html",
         scripts=("sortable.js",),
@@ -45,6 +47,10 @@ def compare_page(runs: Sequence[ComparedRun]) -> str:
         differences=_differences(runs),
         runs=[run.name for run in runs],
         number=number,
+        families={}
+        if only_networks
+        else {run.name: families_in_words(run.families) for run in runs},
+        one_of=ONE,
     )
 
 
@@ -85,6 +91,7 @@ def _panel(
     metric, attribute = measure
     column = f"{metric} {attribute}"
     fronts = {run.name: run.frontier.front(metric, attribute) for run in runs}
+    families = {run.name: run.families for run in runs}
     x = spanning([0.0, *(value for front in fronts.values() for value in front[column])])
     y = spanning([value for front in fronts.values() for value in front["utility"]], margin=0.06)
     rows = table[(table["metric"] == metric) & (table["attribute"] == attribute)]
@@ -98,7 +105,7 @@ def _panel(
             {
                 "style": styles[name],
                 "line": staircase(*_columns(front, column), x, y),
-                "points": [_point(row, column, x, y) for row in records(front)],
+                "points": [_point(row, families[name], column, x, y) for row in records(front)],
             }
             for name, front in fronts.items()
         ],
@@ -117,13 +124,21 @@ def _columns(front: pd.DataFrame, column: str) -> tuple[list[float], list[float]
     return [float(v) for v in front[column]], [float(v) for v in front["utility"]]
 
 
-def _point(row: dict[str, Any], column: str, x: Scale, y: Scale) -> dict[str, Any]:
-    who = f"seed {row['seed']}" if row["seed"] >= 0 else "average over seeds"
+def _point(
+    row: dict[str, Any], families: Sequence[str], column: str, x: Scale, y: Scale
+) -> dict[str, Any]:
+    origin = origin_in_words(
+        # The table of a frontier names the family where there are two.
+        row.get("predictor", families[0]),
+        row["strength"],
+        row["seed"],
+        row["iteration"],
+        mixed=len(families) > 1,
+    )
     return {
         "left": x.percent(row[column]),
         "bottom": y.percent(row["utility"]),
-        "title": f"strength {row['strength']:g}, {who}, iteration {row['iteration']}: utility "
-        f"{row['utility']:.4f}, {column} {row[column]:.4f}",
+        "title": f"{origin}: utility {row['utility']:.4f}, {column} {row[column]:.4f}",
     }
 
 

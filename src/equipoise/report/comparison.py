@@ -38,6 +38,7 @@ COLUMNS = (
     "unfairness_test",
     "unfairness_low",
     "unfairness_high",
+    "predictor",
     "note",
 )
 Measure = tuple[str, str]
@@ -65,6 +66,11 @@ class ComparedRun:
         """What training left behind."""
         return self.frontier._fitted()
 
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Families of its predictors."""
+        return tuple(strand.predictor for strand in self.curve.strands)
+
 
 def comparison(runs: Sequence[ComparedRun]) -> pd.DataFrame:
     """Compare runs by every metric and attribute that all of them were judged by.
@@ -80,7 +86,8 @@ def comparison(runs: Sequence[ComparedRun]) -> pd.DataFrame:
         One row for each metric, attribute, run and budget. hypervolume: of the front, as
         `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA
         where there is none. utility, unfairness: of it on the validation rows, which picked it;
-        with _test on the test rows, and _low and _high the interval. note: what to beware of.
+        with _test on the test rows, and _low and _high the interval. predictor: family of the
+        snapshot, empty where there is none. note: what to beware of.
     """
     measures = common_measures(runs)
     rows = [row for run in runs for row in _rows_of(run, measures, other_test_rows(run, runs[0]))]
@@ -197,6 +204,7 @@ def _rows_of(
                 "hypervolume": volume,
                 "budget": budget,
                 "snapshot": number,
+                "predictor": "" if number is None else curve.owner(number)[1].predictor,
             }
             notes = []
             if number is None:

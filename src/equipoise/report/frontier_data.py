@@ -28,6 +28,7 @@ from equipoise.report.score_views import (
     row_weights,
 )
 from equipoise.sensitive import SensitiveColumn
+from equipoise.training import History
 
 #: Numbers about snapshots in the picture, some twenty characters each; of more snapshots, those
 #: that are on no staircase are thinned.
@@ -55,22 +56,30 @@ def points_data(curve: Curve, needed: Set[int]) -> dict[str, Any]:
 
 
 def entries_data(curve: Curve) -> list[dict[str, Any]]:
-    """Strength, seed, number of members averaged, and training curve of every entry."""
-    history = curve.history
-    moments = np.unique(
-        np.linspace(0, len(history.iterations) - 1, MOST_MOMENTS).round().astype(np.int64)
-    )
+    """Family, strength, seed, number of members averaged, and training curve of every entry."""
     return [
         {
+            "predictor": entry.predictor,
             "strength": entry.strength,
             "seed": entry.seed,
             "averaged": len(entry.members),
-            "iterations": history.iterations[moments],
-            "task": _to_draw(history.task[moments][:, list(entry.members)].mean(axis=1)),
-            "penalty": _to_draw(history.penalty[moments][:, list(entry.members)].mean(axis=1)),
+            **_training_curve(strand.history, list(entry.members)),
         }
-        for entry in curve.entries
+        for strand in curve.strands
+        for entry in strand.entries
     ]
+
+
+def _training_curve(history: History, members: list[int]) -> dict[str, Any]:
+    """Mean losses of these members at some of the checks."""
+    moments = np.unique(
+        np.linspace(0, len(history.iterations) - 1, MOST_MOMENTS).round().astype(np.int64)
+    )
+    return {
+        "iterations": history.iterations[moments],
+        "task": _to_draw(history.task[moments][:, members].mean(axis=1)),
+        "penalty": _to_draw(history.penalty[moments][:, members].mean(axis=1)),
+    }
 
 
 def views_data(views: Sequence[View], models: Mapping[int, int]) -> list[dict[str, Any]]:

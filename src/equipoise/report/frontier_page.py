@@ -144,6 +144,7 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         kept=int(curve.snapshots.kept.sum()),
         left_out=[view for view in possible if view not in some],
         metrics=[find_metric(name) for name in criteria.metrics],
+        families=[strand.predictor for strand in curve.strands],
         labels=labels,
         sensitive=frontier.sensitive_,
         split={name: len(rows) for name, rows in vars(frontier.split_).items()},

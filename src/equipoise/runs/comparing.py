@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.report.compare_page import compare_page
 from equipoise.report.comparison import ComparedRun, beware, comparison
+from equipoise.report.families import families_in_words
 from equipoise.runs.folder import Run, open_run
 from equipoise.runs.frames import as_text, plain_rows
 from equipoise.storage import checked_target, write_atomically
@@ -29,12 +30,15 @@ class ComparedRuns:
         What makes the runs less comparable than they look.
     differences : tuple of str
         Settings of the later runs that are not those of the first.
+    families : mapping of run to tuple of str
+        Families of predictors in each run.
     page : path
     """
 
     table: pd.DataFrame
     cautions: tuple[str, ...]
     differences: tuple[str, ...]
+    families: Mapping[str, tuple[str, ...]]
     page: Path
 
     @property
@@ -49,11 +53,19 @@ class ComparedRuns:
         parts = [
             "Hypervolume of each front, and the best utility within each budget (- where nothing "
             f"keeps it), on validation rows:\n\n{table}",
+            *self._families_said,
             "\n".join(self.differences) or "The settings are the same.",
             *self.cautions,
             f"With test rows and the fronts drawn: {self.page}",
         ]
         return "\n\n".join(parts)
+
+    @property
+    def _families_said(self) -> list[str]:
+        if set(self.families.values()) == {("network",)}:
+            return []
+        said = [f"{families_in_words(found)} in {name}" for name, found in self.families.items()]
+        return [f"Predictors: {'; '.join(said)}."]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -62,6 +74,7 @@ class ComparedRuns:
             "page": str(self.page),
             "differences": list(self.differences),
             "cautions": list(self.cautions),
+            "predictors": {name: list(found) for name, found in self.families.items()},
             "table": plain_rows(self.table),
         }
 
@@ -84,7 +97,13 @@ def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
     ]
     table = comparison(compared)
     write_atomically(target, compare_page(compared).encode())
-    return ComparedRuns(table, tuple(beware(compared)), _differences(names, runs), target)
+    return ComparedRuns(
+        table=table,
+        cautions=tuple(beware(compared)),
+        differences=_differences(names, runs),
+        families={run.name: run.families for run in compared},
+        page=target,
+    )
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

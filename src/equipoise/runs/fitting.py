@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equipoise.boosting.library import lightgbm
 from equipoise.datafiles import Columns, read_columns, read_table
 from equipoise.estimators.inputs import read_device
 from equipoise.frontier import FairFrontier, Selection
@@ -62,12 +63,21 @@ class EndedRun:
             f"Score new rows:     equipoise predict {folder} DATA --out scores.parquet",
         ]
         if self.interrupted:
+            go_on = "Go on" if self.run.record.options.has_networks else "Grow the trees anew"
             parts.append(
-                f"Training was interrupted at iteration {self.run.record.iterations} of "
-                f"{self.run.record.options.iterations}; all of this is what there was by then. Go "
-                f"on with: {files.resume_command(self.run.folder)}"
+                f"Training was interrupted at {self._moment}; all of this is what there was by "
+                f"then. {go_on} with: {files.resume_command(self.run.folder)}"
             )
         return "\n\n".join(parts)
+
+    @property
+    def _moment(self) -> str:
+        """How far training came."""
+        record = self.run.record
+        if record.rounds:
+            return f"round {record.rounds} of {record.options.rounds}"
+        before = ", before any tree was grown" if record.options.has_trees else ""
+        return f"iteration {record.iterations} of {record.options.iterations}{before}"
 
     @property
     def _other_limit(self) -> float:
@@ -82,6 +92,7 @@ class EndedRun:
             "run": str(self.run.folder),
             "state": self.run.record.state,
             "iterations": self.run.record.iterations,
+            "rounds": self.run.record.rounds,
             "flags": list(self.run.record.flags),
             "selection": selection_document(self.selection, self.choice),
             "files": sorted(
@@ -96,6 +107,8 @@ def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
     options = request.options(earlier)
     path = request.file(earlier)
     parse_method(options.method)
+    if options.has_trees:
+        lightgbm(f"--predictor {options.predictor}")
     if not request.resume:
         files.refuse_taken(request.out, overwrite=request.overwrite)
     frame = read_table(path)
@@ -115,14 +128,15 @@ def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
     record = RunRecord(
         state="training",
         iterations=0,
+        rounds=0,
         command=request.command(options, path),
         options=options,
         task=columns.task,
         data=file,
         columns=tuple(plain_rows(columns.to_frame())),
         flags=tuple(flag.words for flag in columns.flags),
-        device=read_device(options.device).type,
-        versions=versions(),
+        device=read_device(options.device).type if options.has_networks else "cpu",
+        versions=versions(has_trees=options.has_trees),
     )
     run = Run(request.out, record)
     with _folder_kept_if_begun(run, new=not request.resume, say=say):
@@ -155,15 +169,16 @@ def _train(
     run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, verbose: int
 ) -> FairFrontier:
     options = run.record.options
-    if is_solved := parse_method(options.method).solve is not None:
-        # Solved at once: there is nothing to watch, and nothing to go on from.
-        verbose, resume = 0, False
+    is_solved = parse_method(options.method).solve is not None
+    if is_solved:
+        verbose = 0  # solved at once: there is nothing to watch
+    keeps_state = options.has_networks and not is_solved
     return options.frontier(columns.task, verbose=verbose).fit(
         frame[columns.features],
         frame[columns.target],
         sensitive_features=frame[columns.sensitive],
-        checkpoint=None if is_solved else run.path(files.CHECKPOINT),
-        resume=resume,
+        checkpoint=run.path(files.CHECKPOINT) if keeps_state else None,
+        resume=resume and keeps_state,
     )
 
 
@@ -173,9 +188,13 @@ def _finish(run: Run, frontier: FairFrontier) -> EndedRun:
     tables = {files.TABLE: frontier.table(), files.MEMBERS: frontier.members()}
     for name, table in tables.items():
         write_atomically(run.path(name), table.to_csv().encode())
-    iterations = int(frontier.history_.iterations[-1])
+    trained = _trained(frontier)
     interrupted = _cut_short(frontier, run.record.options)
-    record = run.record.ended("interrupted" if interrupted else "finished", iterations)
+    record = run.record.ended(
+        "interrupted" if interrupted else "finished",
+        iterations=trained.get("network", 0),
+        rounds=trained.get("boosting", 0),
+    )
     ended = Run(run.folder, record)
     write_record(ended.path(files.SETTINGS), record)
     choice = choice_without_wish(frontier, record.options.max_unfairness)
@@ -187,6 +206,22 @@ def _finish(run: Run, frontier: FairFrontier) -> EndedRun:
 
 def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     """Whether training ended before its time though some member could have gone on."""
-    solved = parse_method(options.method).solve is not None
-    alive = bool(np.any(frontier.history_.stopped_at == 0))
-    return not solved and alive and int(frontier.history_.iterations[-1]) < options.iterations
+    if parse_method(options.method).solve is not None:
+        return False
+    strands = {strand.predictor: strand.history for strand in frontier._curve.strands}
+    wanted = {
+        **({"network": options.iterations} if options.has_networks else {}),
+        **({"boosting": options.rounds} if options.has_trees else {}),
+    }
+    return any(
+        family not in strands
+        or (np.any(strands[family].stopped_at == 0) and strands[family].iterations[-1] < length)
+        for family, length in wanted.items()
+    )
+
+
+def _trained(frontier: FairFrontier) -> dict[str, int]:
+    """Return the last iteration, or round, of each family."""
+    return {
+        strand.predictor: int(strand.history.iterations[-1]) for strand in frontier._curve.strands
+    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from equipoise.boosting.library import lightgbm
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
 from equipoise.runs.record import FORMAT, RunRecord, read_document, read_record
@@ -71,6 +72,8 @@ class Run:
         try:
             return load(self.path(name))
         except InputError as problem:
+            if self.record.options.has_trees:
+                lightgbm(f"'{self.path(name)}'")  # where that is missing, nothing is damaged
             raise InputError(
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
                 f"{self.record.command} --overwrite"

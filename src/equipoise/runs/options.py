@@ -9,12 +9,20 @@ from typing import Any, Literal
 
 from equipoise.datafiles.tasks import Task
 from equipoise.errors import InputError
+from equipoise.estimators import FairBoostingClassifier
 from equipoise.frontier import FairFrontier
+from equipoise.frontier.families import Family
 from equipoise.sensitive import Kind
 
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(FairFrontier).parameters.items()
+_DEFAULTS, _DEFAULTS_OF_TREES = (
+    {name: parameter.default for name, parameter in inspect.signature(of).parameters.items()}
+    for of in (FairFrontier, FairBoostingClassifier)
+)
+#: Options that are of no use to some predictors, and to which.
+_UNUSED: Mapping[str, tuple[str, ...]] = {
+    "network": ("rounds",),
+    "boosting": ("iterations", "evaluate_every"),
+    "both": (),
 }
 
 
@@ -29,8 +37,12 @@ class FitOptions:
         Names of columns; no ``features`` means all that are left.
     task : str
         "classification" or "regression"; empty where the target decides.
-    strengths, seeds, notion, method, iterations, evaluate_every, missing_sensitive, device
+    predictor, strengths, seeds, notion, method, missing_sensitive, device
         As for `FairFrontier`.
+    iterations, evaluate_every
+        As for `FairFrontier`; of networks.
+    rounds : int
+        As for `FairBoostingClassifier`; of boosted trees.
     metrics : tuple of str
         Metrics of unfairness; empty for those of the notion.
     types : mapping of column to "discrete" or "continuous"
@@ -46,12 +58,14 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     task: str = ""
+    predictor: Family = _DEFAULTS["predictor"]
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
     strengths: tuple[float, ...] = _DEFAULTS["strengths"]
     seeds: int = _DEFAULTS["seeds"]
     iterations: int = _DEFAULTS["iterations"]
     evaluate_every: int = _DEFAULTS["evaluate_every"]
+    rounds: int = _DEFAULTS_OF_TREES["rounds"]
     metrics: tuple[str, ...] = ()
     types: Mapping[str, Kind] = field(default_factory=dict)
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
@@ -65,6 +79,13 @@ class FitOptions:
                 "--sensitive must name at least one column, got none; for example "
                 "--sensitive age,sex"
             )
+        if self.predictor not in _UNUSED:
+            raise InputError(
+                f"--predictor must be {', '.join(list(_UNUSED)[:-1])} or {list(_UNUSED)[-1]}, got "
+                f"{self.predictor!r}"
+            )
+        if self.rounds < 1:
+            raise InputError(f"--rounds must be at least 1, got {self.rounds}")
         if not 0 <= self.max_unfairness < float("inf"):
             raise InputError(
                 "--max-unfairness must be a finite number of at least 0, got "
@@ -73,22 +94,28 @@ class FitOptions:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> FitOptions:
-        """Return the options that `to_document` wrote; lists become tuples again."""
+        """Return the options that `to_document` wrote; lists become tuples again.
+
+        What is of no use to the predictor, as where that is changed, is left out.
+        """
+        unused = _UNUSED.get(document.get("predictor", cls.predictor), ())
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in document.items()
+            if name not in unused
         }
         return cls(**values)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the options as JSON has them."""
+        """Return the options that the predictor has a use for, as JSON has them."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
+            if name not in self.unused
         }
 
     def changes(self, later: FitOptions) -> list[str]:
-        """Say in words which options are others in ``later``.
+        """Say in words which options that both have a use for are others in ``later``.
 
         >>> first = FitOptions(target="y", sensitive=("age",))
         >>> first.changes(FitOptions(target="y", sensitive=("age",), seeds=2))
@@ -98,8 +125,23 @@ class FitOptions:
         return [
             f"{name} was {_shown(value)}, is {_shown(getattr(later, name))}"
             for name, value in pairs
-            if value != getattr(later, name)
+            if value != getattr(later, name) and name not in (*self.unused, *later.unused)
         ]
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names of the options that are of no use to the predictor."""
+        return _UNUSED[self.predictor]
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether networks are trained."""
+        return self.predictor != "boosting"
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether boosted trees are grown."""
+        return self.predictor != "network"
 
     def to_arguments(self) -> list[str]:
         """Return the arguments of ``equipoise fit`` that stand for these options.
@@ -122,6 +164,8 @@ class FitOptions:
             seeds=self.seeds,
             evaluate_every=self.evaluate_every,
             metrics=self.metrics or "default",
+            predictor=self.predictor,
+            boosting={"rounds": self.rounds} if self.has_trees else None,
             task=task,
             notion=self.notion,
             method=self.method,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
 from equipoise.runs.folder import MODEL, SELECTION, Run
 from equipoise.runs.scoring import ScoringReport, score_file
 from equipoise.runs.selection_file import read_threshold
@@ -21,7 +21,7 @@ def predict_with_run(
     """Score a file; id columns and threshold are those of the run unless given."""
     chosen = read_threshold(run.path(SELECTION), run.path(MODEL))
     model = run.load(MODEL)
-    assert isinstance(model, FairClassifier | FairRegressor)
+    assert isinstance(model, Classifies | Regresses)
     return score_file(
         model,
         data,

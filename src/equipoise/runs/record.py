@@ -39,8 +39,8 @@ class RunRecord:
     Attributes
     ----------
     state : {"training", "interrupted", "finished"}
-    iterations : int
-        Iterations trained when training ended; 0 before.
+    iterations, rounds : int
+        Iterations of networks and rounds of trees trained when training ended; 0 before.
     command : str
         Command line that made the run.
     options : FitOptions
@@ -58,6 +58,7 @@ class RunRecord:
 
     state: State
     iterations: int
+    rounds: int
     command: str
     options: FitOptions
     task: str
@@ -67,9 +68,9 @@ class RunRecord:
     device: str
     versions: Mapping[str, str]
 
-    def ended(self, state: State, iterations: int) -> Self:
+    def ended(self, state: State, *, iterations: int, rounds: int) -> Self:
         """Return the record of the same run after training."""
-        return replace(self, state=state, iterations=iterations)
+        return replace(self, state=state, iterations=iterations, rounds=rounds)
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as JSON has it, with the checksum of the rest."""
@@ -77,6 +78,7 @@ class RunRecord:
             "equipoise_run": FORMAT,
             "state": self.state,
             "iterations_trained": self.iterations,
+            "rounds_trained": self.rounds,
             "command": self.command,
             "options": self.options.to_document(),
             "task": self.task,
@@ -89,9 +91,10 @@ class RunRecord:
         return {**content, "checksum": _checksum(content)}
 
 
-def versions() -> dict[str, str]:
+def versions(*, has_trees: bool) -> dict[str, str]:
     """Versions of what numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    packages = (*PACKAGES, *(["lightgbm"] if has_trees else []))
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def write_record(path: Path, record: RunRecord) -> None:
@@ -121,6 +124,7 @@ def read_record(path: Path) -> RunRecord:
     return RunRecord(
         state=content["state"],
         iterations=content["iterations_trained"],
+        rounds=content.get("rounds_trained", 0),  # runs from before there were trees have none
         command=content["command"],
         options=FitOptions.from_document(content["options"]),
         task=content["task"],

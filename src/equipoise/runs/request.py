@@ -65,6 +65,13 @@ class FitRequest:
                 )
         metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
         options = FitOptions.from_document({**found, "metrics": metrics})
+        for name in options.unused:
+            if name in self.given:
+                raise InputError(
+                    f"--{name.replace('_', '-')} has no meaning for --predictor "
+                    f"{options.predictor}, got {self.given[name]}; leave it out, or take another "
+                    "predictor"
+                )
         if self.resume and earlier is not None and (changes := earlier.options.changes(options)):
             raise InputError(
                 f"--resume must go on with the run in '{self.out}' as it was begun, but "

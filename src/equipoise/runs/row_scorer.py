@@ -16,14 +16,14 @@ from equipoise.datafiles.expected import as_expected, shown
 from equipoise.datafiles.roles import check_columns, nearest
 from equipoise.datafiles.writer import PROBLEM
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.attributes import learned_inputs
-from equipoise.features import EncoderState
+from equipoise.features import EncoderState, TreeEncoderState
 from equipoise.runs.score_tally import ScoreTally
 from equipoise.sensitive.columns import Family, whole
 from equipoise.sensitive.inputs import Learned
 
-#: Rows that go through the network at a time: its hidden layers need far more room than the rows.
+#: Rows that are scored at a time: hidden layers of a network need far more room than the rows.
 _ROWS_AT_ONCE = 8_192
 
 
@@ -31,8 +31,8 @@ _ROWS_AT_ONCE = 8_192
 class RowScorer:
     """A fitted model, what it expects of a file, and what is written for a row."""
 
-    model: FairClassifier | FairRegressor
-    state: EncoderState
+    model: Classifies | Regresses
+    state: EncoderState | TreeEncoderState
     attributes: dict[str, Family]
     learned: tuple[Learned, ...]
     outputs: tuple[str, ...]
@@ -41,9 +41,10 @@ class RowScorer:
     @classmethod
     def of(cls, model: Any, threshold: float | None) -> RowScorer:
         """Look at what a fitted model expects; refuse one that can not score files."""
-        if not isinstance(model, FairClassifier | FairRegressor):
+        if not isinstance(model, Classifies | Regresses):
             raise InputError(
-                f"model must be a FairClassifier or FairRegressor, got {type(model).__name__}"
+                "model must be a fair classifier or regressor, of networks or of boosted trees, "
+                f"got {type(model).__name__}"
             )
         check_is_fitted(model)
         if threshold is not None and not np.isfinite(threshold):
@@ -55,7 +56,7 @@ class RowScorer:
                 "array, which does not know its columns by name; fit it on a DataFrame"
             )
         outputs: tuple[str, ...] = ("score",)
-        if isinstance(model, FairClassifier) and len(model.classes_) > 2:
+        if isinstance(model, Classifies) and len(model.classes_) > 2:
             outputs = tuple(f"score_{label}" for label in model.classes_)
             if threshold is not None:
                 raise InputError(
@@ -168,7 +169,7 @@ class RowScorer:
         with warnings.catch_warnings():
             # What these warn of, `ScoreTally` counts over the whole file.
             warnings.filterwarnings("ignore", "X has (missing values|categories)", UserWarning)
-            if isinstance(self.model, FairRegressor):
+            if isinstance(self.model, Regresses):
                 return self.model.predict(X, sensitive_features=attributes)[:, None]
             probabilities = self.model.predict_proba(X, sensitive_features=attributes)
             return probabilities if len(self.outputs) > 1 else probabilities[:, 1:]

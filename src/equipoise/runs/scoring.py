@@ -16,9 +16,10 @@ from equipoise.datafiles.roles import as_names
 from equipoise.datafiles.stream import column_names, iterate_table
 from equipoise.datafiles.writer import PROBLEM, ScoreWriter
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairRegressor
+from equipoise.estimators import Classifies, Regresses
 from equipoise.runs.row_scorer import RowScorer
 from equipoise.runs.score_tally import ScoreTally
+from equipoise.runs.unknowns import unknowns_of
 
 _PROBLEMS_KEPT = 20
 
@@ -80,7 +81,7 @@ class ScoringReport:
 
 
 def score_file(
-    model: FairClassifier | FairRegressor,
+    model: Classifies | Regresses,
     data: str | PathLike[str],
     out: str | PathLike[str],
     *,
@@ -97,7 +98,7 @@ def score_file(
 
     Parameters
     ----------
-    model : FairClassifier or FairRegressor
+    model : FairClassifier, FairRegressor, or their boosted counterparts
         Fitted on a frame, so that it knows its columns by name.
     data : path of a file
         Of any format and size; it may have more columns than the model reads.
@@ -119,6 +120,7 @@ def score_file(
     Examples
     --------
     >>> import tempfile
+    >>> from equipoise import FairClassifier
     >>> folder = tempfile.TemporaryDirectory()
     >>> data, out = f"{folder.name}/new.csv", f"{folder.name}/scores.csv"
     >>> frame = pd.DataFrame({"hours": [20, 40, 35, 60] * 5, "hired": [0, 1, 0, 1] * 5})
@@ -144,7 +146,7 @@ def score_file(
     needed = [*keep, *(name for name in scorer.names if name not in keep)]
     read = scored = 0
     problems: list[tuple[int, str]] = []
-    tally = ScoreTally(scorer.state)
+    tally = ScoreTally(unknowns_of(model))
     with writer:
         for frame in iterate_table(data, columns=needed, rows=rows):
             block = scorer.score(frame, tally)

@@ -56,6 +56,14 @@ def fit(
         str | None,
         typer.Option(metavar="NAME", help="How dependence is mitigated.  [default: sbp]"),
     ] = None,
+    predictor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="network, boosting (LightGBM's trees) or both, on one frontier.  "
+            "[default: network]",
+        ),
+    ] = None,
     strengths: Annotated[
         str | None,
         typer.Option(
@@ -68,10 +76,15 @@ def fit(
         int | None, typer.Option(metavar="N", help="Models per strength.  [default: 5]")
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option(metavar="N", help="Training steps.  [default: 1500]")
+        int | None, typer.Option(metavar="N", help="Training steps of networks.  [default: 1500]")
     ] = None,
     evaluate_every: Annotated[
-        int | None, typer.Option(metavar="N", help="Steps between snapshots.  [default: 100]")
+        int | None,
+        typer.Option(metavar="N", help="Steps of networks between snapshots.  [default: 100]"),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Boosting rounds of trees.  [default: 400]"),
     ] = None,
     metrics: Annotated[
         _Columns,
@@ -99,7 +112,8 @@ def fit(
         int | None, typer.Option(metavar="N", help="Same seed, same run.  [default: 0]")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.  [default: auto]")
+        str | None,
+        typer.Option(metavar="NAME", help="auto, cpu or cuda, for networks.  [default: auto]"),
     ] = None,
     max_unfairness: Annotated[
         float | None,
@@ -146,10 +160,12 @@ def fit(
         "task": task,
         "notion": notion,
         "method": method,
+        "predictor": predictor,
         "strengths": numbers(strengths, "--strengths"),
         "seeds": seeds,
         "iterations": iterations,
         "evaluate_every": evaluate_every,
+        "rounds": rounds,
         "metrics": names(metrics),
         "types": kinds(types),
         "missing_sensitive": missing_sensitive,
@@ -174,6 +190,7 @@ COMMAND = Command(
     examples=(
         "equipoise fit people.csv --target hired --sensitive age,sex",
         "equipoise fit people.csv --target hired --sensitive age,sex --notion separation",
+        "equipoise fit people.csv --target hired --sensitive age,sex --predictor both",
         "equipoise fit people.parquet --target income --sensitive race --drop zip --id person",
         "equipoise fit --resume --out run",
         "equipoise fit --settings run/settings.json --out again",

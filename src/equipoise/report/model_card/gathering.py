@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from equipoise.estimators import FairRegressor
+from equipoise.estimators import Regresses
+from equipoise.estimators.boosting import BoostingEstimator
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.selection import Selection
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
+from equipoise.report.families import ONE
 from equipoise.report.model_card.card import AssessedAttribute, ModelCard
 from equipoise.report.run_facts import RunFacts
 from equipoise.report.select_call import select_call
@@ -71,6 +73,13 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
 
 
 def _architecture(selection: Selection, frontier: FairFrontier) -> str:
+    model, averaged = selection.model, selection.averaged
+    if isinstance(model, BoostingEstimator):
+        trees = (
+            f"gradient-boosted trees (LightGBM), {model.rounds} rounds at most, learning rate "
+            f"{model.learning_rate:g}"
+        )
+        return trees if averaged == 1 else f"average of {averaged}, each of {trees}"
     if not parse_method(frontier.method).capabilities.neural:
         one = "linear model"
     elif frontier.network is not None:
@@ -80,11 +89,11 @@ def _architecture(selection: Selection, frontier: FairFrontier) -> str:
     else:
         widths = ", ".join(map(str, frontier.hidden))
         one = f"fully connected network with hidden layers of {widths} units"
-    return one if selection.averaged == 1 else f"average of {selection.averaged}, each a {one}"
+    return one if averaged == 1 else f"average of {averaged}, each a {one}"
 
 
 def _output(selection: Selection, target: str) -> str:
-    if isinstance(selection.model, FairRegressor):
+    if isinstance(selection.model, Regresses):
         return f"a prediction of {target}, in its own units"
     classes = [str(each) for each in selection.model.classes_]
     if len(classes) > 2:
@@ -97,13 +106,11 @@ def _output(selection: Selection, target: str) -> str:
 
 
 def _choice(selection: Selection, picked: str) -> str:
-    averaged = selection.averaged
-    who = f"seed {selection.seed}" if averaged == 1 else f"average of {averaged} seeds"
+    how = f" The model was {picked}." if picked else ""
     return (
-        f"Snapshot {selection.snapshot} (strength {selection.strength:g}, {who}, iteration "
-        f"{selection.iteration}) has {selection.aim} with {selection.wish}, of "
-        f"{selection.picked_among} snapshots on a front, on {selection.validation_rows:,} "
-        f"validation rows.{f' The model was {picked}.' if picked else ''}"
+        f"Snapshot {selection.snapshot} ({selection.origin}) has {selection.aim} with "
+        f"{selection.wish}, of {selection.picked_among} snapshots on a front, on "
+        f"{selection.validation_rows:,} validation rows.{how}"
     )
 
 
@@ -160,10 +167,12 @@ def _limitations(selection: Selection) -> Iterator[str]:
 def _tradeoff(selection: Selection, frontier: FairFrontier) -> str:
     table = frontier.table()
     best = table.iloc[int(np.nanargmax(table["utility"].to_numpy()))]
+    # The table names the family where there are two.
+    family = f"{ONE[best['predictor']]}, " if "predictor" in table else ""
     chosen = selection.rows[0]
     return (
         f"Strength trades {chosen.metric} for less dependence. On the validation rows the best "
         f"{chosen.metric} of all {len(table):,} snapshots, whatever their unfairness, was "
-        f"{best['utility']:.4f} (strength {best['strength']:g}); this model has "
+        f"{best['utility']:.4f} ({family}strength {best['strength']:g}); this model has "
         f"{chosen.validation:.4f}."
     )

@@ -55,7 +55,8 @@ function showTable() {
 function showTraining() {
   const model = currentModel();
   const point = pointOf.get(model.snapshot);
-  const entry = data.entries[data.points.entry[point]];
+  const entry = entryOf(point);
+  const moment = momentText(entry);
   const until = data.points.iteration[point];
   const curves = [
     ["task", "Task loss", "how well the outcome is predicted; lower is better"],
@@ -65,10 +66,11 @@ function showTraining() {
     html("figure", { class: "card" }, html("h3", {}, title), html("p", { class: "small" }, meaning)));
   const box = byId("training-figures");
   const single = entry.iterations.length < 2;
-  const why = until <= 1 ? "this model was found in one step" : `training was looked at once, at iteration ${until}`;
+  const oneStep = until <= 1 && !isTrees(entry);
+  const why = oneStep ? "this model was found in one step" : `training was looked at once, at ${moment} ${until}`;
   box.replaceChildren(...(single ? [html("p", {}, `There is no curve: ${why}.`)] : figures));
   if (!single) curves.forEach(([key, title], k) => {
-    figures[k].append(curveChart(entry.iterations, entry[key], until, title, Math.max(240, figures[k].clientWidth - 40)));
+    figures[k].append(curveChart(entry.iterations, entry[key], until, title, moment, Math.max(240, figures[k].clientWidth - 40)));
   });
   const health = model.health;
   byId("health").replaceChildren(
@@ -83,10 +85,10 @@ function showTraining() {
   );
 }
 
-function curveChart(iterations, values, until, title, width) {
+function curveChart(iterations, values, until, title, moment, width) {
   const drawn = chart({
-    width, height: 230, x: [0, iterations.at(-1)], y: extent(values, 0.08), xLabel: "iteration",
-    margin: { top: 12 }, label: `${title} over the iterations`,
+    width, height: 230, x: [0, iterations.at(-1)], y: extent(values, 0.08), xLabel: moment,
+    margin: { top: 12 }, label: `${title} over the ${moment}s`,
   });
   const points = iterations.map((iteration, k) => [drawn.x(iteration), values[k] === null ? NaN : drawn.y(values[k])]);
   const now = drawn.x(until);
@@ -124,13 +126,14 @@ function showSteps() {
   byId("steps-body").replaceChildren(
     ...view.shown.map((each, place) => {
       const point = pointOf.get(view.snapshots[each.step]);
-      const entry = data.entries[data.points.entry[point]];
+      const entry = entryOf(point);
       const button = html("button", { type: "button", "aria-pressed": String(place === chosen) }, place === chosen ? "chosen" : "choose");
       button.addEventListener("click", () => {
         chooseStep(place);
         byId("steps-body").rows[place].querySelector("button").focus();
       });
       return html("tr", {},
+        mixed ? html("td", {}, familyText(entry)) : null,
         ...[fixed(view.unfairness[each.step]), fixed(data.points.utility[point]), entry.strength,
           entry.averaged > 1 ? `average of ${entry.averaged}` : entry.seed, data.points.iteration[point]]
           .map((value) => html("td", { class: "number" }, String(value))),

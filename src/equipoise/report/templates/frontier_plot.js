@@ -23,6 +23,10 @@ function visiblePoints(view, { x, y }) {
 }
 
 const diamond = (x, y, r) => `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z`;
+const triangle = (x, y, r) =>
+  `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${(y + 0.8 * r).toFixed(1)}H${(x - r).toFixed(1)}Z`;
+/** The outline of what can be chosen: boosted trees beside networks are triangles. */
+const outline = (entry) => (mixed && isTrees(entry) ? triangle : diamond);
 
 function star(x, y, r) {
   const corner = (k) => {
@@ -53,10 +57,11 @@ function drawPlot() {
   const points = visiblePoints(view, ranges);
   drawLimit(drawn);
   for (const strength of strengths) {
-    const own = points.filter(([place]) => data.entries[data.points.entry[place]].strength === strength);
-    const dots = svg("path", { class: "dots", d: dotsPath(own.map(([, x, y]) => [drawn.x(x), drawn.y(y)])) });
-    dots.style.stroke = shadeOfStrength(strength);
-    drawn.layer.append(dots);
+    const own = points.filter(([place]) => entryOf(place).strength === strength);
+    const places = (trees) => own
+      .filter(([place]) => (mixed && isTrees(entryOf(place))) === trees)
+      .map(([, x, y]) => [drawn.x(x), drawn.y(y)]);
+    drawn.layer.append(...marksOf(strength, places(false), places(true)));
   }
   const front = view.snapshots.map((number, step) => [drawn.x(view.unfairness[step]), drawn.y(data.points.utility[pointOf.get(number)])]);
   drawn.layer.append(svg("path", { class: "front", d: stairPath(front, drawn.x(ranges.x[1])) }));
@@ -71,6 +76,16 @@ function drawPlot() {
   byId("plot-outside").textContent =
     (outside ? `${outside} ${outside === 1 ? "snapshot lies outside the picture, or has" : "snapshots lie outside the picture, or have"} an undefined value. ` : "") +
     (thinnedPoints ? `Of ${data.points.of} snapshots those that can be chosen are shown, and evenly some others.` : "");
+}
+
+/** Snapshots of one strength as marks in its shade: dots, and triangles beside them. */
+function marksOf(strength, dots, triangles, size = 4) {
+  const round = svg("path", { class: "dots", d: dotsPath(dots) });
+  round.style.stroke = shadeOfStrength(strength);
+  if (triangles.length === 0) return [round];
+  const pointed = svg("path", { class: "triangles", d: triangles.map(([x, y]) => triangle(x, y, size)).join("") });
+  pointed.style.fill = shadeOfStrength(strength);
+  return [round, pointed];
 }
 
 function drawLimit(drawn) {
@@ -96,7 +111,7 @@ function drawSteps(view, drawn) {
     const unfairness = view.unfairness[each.step];
     const [x, y] = [drawn.x(unfairness), drawn.y(data.points.utility[point])];
     const step = svg("path", {
-      class: "step", d: diamond(x, y, 6), role: "radio",
+      class: "step", d: outline(entryOf(point))(x, y, 6), role: "radio",
       tabindex: place === Math.max(chosen, 0) ? 0 : -1,
       "aria-checked": String(place === chosen),
       "aria-label": `${viewText(view)} ${fixed(unfairness)}, ${data.utility} ${fixed(data.points.utility[point])}, ${whoText(point)}`,
@@ -137,9 +152,10 @@ function drawMarks(view, drawn, ranges) {
     mark(selected, "selected by the run", (x, y) => svg("path", { class: "selected-mark", d: star(x, y, 11) }), false);
   }
   const words = isSelectedModel() ? "selected by the run" : "your choice";
+  const shape = outline(entryOf(pointOf.get(currentModel().snapshot)));
   mark(currentModel().snapshot, words, (x, y) => svg("g", {},
     svg("circle", { class: "chosen-ring", cx: x, cy: y, r: 11 }),
-    svg("path", { class: "chosen-mark", d: diamond(x, y, 7) })), true);
+    svg("path", { class: "chosen-mark", d: shape(x, y, 7) })), true);
 }
 
 /** What is nearest to the pointer is described; a click on what can be chosen chooses it. */
@@ -200,13 +216,19 @@ function drawLegend() {
     dot.style.stroke = shadeOfStrength(strength);
     return [dot, `strength ${strength}`];
   });
+  const outlines = (r) => (mixed ? diamond(6.5, 7, r) + triangle(19.5, 7, r) : diamond(13, 7, r));
+  const families = [
+    [marksOf(strengths.at(-1), [[13, 7]], [])[0], "network"],
+    [marksOf(strengths.at(-1), [], [[13, 7]], 6)[1], "boosted trees"],
+  ];
   byId("plot-legend").replaceChildren(
     legend([
       [mark(svg("path", { class: "front", d: "M1 11H13V3H25" })), "front: nothing is both fairer and more useful"],
-      [mark(svg("path", { class: "step", d: diamond(13, 7, 6) })), "can be chosen here"],
-      [mark(svg("path", { class: "chosen-mark", d: diamond(13, 7, 6.5) })), "chosen"],
+      [mark(svg("path", { class: "step", d: outlines(6) })), "can be chosen here"],
+      [mark(svg("path", { class: "chosen-mark", d: outlines(6.5) })), "chosen"],
       [mark(svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 })), "limit on unfairness"],
     ]),
+    ...(mixed ? [legend(families)] : []),
     legend(shades),
   );
 }

@@ -65,11 +65,19 @@ function limitToAsk(view) {
 
 const isSelectedModel = () => state.model === data.selected.model;
 
-/** Where a member stands: strength, seed and moment, in words. */
+const entryOf = (point) => data.entries[data.points.entry[point]];
+const isTrees = (entry) => entry.predictor === "boosting";
+/** Whether networks and boosted trees compete, so that marks must tell them apart. */
+const mixed = new Set(data.entries.map((entry) => entry.predictor)).size > 1;
+const familyText = (entry) => (isTrees(entry) ? "boosted trees" : "network");
+const momentText = (entry) => (isTrees(entry) ? "round" : "iteration");
+
+/** Where a member stands: family, strength, seed and moment, in words. */
 function whoText(point) {
-  const entry = data.entries[data.points.entry[point]];
+  const entry = entryOf(point);
   const who = entry.averaged > 1 ? `average of ${entry.averaged} seeds` : `seed ${entry.seed}`;
-  return `strength ${entry.strength}, ${who}, iteration ${data.points.iteration[point]}`;
+  const family = mixed || isTrees(entry) ? `${familyText(entry)}, ` : "";
+  return `${family}strength ${entry.strength}, ${who}, ${momentText(entry)} ${data.points.iteration[point]}`;
 }
 
 /** Threshold number j of a model's histogram. */
