@@ -104,8 +104,38 @@ def time_to_quality() -> str:
     return f"{markdown(header, rows)}\n\n{made_on(document)}"
 
 
+def boosting() -> str:
+    """What fairness costs a boosted model."""
+    return boosting_cost(_environment.read("boosting"))
+
+
+def boosting_cost(document: dict[str, Any]) -> str:
+    """Times plain LightGBM and minutes of many rows beside their limits, and whether they hold."""
+    most, minutes = document["limit_times_plain"], document["limit_minutes"]
+    rows = []
+    for notion, found in document["cost"].items():
+        pair = f"{found['plain_seconds']:.2f}", f"{found['fair_seconds']:.2f}"
+        rows.append([notion, *pair, f"{found['times_plain']:.1f}", f"{most:g}"])
+    table = markdown(["notion", "plain, s", "fair, s", "times plain", "limit"], rows)
+    times = max(found["times_plain"] for found in document["cost"].values())
+    took = document["many_rows_minutes"]
+    many, few = (f"{document[name]:,}".replace(",", " ") for name in ("many_rows", "rows"))
+    verdicts = (
+        f"One fair member on {few} rows takes at most {times:.1f} times plain LightGBM; the limit "
+        f"of {most:g} is {'met' if times <= most else 'not met'}.",
+        f"{many} rows take {took:.1f} minutes; the limit of {minutes:g} is "
+        f"{'met' if took <= minutes else 'not met'}.",
+    )
+    settings = (
+        f"{document['rounds']} rounds, strength {document['strength']:g}, medians of "
+        f"{document['repeats']} neighbouring pairs of fits. {made_on(document)}"
+    )
+    return "\n\n".join([table, " ".join(verdicts), settings])
+
+
 TABLES: dict[str, Callable[[], str]] = {
-    table.__name__: table for table in (training, evaluation, scaling, utility, time_to_quality)
+    table.__name__: table
+    for table in (training, evaluation, scaling, utility, time_to_quality, boosting)
 }
 
 

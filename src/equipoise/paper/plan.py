@@ -18,8 +18,9 @@ from equipoise.paper.published import published
 
 Scenario = Literal["I", "II", "III"]
 NotionName = Literal["independence", "separation"]
-#: Who chose network and training: the paper, or this library (`equipoise.paper.settings`).
-SettingsName = Literal["paper", "equipoise"]
+#: Who chose predictor and training (`equipoise.paper.settings`): the paper, or this library, with a
+#: network or with boosted trees.
+SettingsName = Literal["paper", "equipoise", "boosting"]
 #: Where the penalty sits: on the score, or on the first hidden layer (fair representation).
 Place = Literal["score", "representation"]
 #: "paper" picks and reports on the same fifth; "honest" picks on one fifth, reports on another.

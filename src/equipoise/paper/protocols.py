@@ -139,21 +139,34 @@ def honest_entry(result: CellResult, metric: str, attribute: str, threshold: flo
     )
 
 
-def test_hypervolumes(result: CellResult, measure: str) -> NDArray[np.float64]:
-    """For each split the share of the rectangle of trade-offs that its models reach, (splits,).
+def reported_fronts(result: CellResult, measure: str) -> list[NDArray[np.float64]]:
+    """For each split the points (utility, unfairness), (k, 2), of its front where it is reported.
 
-    The front is found on the validation rows, over all strengths; the area is that of its points
-    measured on the test rows.
+    The front is found on the validation rows, over all strengths, and its points are measured on
+    the test rows; under the paper's protocol on the validation rows themselves. Utility is AUC, or
+    R2 of a regression: larger is better.
     """
     name = "R2" if is_error(result) else "utility"
-    least = LEAST_UTILITY["R2" if is_error(result) else "AUC"]
+    prefix = "test " if result.cell.protocol == "honest" else ""
     found = []
     for _, table in result.snapshots.groupby("split"):
         costs = np.column_stack([-table[name], table[measure]]).astype(np.float64)
         defined = ~np.isnan(costs).any(axis=1)
         front = table[defined][non_dominated(costs[defined])]
-        points = np.column_stack([-front[f"test {name}"], front[f"test {measure}"]])
-        points = points[~np.isnan(points).any(axis=1)].astype(np.float64)
-        area = hypervolume(points, (-least, MOST_UNFAIRNESS)) if len(points) else 0.0
+        points = front[[prefix + name, prefix + measure]].to_numpy(np.float64)
+        found.append(points[~np.isnan(points).any(axis=1)])
+    return found
+
+
+def test_hypervolumes(result: CellResult, measure: str) -> NDArray[np.float64]:
+    """For each split the share of the rectangle of trade-offs that its models reach, (splits,).
+
+    The area is that of the points of `reported_fronts`.
+    """
+    least = LEAST_UTILITY["R2" if is_error(result) else "AUC"]
+    found = []
+    for points in reported_fronts(result, measure):
+        costs = points * (-1, 1)
+        area = hypervolume(costs, (-least, MOST_UNFAIRNESS)) if len(points) else 0.0
         found.append(area / ((1 - least) * MOST_UNFAIRNESS))
     return np.array(found)

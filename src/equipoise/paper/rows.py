@@ -79,7 +79,7 @@ def cell_rows(cell: Cell, size: Size, device: torch.device) -> CellRows:
     chosen = np.arange(len(data.y))
     if size.rows is not None and len(chosen) > size.rows:
         chosen = np.random.default_rng(0).permutation(len(chosen))[: size.rows]
-    splits = [split_rows(len(chosen), cell.protocol, number) for number in range(size.splits)]
+    splits = [split_rows(len(chosen), cell.protocol, number) for number in size.split_numbers]
     table = _sensitive(cell, data, chosen)
     y = data.y.to_numpy()[chosen]
     frame = data.X.iloc[chosen]
@@ -87,7 +87,7 @@ def cell_rows(cell: Cell, size: Size, device: torch.device) -> CellRows:
     train, validation, test = _encoded(cell, frame, splits)
     trained_on = table.take(np.concatenate([split.train for split in splits]))
 
-    def part(name: str, x: list[NDArray[np.float32]], rows: Sequence[Positions]) -> Part:
+    def part(name: str, x: list[NDArray[Any]], rows: Sequence[Positions]) -> Part:
         held_out = tuple(HeldOut.read(name, y[r], table.take(r), None, outcome) for r in rows)
         return Part(torch.from_numpy(np.stack(x)).to(device), held_out)
 
@@ -113,21 +113,23 @@ def _sensitive(cell: Cell, data: Dataset, chosen: Positions) -> SensitiveTable:
 def _outcome(cell: Cell, y: NDArray[Any]) -> Outcome:
     if cell.scenario != "III":
         return read_classes(y)
-    if cell.settings == "equipoise":
-        return read_numbers(y)
+    if cell.settings != "paper":
+        return read_numbers(y, own_units=cell.settings == "boosting")
     # In the paper's own units, on which the balance of loss and penalty depends.
     values = y.astype(np.float32)
     return Outcome(values, values[:, None])
 
 
-def _encoded(
-    cell: Cell, frame: Any, splits: Sequence[Split]
-) -> tuple[list[NDArray[np.float32]], ...]:
+def _encoded(cell: Cell, frame: Any, splits: Sequence[Split]) -> tuple[list[NDArray[Any]], ...]:
     """Features of training, validation and test rows, each by split."""
-    parts: tuple[list[NDArray[np.float32]], ...] = ([], [], [])
+    parts: tuple[list[NDArray[Any]], ...] = ([], [], [])
     for split in splits:
         rows = split.train, split.validation, split.test
-        if cell.settings == "paper":
+        if cell.settings == "boosting":
+            # Every column is numeric here, and trees read numbers as they are.
+            x = frame.to_numpy(np.float64)
+            encoded = [x[r] for r in rows]
+        elif cell.settings == "paper":
             # The authors scaled all rows before they split; the loader has done so.
             x = frame.to_numpy(np.float32)
             encoded = [x[r] for r in rows]

@@ -47,7 +47,7 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
     strengths = strengths_of(cell, size)
     members = [
         Member(strength, number, own)
-        for number, own in enumerate(rows.ranges)
+        for number, own in zip(size.split_numbers, rows.ranges, strict=True)
         for strength in strengths
     ]
     recipe = estimator._recipe()
@@ -78,11 +78,17 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
         "stopped_members": int((trained.history.stopped_at > 0).sum()),
         "seconds": {"prepare": round(prepared - begun, 3), "train": round(ended - prepared, 3)},
         "device": device_name(where),
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
+        "versions": {"python": platform.python_version()}
+        | {p: version(p) for p in (*_PACKAGES, *_of_settings(cell))},
     }
     return [
         CellResult(each, *_judged(each, size, rows, collected, strengths), record) for each in cells
     ]
+
+
+def _of_settings(cell: Cell) -> tuple[str, ...]:
+    """Packages that only some settings need."""
+    return ("lightgbm",) if cell.settings == "boosting" else ()
 
 
 def device_name(device: torch.device) -> str:
@@ -117,7 +123,10 @@ class _Scores:
         predictor.eval()
         blocks = []
         for x in torch.split(part.x, max(1, _EVALUATED_AT_ONCE // members), dim=1):
-            output, _ = predictor(x.repeat_interleave(self._strengths, 0))
+            # Of one split all members see the same rows, which need not be copied.
+            alike = splits == 1
+            rows = x.expand(members, -1, -1) if alike else x.repeat_interleave(self._strengths, 0)
+            output, _ = predictor(rows)
             blocks.append(predictor.task.score(output)[..., 0])
         predictor.train(was_training)
         scale, center = self._units
@@ -137,28 +146,31 @@ def _judged(
     strengths: Sequence[float],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     tables, picks = [], []
-    for split in range(len(rows.ranges)):
+    for split, number in enumerate(size.split_numbers):
         table = pd.DataFrame(
             {
-                "split": np.int8(split),
+                "split": np.int8(number),
                 "strength": np.tile(strengths, len(collected.iterations)),
                 "iteration": np.repeat(np.array(collected.iterations, np.int32), len(strengths)),
             }
         )
-        measured, thresholds = _measures(cell, rows.validation, split, collected.of(0, split), None)
+        measured, thresholds = measures_of(
+            cell, rows.validation, split, collected.of(0, split), None
+        )
         table = table.join(measured)
         if rows.test is not None:
             scores = collected.of(1, split)
-            on_test, _ = _measures(cell, rows.test, split, scores, thresholds)
+            on_test, _ = measures_of(cell, rows.test, split, scores, thresholds)
             table = table.join(on_test.add_prefix("test "))
-            picks.append(_picked(cell, size, rows.test, split, table, scores, thresholds))
+            picked = _picked(cell, size, rows.test, split, table, scores, thresholds)
+            picks.append(picked.assign(split=number))
         tables.append(table)
     columns = [*_PICK_COLUMNS]
     kept = pd.concat(picks, ignore_index=True) if picks else pd.DataFrame(columns=columns)
     return pd.concat(tables, ignore_index=True), kept
 
 
-def _measures(
+def measures_of(
     cell: Cell, part: Part, split: int, scores: Tensor, thresholds: Tensor | None
 ) -> tuple[pd.DataFrame, Tensor]:
     """Utility and measures of scores (E, n), and where decisions were cut (E,)."""

@@ -8,7 +8,13 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from equipoise.errors import InputError
-from equipoise.estimators import FairClassifier, FairEncoder, FairRegressor
+from equipoise.estimators import (
+    FairBoostingClassifier,
+    FairBoostingRegressor,
+    FairClassifier,
+    FairEncoder,
+    FairRegressor,
+)
 from equipoise.estimators.paper_settings import PAPER_STRENGTHS, PAPER_TRAINING
 from equipoise.frontier import FairFrontier
 from equipoise.paper.plan import Cell
@@ -27,16 +33,19 @@ PASSING_MANY: Mapping[str, Any] = MappingProxyType(
     }
 )
 
-Estimator = FairClassifier | FairRegressor | FairEncoder
+Estimator = (
+    FairClassifier | FairRegressor | FairBoostingClassifier | FairBoostingRegressor | FairEncoder
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """How large a reproduction is; None leaves what the cell's settings say.
 
-    splits: replications, each with rows and seed of its own. rows: the most rows of a data set,
-    drawn at random. draws: of bootstrap intervals under the honest protocol. pace: by what the
-    paper's learning rate is multiplied, so that few iterations of plain descent get somewhere.
+    splits: replications, each with rows and seed of its own; first: number of the first of them.
+    rows: the most rows of a data set, drawn at random. draws: of bootstrap intervals under the
+    honest protocol. pace: by what the paper's learning rate is multiplied, so that few iterations
+    of plain descent get somewhere.
     """
 
     name: Literal["full", "quick"]
@@ -47,6 +56,12 @@ class Size:
     rows: int | None
     draws: int
     pace: float = 1.0
+    first: int = 0
+
+    @property
+    def split_numbers(self) -> range:
+        """Numbers of the splits, which are their seeds, too."""
+        return range(self.first, self.first + self.splits)
 
 
 FULL = Size(
@@ -73,6 +88,8 @@ QUICK = Size(
 
 def estimator_of(cell: Cell, size: Size, device: str) -> Estimator:
     """The estimator whose options all members of a cell share."""
+    if cell.settings == "boosting":
+        return _boosting_of(cell, size)
     kinds: dict[tuple[str, str], type[Estimator]] = {
         ("III", "score"): FairRegressor,
         ("I", "score"): FairClassifier,
@@ -105,6 +122,18 @@ def estimator_of(cell: Cell, size: Size, device: str) -> Estimator:
         rate = size.pace * PAPER_TRAINING["learning_rate"]
         return kind.as_in_paper(learning_rate=rate, critic_learning_rate=rate, **options)
     return kind(**options)
+
+
+def _boosting_of(cell: Cell, size: Size) -> FairBoostingClassifier | FairBoostingRegressor:
+    """Boosted trees as they are by default, under both protocols."""
+    options: dict[str, Any] = {"method": cell.method, "notion": cell.notion, "random_state": 0}
+    if size.iterations is not None:
+        options["rounds"] = size.iterations
+    return (
+        FairBoostingRegressor(**options)
+        if cell.scenario == "III"
+        else FairBoostingClassifier(**options)
+    )
 
 
 def strengths_of(cell: Cell, size: Size) -> tuple[float, ...]:

@@ -1,0 +1,112 @@
+"""What fairness costs a boosted model: a fair member beside plain LightGBM of the same rounds.
+
+Adult (26 000 rows drawn from it, A = age, race and sex), the library's defaults at strength 0.9,
+both fits from data frame to model and one after the other in one run; only their ratio means
+anything on a shared machine. Then a fit of a million rows, drawn with replacement. In a process of
+two threads:
+
+    OMP_NUM_THREADS=2 python -m benchmarks boosting
+
+Writes benchmarks/results/boosting.json.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+import lightgbm
+import numpy as np
+import torch
+
+from benchmarks import _environment
+from equipoise import FairBoostingClassifier, load_dataset
+from equipoise.boosting.growing import REPRODUCIBLE
+
+ROWS, MANY_ROWS = 26_000, 1_000_000
+STRENGTH, REPEATS = 0.9, 5
+#: Most times plain LightGBM that one fair member may take, and most minutes for a million rows.
+LIMIT, MINUTES = 6.0, 15.0
+
+
+def drawn(rows: int) -> tuple[Any, Any, Any]:
+    """Rows of Adult, without replacement as far as there are enough."""
+    data = load_dataset("adult")
+    random = np.random.default_rng(0)
+    chosen = random.choice(len(data.y), rows, replace=rows > len(data.y))
+    return data.X.iloc[chosen], data.y.iloc[chosen], data.A.iloc[chosen]
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def plain_fit(X: Any, y: Any) -> None:
+    defaults = FairBoostingClassifier()
+    lightgbm.LGBMClassifier(
+        n_estimators=defaults.rounds,
+        learning_rate=defaults.learning_rate,
+        n_jobs=torch.get_num_threads(),
+        verbose=-1,
+        **REPRODUCIBLE,
+    ).fit(X, y)
+
+
+def fair_fit(X: Any, y: Any, A: Any, **options: Any) -> None:
+    model = FairBoostingClassifier(strength=STRENGTH, random_state=0, **options)
+    model.fit(X, y, sensitive_features=A)
+
+
+def ratios() -> dict[str, dict[str, float]]:
+    """Seconds of both, and the median of the ratios of neighbours, for each notion."""
+    X, y, A = drawn(ROWS)
+    plain_fit(X, y)
+    found = {}
+    for notion in ("independence", "separation"):
+        pairs = [
+            (
+                seconds(lambda: plain_fit(X, y)),
+                seconds(lambda notion=notion: fair_fit(X, y, A, notion=notion)),
+            )
+            for _ in range(REPEATS)
+        ]
+        found[notion] = {
+            "plain_seconds": round(median(plain for plain, _ in pairs), 3),
+            "fair_seconds": round(median(fair for _, fair in pairs), 3),
+            "times_plain": round(median(fair / plain for plain, fair in pairs), 2),
+        }
+        print(notion, found[notion], flush=True)
+    return found
+
+
+def main() -> None:
+    defaults = FairBoostingClassifier()
+    cost = ratios()
+    X, y, A = drawn(MANY_ROWS)
+    minutes = seconds(lambda: fair_fit(X, y, A)) / 60
+    print(f"{MANY_ROWS:,} rows: {minutes:.1f} minutes", flush=True)
+    _environment.write(
+        "boosting",
+        {
+            "device": _environment.device_name("cpu"),
+            "versions": {**_environment.versions(), "lightgbm": version("lightgbm")},
+            "rows": ROWS,
+            "many_rows": MANY_ROWS,
+            "rounds": defaults.rounds,
+            "strength": STRENGTH,
+            "repeats": REPEATS,
+            "limit_times_plain": LIMIT,
+            "limit_minutes": MINUTES,
+            "cost": cost,
+            "many_rows_minutes": round(minutes, 2),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
