@@ -42,6 +42,8 @@ class BoostingStep:
         self._slopes = objective.slopes
         self._curvature = objective.largest_curvature(growing.outputs.shape[-1])
         self._strength = torch.tensor([member.strength for member in members], dtype=torch.float64)
+        weight = growing.weight
+        self._task_weight = None if bool((weight == 1).all()) else mean_one(weight)
         self._warmup = warmup
         self._share = 1.0
         networks = [] if method is None else [method.networks]
@@ -73,7 +75,7 @@ class BoostingStep:
             # are: the penalty weighs against it as if it had been scaled.
             scale = growing.weight.sum(-1) * growing.unit
             slope = slope.scatter_add(1, places, strength * scale[:, None, None] * push)
-        task = self._task.loss(growing.outputs, growing.target, mean_one(growing.weight))
+        task = self._task.loss(growing.outputs, growing.target, self._task_weight)
         self._grow(slope, curvature)
         return task, penalty
 
@@ -91,7 +93,8 @@ class BoostingStep:
 
     def _grow(self, slope: Tensor, curvature: Tensor) -> None:
         """Add a round to every member that is still what it has grown to."""
-        finite = (slope.isfinite() & curvature.isfinite()).flatten(1).all(1).tolist()
+        # A sum is finite where all of its terms are, and one number a member is cheap to look at.
+        finite = (slope + curvature).flatten(1).sum(1).isfinite().tolist()
         for member, kept in enumerate(self._trees.rounds.tolist()):
             # A member that was put back to earlier rounds stays there.
             if finite[member] and kept == self._growing.rounds(member):

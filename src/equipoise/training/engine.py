@@ -29,7 +29,7 @@ from equipoise.training.step import Method, Objective, PredictorStep
 from equipoise.training.supervision import Supervision, reporter
 
 #: Rows looked at to judge health; more would not change a verdict.
-HEALTH_ROWS = 20_000
+HEALTH_ROWS = 8_000
 
 
 @dataclass(frozen=True)
