@@ -3,14 +3,42 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench docs clean
+# Tests that compute: what another processor, thread count, shell or order of tests could change.
+COMPUTING := tests/audit tests/boosting tests/cli tests/estimators tests/frontier tests/inference \
+	tests/methods tests/metrics tests/networks tests/report tests/runs tests/storage tests/theory \
+	tests/training tests/test_density_ratio.py tests/test_divergences.py tests/test_features.py \
+	tests/test_penalty.py tests/test_tree_encoder.py
+SEED ?= 1
+MINUTES ?= 30
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+SHUFFLED := $(PYTEST) --random-order --random-order-seed=$(SEED)
+
+.PHONY: demo test test-portable portable-old portable-shell portable-threads fuzz lint bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/equipoise demo --out demo-output/adult
 
 # One thread for each of the two test processes: more would only get in each other's way.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(PYTEST)
+
+# The same tests as other machines and shells would run them; CONTRIBUTING.md says what differs.
+test-portable: portable-old portable-shell portable-threads
+
+portable-old: $(INSTALLED)
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem \
+		$(PYTEST) $(COMPUTING)
+
+portable-shell: $(INSTALLED)
+	trap '' INT; OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Haswell \
+		LC_ALL=C TERM=dumb COLUMNS=40 $(SHUFFLED) $(COMPUTING) </dev/null
+
+portable-threads: $(INSTALLED)
+	OMP_NUM_THREADS=2 EQUIPOISE_TEST_THREADS=2 $(SHUFFLED) $(COMPUTING)
+
+# Random inputs into every public entry, until the minutes are over.
+fuzz: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
