@@ -1,8 +1,16 @@
 import os
 
+import pytest
 import torch
 
-# Test processes run side by side, and importing some libraries (numba, through dcor) sets torch
-# back to all cores whatever OMP_NUM_THREADS says; small networks are then ten times slower.
-# `make test-portable` asks for two.
-torch.set_num_threads(int(os.environ.get("EQUIPOISE_TEST_THREADS", "1")))
+#: One for each of the test processes that run side by side; `make portable-threads` asks for two.
+THREADS = int(os.environ.get("EQUIPOISE_TEST_THREADS", "1"))
+# numba, which dcor imports, sets torch to this many threads, or to all cores, whatever
+# OMP_NUM_THREADS says. Small networks are then ten times slower.
+os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Let every test compute with as many threads, whatever the ones before it imported or set."""
+    torch.set_num_threads(THREADS)

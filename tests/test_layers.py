@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "equipoise"
+TESTS = Path(__file__).parent
 
 # Some of these are yet to be written; each has its place already.
 ORDER = (
@@ -92,6 +93,22 @@ def test_a_module_imports_only_from_above(path):
             assert ORDER.index(above) <= place, f"{path} imports {above}, which is below it"
 
 
+def test_whatever_a_test_waits_for_has_a_time_limit():
+    """Processes that are run, and processes that are waited for."""
+    waits = {("subprocess", name) for name in ("run", "call", "check_call", "check_output")}
+    endless = []
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                name = node.func.attr
+                waiting = (getattr(node.func.value, "id", None), name) in waits
+                if (waiting or name in ("communicate", "wait")) and not any(
+                    each.arg == "timeout" for each in node.keywords
+                ):
+                    endless.append(f"{path.relative_to(TESTS)}, line {node.lineno}")
+    assert endless == []
+
+
 def test_no_file_has_outgrown_its_concept():
     lengths = {str(path): len((PACKAGE / path).read_text("utf-8").splitlines()) for path in FILES}
     assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
@@ -107,5 +124,7 @@ def test_the_core_neither_loads_nor_needs_extras():
         "model.fit(data.X, data.y, sensitive_features=data.A)\n"
         "print(model.predict(data.X).shape)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout) == (0, "[]\n(10000,)\n"), done.stderr

@@ -285,7 +285,9 @@ def test_without_matplotlib_only_the_figure_is_out_of_reach():
         "try:\n    found.plot()\n"
         "except ValueError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert done.stdout == (
         'plot needs matplotlib, which is not installed; pip install "equipoise[report]"\n'
     ), done.stderr

@@ -295,6 +295,7 @@ def test_without_lightgbm_one_is_told_how_to_get_it_and_networks_train(rows, tmp
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     get = 'needs lightgbm, which is not installed; pip install "equipoise[boosting]"'
     assert ran.stdout.splitlines() == [

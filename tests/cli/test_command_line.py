@@ -75,6 +75,7 @@ def in_a_child(program, **environment):
         [sys.executable, "-c", BARE + program],
         capture_output=True,
         text=True,
+        timeout=120,
         env={**os.environ, **environment},
     )
 

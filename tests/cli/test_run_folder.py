@@ -192,6 +192,8 @@ def in_a_process(*arguments):
     if process:
         return process
     try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(120)  # the most that it may take
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with open("said.txt", "w") as said, redirect_stdout(said), redirect_stderr(said):
             code = run_command(app, list(arguments))

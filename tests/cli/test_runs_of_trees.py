@@ -249,7 +249,7 @@ def interrupted(*arguments):
         finger.start()
         code = run_command(app, list(arguments))
         ended.set()
-    finger.join()
+    finger.join(timeout=60)
     return code, out.getvalue()
 
 

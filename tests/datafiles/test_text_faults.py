@@ -168,7 +168,7 @@ def test_latin_1_in_a_number_column_or_in_the_header(written):
 def test_the_remedy_works(written, tmp_path):
     path = written("a,b\n1,caf\xe9\n".encode("cp1252"))
     command = refusal(path).split("convert it with: ")[1]
-    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=60)
     assert read_table(tmp_path / "utf8.csv")["b"].tolist() == ["café"]
 
 
@@ -181,7 +181,8 @@ def test_wide_encodings_are_named_and_the_remedy_works(written, tmp_path, encodi
         f"must be UTF-8 text, got {name}; convert it with: iconv -f {name} -t UTF-8 'a.csv' > "
         "utf8.csv"
     )
-    subprocess.run(said.split("convert it with: ")[1], shell=True, check=True, cwd=tmp_path)
+    command = said.split("convert it with: ")[1]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=60)
     assert read_table(tmp_path / "utf8.csv")["b"].tolist() == ["café"]
 
 

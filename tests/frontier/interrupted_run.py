@@ -1,10 +1,13 @@
-"""Trains a frontier that only Ctrl-C can end, then tells what ``fit`` returned.
+"""Trains a frontier that is interrupted, then tells what ``fit`` returned.
 
-Prints "evaluated" at every evaluation, then one line of JSON.
+Run as ``python interrupted_run.py raised`` (only Ctrl-C ends it) or ``ignored`` (Ctrl-C does
+nothing, and it ends by itself), whatever the process that starts it does with Ctrl-C. Prints
+"evaluated" at every evaluation, then one line of JSON.
 """
 
 import json
 import signal
+import sys
 import warnings
 
 import torch
@@ -12,15 +15,20 @@ import torch
 from equipoise import FairFrontier
 from equipoise.datasets import make_synthetic
 
+#: What Ctrl-C does, and how many iterations there are.
+RUNS = {"raised": (signal.default_int_handler, 10_000_000), "ignored": (signal.SIG_IGN, 200)}
 
-def main() -> None:
+
+def main(ctrl_c: str) -> None:
+    handler, iterations = RUNS[ctrl_c]
+    signal.signal(signal.SIGINT, handler)
     data = make_synthetic(300, random_state=5)
     frontier = FairFrontier(
         strengths=(0.5,),
         seeds=1,
         hidden=(8,),
         critic_hidden=(8,),
-        iterations=10_000_000,
+        iterations=iterations,
         evaluate_every=10,
         metrics=["KS-GSP"],
         random_state=1,
@@ -39,7 +47,7 @@ def main() -> None:
         "iterations": frontier.table()["iteration"].tolist(),
         "history": frontier.history_.iterations.tolist(),
         "selected": frontier.select(min_utility=0).iteration,
-        "handler": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+        "handler": signal.getsignal(signal.SIGINT) is handler,
     }
     print(json.dumps(answer))
 
@@ -47,4 +55,4 @@ def main() -> None:
 # Guarded: collecting doctests imports every file of the tests.
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main()
+    main(sys.argv[1])

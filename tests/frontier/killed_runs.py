@@ -65,6 +65,7 @@ def in_a_process(target: Path, **run: object) -> int:
     process = os.fork()
     if process:
         return process
+    signal.alarm(100)  # ends it, should it hang
     try:
         ended = train(**run)
         np.savez(target, **ended)

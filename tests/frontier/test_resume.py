@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
 
 HERE = Path(__file__).parent
+#: Seconds that a process of a test may take; it needs five.
+LIMIT = 120
 SMALL = {
     "strengths": (0.0, 0.9),
     "seeds": 2,
@@ -69,7 +72,7 @@ def assert_same(first, second):
 
 def test_killed_at_any_moment_a_run_ends_as_if_it_had_not_been(tmp_path):
     program = [sys.executable, str(HERE / "killed_runs.py"), str(tmp_path)]
-    done = subprocess.run(program, capture_output=True, text=True)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     whole, resumed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "resumed"))
     assert set(whole.files) == set(resumed.files)
@@ -86,15 +89,26 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_had_not_been(tmp_path):
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_ctrl_c_returns_what_there_is():
-    program = [sys.executable, str(HERE / "interrupted_run.py")]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+def interrupted(ctrl_c):
+    """Run interrupted_run.py, send it a SIGINT at its first evaluation, wait for its end."""
+    program = [sys.executable, str(HERE / "interrupted_run.py"), ctrl_c]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    limit = threading.Timer(LIMIT, process.kill)  # reading a line waits as long as it takes
+    limit.start()
+    try:
         assert process.stdout.readline() == "evaluated\n"
         process.send_signal(signal.SIGINT)
-        *_, last = process.stdout.read().splitlines()
-    assert process.returncode == 0
-    answer = json.loads(last)
+        said, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+        limit.cancel()
+    return subprocess.CompletedProcess(program, process.returncode, said)
+
+
+def test_ctrl_c_returns_what_there_is():
+    ended = interrupted("raised")
+    assert ended.returncode == 0
+    answer = json.loads(ended.stdout.splitlines()[-1])
     at = answer["history"][-1]
     (warning,) = [text for text in answer["warnings"] if "interrupted" in text]
     assert warning == (
@@ -105,6 +119,16 @@ def test_ctrl_c_returns_what_there_is():
     *regular, _ = answer["history"]
     assert regular == list(range(10, at, 10))
     assert answer["selected"] in answer["iterations"]
+    assert answer["handler"]
+
+
+def test_where_ctrl_c_is_ignored_a_run_goes_on_to_its_end():
+    """As a job in the background is started by many shells."""
+    ended = interrupted("ignored")
+    assert ended.returncode == 0
+    answer = json.loads(ended.stdout.splitlines()[-1])
+    assert answer["history"] == list(range(10, 201, 10))
+    assert [text for text in answer["warnings"] if "interrupted" in text] == []
     assert answer["handler"]
 
 

@@ -148,12 +148,14 @@ def test_a_killed_run_goes_on_with_the_next_cell(tmp_path):
     )
     kept = tmp_path / f"{first.key}.json"
     begun = time.monotonic()
-    while not kept.is_file():
-        assert child.poll() is None and time.monotonic() - begun < 120
-        time.sleep(0.05)
-    # By now the child is in the middle of its next cell, which has very many iterations.
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    try:
+        while not kept.is_file():
+            assert child.poll() is None and time.monotonic() - begun < 120
+            time.sleep(0.05)
+    finally:
+        # By now the child is in the middle of its next cell, which has very many iterations.
+        child.send_signal(signal.SIGKILL)
+        child.wait(timeout=120)
     written = kept.read_bytes()
     assert read_results(tmp_path, [first, second]).keys() == {first}
     run_missing([first, second], replace(TINY, iterations=20), tmp_path, device="cpu")

@@ -318,6 +318,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
             [sys.executable, program, *arguments, str(times * len(frame))],
             capture_output=True,
             text=True,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout))

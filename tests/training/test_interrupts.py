@@ -64,6 +64,15 @@ def test_a_handler_of_somebodys_own_is_left_alone():
         assert seen == ["theirs"] and not asked()
 
 
+def test_where_it_is_ignored_it_stays_ignored():
+    """A job in the background is not ended by the Ctrl-C that is meant for another program."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with first_interrupt_asks() as asked:
+        interrupt()
+        assert not asked() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_other_threads_leave_the_signal_alone():
     found = []
 
@@ -73,7 +82,7 @@ def test_other_threads_leave_the_signal_alone():
 
     thread = threading.Thread(target=look)
     thread.start()
-    thread.join()
+    thread.join(timeout=60)
     assert found == [(False, signal.default_int_handler)]
 
 
