@@ -68,8 +68,9 @@ def test_members_together_equal_members_alone(task, halves, parameters):
         return outputs(followed(data, members, tilted(), task=task, **parameters), data.x)
 
     together = found(members)
+    # Up to rounding: torch computes the last few numbers of an array otherwise than the others.
     for k, member in enumerate(members):
-        assert torch.equal(together[k], found([member])[0]), member
+        torch.testing.assert_close(together[k], found([member])[0], rtol=1e-5, atol=1e-5)
     assert len({each.numpy().tobytes() for each in together[1:4]}) == 3
 
 
@@ -115,7 +116,8 @@ def test_a_member_whose_penalty_is_no_longer_finite_keeps_its_last_good_rounds(l
         shorter = followed(data, members, tilted(), rounds=kept)
         assert torch.equal(found[1], outputs(shorter, data.x)[1])
     else:
-        assert torch.equal(found[1], torch.logit(data.target.mean()).expand(N, 1))
+        start = torch.logit(data.target.mean()).to(found).expand(N, 1)
+        torch.testing.assert_close(found[1], start, rtol=1e-6, atol=1e-6)
     assert broken.health[0].stopped_at == broken.health[2].stopped_at == 0
     assert broken.health[1].messages[0] == (
         f"The loss was no longer finite at iteration {last_good + 1}: this member (strength 0.6, "

@@ -231,7 +231,7 @@ def test_an_average_of_trees_is_the_mean_of_probabilities():
         ]
         assert np.abs(raw[0] - raw[1]).max() > 0.01
         expected = np.mean([expit(each) for each in raw], axis=0)
-        assert model.predict_proba(data.X)[:, 1] == pytest.approx(expected, abs=1e-15)
+        assert model.predict_proba(data.X)[:, 1] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["three classes", "numbers, weights"])

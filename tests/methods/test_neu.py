@@ -163,7 +163,9 @@ def test_the_first_layer_statistics_and_plain_members_do_not_move_and_the_head_d
         torch.testing.assert_close(rest[name], before[name], rtol=0, atol=1e-12)
     stays = [name for name in before if "running" in name or name.startswith("network.layers.0.")]
     assert len(stays) == 3
-    assert all(torch.equal(moved[name], rest[name]) for name in stays)
+    # Of the same seed, and the same up to how products of a stack are rounded.
+    for name in stays:
+        torch.testing.assert_close(moved[name], rest[name], rtol=0, atol=1e-12)
     head = "network.layers.3.weight"
     assert (moved[head] - before[head]).abs().max() > 1e-3
 

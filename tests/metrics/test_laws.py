@@ -135,7 +135,7 @@ def test_many_weightings_at_once_equal_one_by_one(metric, kind, outcome):
     for weighting, expected in zip(weights, together, strict=True):
         pair = np.stack([weighting, weighting])
         alone = value(metric, scores, attribute, y, weights=pair, threshold=threshold)
-        np.testing.assert_array_equal(alone[1], expected)
+        np.testing.assert_allclose(alone[1], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("metric", "kind", "outcome"), CASES)

@@ -51,7 +51,7 @@ def test_scores_are_those_of_the_model(tmp_path, model, rows):
     out = tmp_path / "s.parquet"
     report = score_file(model, tmp_path / "new.parquet", out, threshold=0.4, rows=rows)
     found = pd.read_parquet(out)
-    np.testing.assert_array_equal(found["score"], scores(model, frame))
+    np.testing.assert_allclose(found["score"], scores(model, frame), rtol=1e-12)
     assert found["decision"].tolist() == (scores(model, frame) > 0.4).astype(int).tolist()
     assert (report.scored, report.problems, report.notes) == (ROWS, (), ())
 
@@ -122,5 +122,5 @@ def test_predictions_of_numbers_and_averages_of_seeds(tmp_path):
     for model in (regressor, average):
         report = score_file(model, tmp_path / "new.parquet", tmp_path / "s.parquet")
         found = pd.read_parquet(tmp_path / "s.parquet")["score"]
-        np.testing.assert_array_equal(found, model.predict(frame[FEATURES]))
+        np.testing.assert_allclose(found, model.predict(frame[FEATURES]), rtol=1e-12)
         assert report.notes == ()
