@@ -238,7 +238,7 @@ class FairFrontier(BaseEstimator):
         checkpoint_every : float
             Least seconds between checkpoints, which are written at evaluations; 0 is at each one.
         resume : bool
-            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on a CPU);
+            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on one CPU);
             begin where there is none yet. A finished run is returned as it was.
         callback : callable, optional
             Receives an :class:`equipoise.training.Progress` after every evaluation; returning True
