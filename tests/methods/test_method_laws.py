@@ -32,6 +32,12 @@ every_penalty = pytest.mark.parametrize("setting", PENALTIES, ids=str)
 every_objective = pytest.mark.parametrize("setting", OBJECTIVES, ids=str)
 
 
+@pytest.fixture
+def short_pretraining(monkeypatch):
+    """For laws that hold however long a network was trained before the first step."""
+    monkeypatch.setattr("equipoise.methods.pretraining.MOST_STEPS", 20)
+
+
 def test_every_method_is_enrolled():
     assert {setting.method for setting in RECOMMENDED} == set(METHODS)
     assert {setting.method for setting in SETTINGS} == {*METHODS, *VARIANTS}
@@ -59,6 +65,7 @@ def trained_scores(setting, data, members, x=None, **training):
     return trained.predictor.task.score(output)[..., 0].numpy()
 
 
+@pytest.mark.usefixtures("short_pretraining")
 @every_setting
 def test_members_together_equal_members_alone(setting):
     """In double precision, where rounding does not grow over a few iterations."""
@@ -71,6 +78,7 @@ def test_members_together_equal_members_alone(setting):
     assert np.abs(together[1] - together[0]).max() > 1e-6
 
 
+@pytest.mark.usefixtures("short_pretraining")
 @every_setting
 def test_what_an_unknown_attribute_would_have_been_changes_nothing(setting):
     if not setting.capabilities.unknown:
@@ -140,6 +148,7 @@ def test_losses_never_wait_for_the_device(setting):
     assert all((slope.flatten(1).abs().sum(1) > 0).all() for slope in moved) and moved
 
 
+@pytest.mark.usefixtures("short_pretraining")
 @every_penalty
 def test_a_penalty_never_waits_for_the_device(setting):
     weights = np.linspace(0.5, 1.5, 120)
@@ -154,6 +163,7 @@ def test_a_penalty_never_waits_for_the_device(setting):
     assert (score.grad.abs().sum((1, 2)) > 0).all()
 
 
+@pytest.mark.usefixtures("short_pretraining")
 @every_penalty
 def test_weights_count_rows_where_no_network_is_trained(setting):
     """Weight 2 is the row twice, in the same batch."""
