@@ -24,9 +24,11 @@ MINI_BATCHES = (
 COUNTS = "LightGBM makes its bins and leaves by numbers of rows, whatever these weigh"
 # The tables of the checks have so few rows that trees would not split them by default.
 LEAVES = {"min_data_in_leaf": 1, "min_data_in_bin": 1}
+# Short, with large steps: the battery fits some four hundred times.
+SHORT = {"iterations": 40, "learning_rate": 0.02, "hidden": (16,)}
 PLAIN = [
-    FairClassifier(strength=0, iterations=120, hidden=(16,), random_state=0),
-    FairRegressor(strength=0, iterations=120, hidden=(16,), random_state=0),
+    FairClassifier(strength=0, **SHORT, random_state=0),
+    FairRegressor(strength=0, **SHORT, random_state=0),
     FairEncoder(strength=0, iterations=20, encoder_hidden=(4,), hidden=(8,), random_state=0),
     FairBoostingClassifier(strength=0, rounds=20, lightgbm=LEAVES, random_state=0),
     FairBoostingRegressor(strength=0, rounds=20, lightgbm=LEAVES, random_state=0),
@@ -66,8 +68,8 @@ OPTIONS = {
     "random_state": 0,
 }
 FED = [
-    fed(FairClassifier)(iterations=120, hidden=(16,), **OPTIONS),
-    fed(FairRegressor)(iterations=120, hidden=(16,), **OPTIONS),
+    fed(FairClassifier)(critic_steps=1, **SHORT, **OPTIONS),
+    fed(FairRegressor)(critic_steps=1, **SHORT, **OPTIONS),
     fed(FairEncoder)(iterations=20, encoder_hidden=(4,), hidden=(8,), critic_steps=1, **OPTIONS),
     fed(FairBoostingClassifier)(rounds=20, lightgbm=LEAVES, **OPTIONS),
     fed(FairBoostingRegressor)(rounds=20, lightgbm=LEAVES, **OPTIONS),
