@@ -42,6 +42,7 @@ from equipoise.training import (
     solved,
     train,
 )
+from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, stream_seed
 
 NetworkFactory = Callable[[int, int], nn.Module]
@@ -83,6 +84,7 @@ class Recipe:
         if self.normalization not in ("batch", "none"):
             raise InputError(f"normalization must be 'batch' or 'none', got {self.normalization!r}")
 
+    @gradients_on()
     def train(
         self,
         data: TrainingData,
@@ -134,6 +136,8 @@ class Recipe:
             )
         seeds = [member.seed for member in members]
         predictor = self._predictor(data.x, n_outputs, task, seeds).to(data.x)
+        if isinstance(predictor.network, StackedModule):
+            predictor.network.try_on(data.x, n_outputs)
         method: Method | Objective | None = None
         settings = self.training
         if penalised and declared.objective is not None:
@@ -186,6 +190,7 @@ class Recipe:
                 StackedModule(
                     lambda: make(n_inputs, n_outputs),
                     seeds=[stream_seed(seed, "predictor") for seed in seeds],
+                    device=x.device,
                 ),
                 TASKS[task],
             )

@@ -210,7 +210,7 @@ def _fit_strand(
         member_health=trained.health,
         template=template,
         evidence=FromRows(
-            seen=parts.data.first(HEALTH_ROWS),
+            seen=parts.data.sample(HEALTH_ROWS),
             given_outcome=recipe.notion.conditions_on_outcome,
             has_critic=parse_method(options["method"]).has_critic,
             test=parts.test_x,

@@ -154,23 +154,3 @@ class OptimizerState:
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
             each.load_state_dict({"state": state[str(number)], "param_groups": groups})
-
-
-@dataclass(frozen=True)
-class GlobalGenerators:
-    """Torch's own generators, from which layers of a user's network (dropout) draw."""
-
-    device: torch.device
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states of the generators of the CPU and of the device."""
-        state = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            state["cuda"] = torch.cuda.get_rng_state(self.device)
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the generators go on from there."""
-        torch.set_rng_state(state["cpu"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda"], self.device)

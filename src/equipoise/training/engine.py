@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 
+from equipoise.networks import GlobalStreams, StackedModule
 from equipoise.networks.members import member_tensors
 from equipoise.training.batches import BatchStream
 from equipoise.training.checkpoints import (
     Checkpoints,
-    GlobalGenerators,
     ModuleState,
     OptimizerState,
     digest,
@@ -28,7 +28,7 @@ from equipoise.training.settings import TrainingSettings
 from equipoise.training.step import Method, Objective, PredictorStep
 from equipoise.training.supervision import Supervision, reporter
 
-#: Rows looked at to judge health; more would not change a verdict.
+#: Rows, drawn at random, that health is judged by; more would not change a verdict.
 HEALTH_ROWS = 8_000
 
 
@@ -107,15 +107,20 @@ def run_supervised(
     predictor.train()
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     standing = Standing.at_start(batches)
-    seed = stream_seed(members[0].seed, "user module")
-    with _private_global_generator(seed), first_interrupt_asks() as interrupted:
-        checkpoints = _checkpoints(supervision, step, batches, standing)
+    streams = None
+    if isinstance(predictor.network, StackedModule):
+        # Layers of a user's own, such as dropout, draw from the global generators.
+        streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
+    alone = streams or nullcontext()
+    with first_interrupt_asks() as interrupted:
+        checkpoints = _checkpoints(supervision, step, batches, standing, streams)
         if checkpoints is not None:
             checkpoints.restore()
         report = reporter(supervision.callbacks, standing, settings.iterations)
 
         def look(iteration: int) -> bool:
-            enough = on_check is not None and on_check(iteration, predictor)
+            with alone:
+                enough = on_check is not None and on_check(iteration, predictor)
             standing.called_off = report(iteration)
             return standing.called_off or enough
 
@@ -129,11 +134,13 @@ def run_supervised(
             standing=standing,
             keep=None if checkpoints is None else checkpoints.keep,
             interrupted=interrupted,
+            around=alone,
         )
     predictor.eval()
-    health = judge_health(
-        predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
-    )
+    with alone:
+        health = judge_health(
+            predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
+        )
     return Trained(
         predictor,
         history,
@@ -144,7 +151,11 @@ def run_supervised(
 
 
 def _checkpoints(
-    supervision: Supervision, step: TrainingStep, batches: BatchStream, standing: Standing
+    supervision: Supervision,
+    step: TrainingStep,
+    batches: BatchStream,
+    standing: Standing,
+    streams: GlobalStreams | None,
 ) -> Checkpoints | None:
     """Name everything that a run must remember, where there is a store for it."""
     if supervision.store is None:
@@ -160,7 +171,7 @@ def _checkpoints(
             "weights": ModuleState(step.modules),
             "optimizers": OptimizerState(tuple(step.optimizers())),
             "batches": batches,
-            "generators": GlobalGenerators(batches.device),
+            **({} if streams is None else {"generators": streams}),
             **supervision.parts,
         },
     )
@@ -176,7 +187,7 @@ def judge_health(
     has_critic: bool,
 ) -> tuple[Health, ...]:
     """Judge every member of ``predictor`` by its training rows and the history up to here."""
-    seen = data.first(HEALTH_ROWS)
+    seen = data.sample(HEALTH_ROWS)
     _, penalised = predictor.evaluate(seen.x)
     return tuple(
         diagnose(
@@ -190,11 +201,3 @@ def judge_health(
         )
         for k, member in enumerate(members)
     )
-
-
-@contextmanager
-def _private_global_generator(seed: int) -> Iterator[None]:
-    """Seed torch's global generators for a user's own layers (dropout) and put them back after."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

@@ -75,7 +75,9 @@ class PredictorStep:
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
         self._settings = settings
         self._share = 1.0
-        self._optimizer = settings.optimizer.build(predictor.parameters())
+        self._optimizer = settings.optimizer.build(
+            weight for weight in predictor.parameters() if weight.requires_grad
+        )
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
 
     def prepare(self, iteration: int) -> None:
