@@ -25,6 +25,8 @@ from equipoise.training import (
     TrainingData,
     run,
 )
+from equipoise.training.health import tell_of_failures
+from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, set_aside
 from equipoise.training.optimizers import minimise
 
@@ -59,6 +61,7 @@ class RatioSettings:
     held_out: float = 0.2
 
 
+@gradients_on()
 def fit_density_ratio(
     data: TrainingData,
     members: Sequence[Member],
@@ -102,9 +105,9 @@ class CountedRatio:
     def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
         """Return beta of every (cell, class)."""
         chosen = torch.tensor(rows, device=weight.device) if rows else slice(None)
-        flat = self._cell[chosen] * shape[1] + self._class[chosen]
-        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device=weight.device)
-        counts.index_add_(0, flat, weight[chosen].double())
+        flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
+        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device="cpu")
+        counts.index_add_(0, flat, weight[chosen].cpu().double())
         joint = counts.view(shape) / counts.sum()
         independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
         return (joint / independent.clamp_min(1e-300)).to(weight)
@@ -220,7 +223,7 @@ class _EarlyStopping:
         best = select_members(network, range(members))
         assert isinstance(best, RatioNetwork)
         self.best = best
-        self._least = torch.full((members,), torch.inf, device=held_out.device)
+        self._least = torch.full((members,), torch.inf, dtype=torch.float32, device=held_out.device)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
 
     def __call__(self, _: int) -> bool:
@@ -271,4 +274,5 @@ def _train_network(
         check_every=settings.check_every,
         on_check=stopping,
     )
+    tell_of_failures(history, asked_by="density_ratio='network'")
     return network if stopping is None else stopping.best, history

@@ -44,6 +44,7 @@ from equipoise.training import (
 )
 from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, stream_seed
+from equipoise.training.predictor import exact_device
 
 NetworkFactory = Callable[[int, int], nn.Module]
 
@@ -124,6 +125,7 @@ class Recipe:
             )
         if declared.solve is not None:
             self._refuse_network()
+            data = data.to(exact_device(data.x.device))
             return solved(
                 data,
                 members,

@@ -164,9 +164,8 @@ def _fit_strand(
     everybody: entries of all families; before: snapshots of those already trained.
     """
     recipe, template, parts, entries = ready.recipe, ready.template, ready.parts, ready.entries
-    device = parts.data.x.device
     criteria = criteria_for(options["metrics"], options["notion"], parts.validation, parts.test)
-    judge = Judge(parts.validation, criteria, device)
+    judge = Judge(parts.validation, criteria, parts.validation_x.device)
     units = {"center": parts.outcome.center, "scale": parts.outcome.scale}
     recorder = Recorder(
         lambda predictor: judge(scores_of(predictor, parts.validation_x, entries, **units)),

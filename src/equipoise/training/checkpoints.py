@@ -99,11 +99,11 @@ class Checkpoints:
         self._parts = {"standing": standing, **parts}
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 
-    def restore(self) -> None:
+    def restore(self) -> bool:
         """Go on from the state in the store, if there is one and it is of this very run."""
         kept = self._store.read()
         if kept is None:
-            return
+            return False
         changes = Identity(**kept["identity"]).changes(self._identity)
         if changes:
             raise InputError(
@@ -112,6 +112,7 @@ class Checkpoints:
             )
         for name, part in self._parts.items():
             part.load_state_dict(kept["parts"][name])
+        return True
 
     def keep(self) -> None:
         """Write the state if it is time, or if the run has come to its end."""

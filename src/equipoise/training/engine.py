@@ -25,7 +25,7 @@ from equipoise.training.loop import History, Standing, Step, run
 from equipoise.training.members import Member, stream_seed
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
-from equipoise.training.step import Method, Objective, PredictorStep
+from equipoise.training.step import Method, Objective, PredictorStep, Pretrains
 from equipoise.training.supervision import Supervision, reporter
 
 #: Rows, drawn at random, that health is judged by; more would not change a verdict.
@@ -61,6 +61,12 @@ def train(
 ) -> Trained:
     """Train all members at once by gradient steps, as far as Ctrl-C lets it."""
     step = PredictorStep(predictor, data, members, method=method, settings=settings)
+    supervision = Supervision() if supervision is None else supervision
+    pretrain = None
+    if isinstance(method, Pretrains):
+        pretrain = method.pretrain
+        kept = {**supervision.parts, "pretrained": ModuleState(method.pretrained)}
+        supervision = replace(supervision, parts=kept)
     return run_supervised(
         step,
         predictor,
@@ -71,6 +77,7 @@ def train(
         has_critic=has_critic,
         on_check=on_check,
         supervision=supervision,
+        pretrain=pretrain,
     )
 
 
@@ -97,11 +104,12 @@ def run_supervised(
     has_critic: bool,
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
+    pretrain: Callable[..., None] | None = None,
 ) -> Trained:
     """Run the step that trains ``predictor``, as far as Ctrl-C lets it, and judge how it went.
 
     ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
-    a critic can tell.
+    a critic can tell. ``pretrain(resumed=...)`` is called before the first step.
     """
     supervision = Supervision() if supervision is None else supervision
     predictor.train()
@@ -112,10 +120,11 @@ def run_supervised(
         # Layers of a user's own, such as dropout, draw from the global generators.
         streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
     alone = streams or nullcontext()
+    checkpoints = _checkpoints(supervision, step, batches, standing, streams)
+    resumed = checkpoints is not None and checkpoints.restore()
+    if pretrain is not None:
+        pretrain(resumed=resumed)
     with first_interrupt_asks() as interrupted:
-        checkpoints = _checkpoints(supervision, step, batches, standing, streams)
-        if checkpoints is not None:
-            checkpoints.restore()
         report = reporter(supervision.callbacks, standing, settings.iterations)
 
         def look(iteration: int) -> bool:
@@ -189,6 +198,7 @@ def judge_health(
     """Judge every member of ``predictor`` by its training rows and the history up to here."""
     seen = data.sample(HEALTH_ROWS)
     _, penalised = predictor.evaluate(seen.x)
+    seen, penalised = seen.to(torch.device("cpu")), penalised.cpu()
     return tuple(
         diagnose(
             penalised[k],

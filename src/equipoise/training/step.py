@@ -49,6 +49,18 @@ class Objective(Protocol):
         ...
 
 
+@runtime_checkable
+class Pretrains(Protocol):
+    """A method that trains networks before the run, too long to do it again when it is resumed."""
+
+    #: What it made of them; kept in checkpoints.
+    pretrained: nn.Module
+
+    def pretrain(self, *, resumed: bool) -> None:
+        """Train them, unless ``resumed``: then ``pretrained`` is what it was."""
+        ...
+
+
 class PredictorStep:
     """(1 - strength) * task + strength * penalty, for every member at once.
 
