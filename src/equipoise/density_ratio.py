@@ -8,10 +8,12 @@ gives it where A and Y are discrete, a small network elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES
@@ -226,6 +228,12 @@ class _EarlyStopping:
         self._least = torch.full((members,), torch.inf, dtype=torch.float32, device=held_out.device)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
 
+    @property
+    def never_measured(self) -> NDArray[np.bool_]:
+        """Which networks never had a finite loss on held-out rows, (K,)."""
+        found: NDArray[np.bool_] = self._least.isinf().cpu().numpy()
+        return found
+
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
             loss = self._step.loss(*self._pairs)
@@ -274,5 +282,10 @@ def _train_network(
         check_every=settings.check_every,
         on_check=stopping,
     )
+    if stopping is not None:
+        # Without a held-out loss the best network is still the start.
+        never = stopping.never_measured & (history.stopped_at == 0)
+        stopped_at = np.where(never, history.iterations[0], history.stopped_at)
+        history = replace(history, stopped_at=stopped_at)
     tell_of_failures(history, asked_by="density_ratio='network'")
     return network if stopping is None else stopping.best, history

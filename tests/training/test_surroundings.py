@@ -21,8 +21,11 @@ from equipoise import (
 )
 from equipoise.datasets import make_synthetic
 from equipoise.density_ratio import RatioSettings, fit_density_ratio
+from equipoise.methods import conditional_gan
 from equipoise.training import Member, TrainingData
 
+# Short runs need not end well.
+pytestmark = pytest.mark.filterwarnings("ignore:The critic collapsed")
 ROWS = make_synthetic(120, random_state=1)
 NUMBERS = make_synthetic(120, task="regression", random_state=1)
 SMALL = {"iterations": 60, "batch_size": 40, "random_state": 0}
@@ -43,9 +46,10 @@ class Noisy(nn.Module):
         return self.head(self.layers(x)) + noise
 
 
-def fit_network(random_state=0, **options):
+def fit_network(random_state=0, attributes=("age", "group"), **options):
     options = {"hidden": (8,), **SMALL, **options, "random_state": random_state}
-    model = FairClassifier(**options).fit(ROWS.X, ROWS.y, sensitive_features=ROWS.A)
+    model = FairClassifier(**options)
+    model.fit(ROWS.X, ROWS.y, sensitive_features=ROWS.A[list(attributes)])
     return model.predict_proba(ROWS.X)[:, 1]
 
 
@@ -104,6 +108,10 @@ def fit_ratio():
     return ratio(rows, rows + 40).numpy()
 
 
+def draw_noise():
+    return conditional_gan._noise(5, torch.Generator().manual_seed(0)).numpy()
+
+
 FITS = {
     "network": fit_network,
     "own network": fit_own_network,
@@ -111,7 +119,7 @@ FITS = {
         normalization="batch", critic_normalization="spectral"
     ),
     "gradient penalty": lambda: fit_network(divergence="wasserstein", gradient_penalty=10),
-    "con": lambda: fit_network(method="con", notion="separation"),
+    "con": lambda: fit_network(method="con", notion="separation", attributes=["age"]),
     "icp": lambda: fit_network(method="icp", notion="separation"),
     "neu": lambda: fit_network(method="neu_any_pair"),
     "numbers": fit_regressor,
@@ -120,8 +128,9 @@ FITS = {
     "frontier": fit_frontier,
     "penalty": call_penalty,
     "density ratio": fit_ratio,
+    "noise of a generator": draw_noise,
 }
-#: Start weights and layers of a user's own network are made by torch's defaults, whichever they are.
+#: A user makes start weights and layers by torch's defaults, whichever they are.
 OWN = ("own network", "frontier")
 
 
@@ -149,7 +158,7 @@ def test_a_fit_leaves_the_global_generators_alone_and_draws_nothing_from_them(na
 
 @pytest.mark.parametrize("fit", [fit_network, fit_own_network], ids=["built-in", "own network"])
 def test_fits_in_threads_are_those_of_their_seeds(fit):
-    seeds = [0, 1, 2, 3]
+    seeds = [0, 1, 2]
     expected = [fit(seed) for seed in seeds]
     assert abs(expected[0] - expected[1]).max() > 1e-2
     before = generators()
@@ -203,7 +212,7 @@ def test_a_fit_trains_where_gradients_are_switched_off(name, mode):
     np.testing.assert_allclose(found, usual(name), atol=1e-6)
 
 
-def test_what_was_fitted_without_gradients_can_be_used_and_fitted_again(tmp_path):
+def test_what_was_fitted_without_gradients_can_be_saved_used_and_fitted_again(tmp_path):
     model = FairClassifier(hidden=(8,), **SMALL)
     with torch.inference_mode():
         model.fit(ROWS.X, ROWS.y, sensitive_features=ROWS.A)
