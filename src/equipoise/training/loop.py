@@ -66,12 +66,12 @@ class Standing:
 
     def latest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Task loss and penalty (K,) each, averaged between the two latest checks."""
-        task, penalty = self.records[-1][1].cpu().numpy()
+        task, penalty = self.records[-1][1].cpu().double().numpy()
         return task, penalty
 
     def history(self) -> History:
         """Return what the checks saw."""
-        recorded = torch.stack([average for _, average in self.records]).cpu().numpy()
+        recorded = torch.stack([average for _, average in self.records]).cpu().double().numpy()
         return History(
             iterations=np.array([iteration for iteration, _ in self.records]),
             task=recorded[:, 0],
