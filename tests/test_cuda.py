@@ -1,5 +1,9 @@
 """The same laws on an accelerator: what trains and what measures agrees with the CPU."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -72,3 +76,97 @@ def test_metrics_on_cuda_equal_the_cpu(metric):
         on_cpu = measure(metric, scores, column, y).values
         on_cuda = measure(metric, scores.cuda(), column, y.cuda()).values
         torch.testing.assert_close(on_cuda.cpu(), on_cpu, rtol=1e-12, atol=1e-12)
+
+
+def dropout_network(n_inputs, n_outputs):
+    return nn.Sequential(
+        nn.Linear(n_inputs, 12), nn.Tanh(), nn.Dropout(0.3), nn.Linear(12, n_outputs)
+    )
+
+
+def fitted(**options):
+    data = make_synthetic(600, random_state=1)
+    model = FairClassifier(**{**SMALL, "iterations": 120, "device": "cuda", **options})
+    model.fit(data.X, data.y, sensitive_features=data.A)
+    return model.predict_proba(data.X)[:, 1]
+
+
+def test_dropout_on_cuda_draws_from_the_seed_alone_and_leaves_the_generators_alone():
+    """Steps are replayed from a graph here, which reads the generator of the device."""
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state(), torch.cuda.get_rng_state()
+        found.append(fitted(network=dropout_network, random_state=5))
+        assert all(
+            torch.equal(now, then)
+            for now, then in zip(
+                (torch.get_rng_state(), torch.cuda.get_rng_state()), before, strict=True
+            )
+        )
+    # Rounding may differ from run to run, masks of dropout may not.
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+    other = fitted(network=dropout_network, random_state=6)
+    assert abs(other - found[0]).max() > 1e-2
+
+
+def test_defaults_of_torch_change_nothing_on_cuda():
+    expected = fitted()
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("cuda")
+    try:
+        found = fitted()
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"network": dropout_network}], ids=["built-in", "own"])
+def test_a_fit_on_the_cpu_never_wakes_the_gpu(options):
+    program = (
+        "import torch; from torch import nn; from equipoise import FairClassifier\n"
+        "from test_cuda import fitted, dropout_network\n"
+        f"fitted(device='cpu', iterations=5{', network=dropout_network' if options else ''})\n"
+        "print('awake' if torch.cuda.is_initialized() else 'asleep')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parent,
+    )
+    assert ended.stdout.split() == ["asleep"], ended.stderr
+
+
+def test_a_resumed_run_of_neu_goes_on_from_its_plain_networks(tmp_path):
+    """Plain training on a GPU need not end in the same weights twice, so it is not repeated."""
+    data = make_synthetic(600, random_state=1)
+
+    def fit(**given):
+        model = FairClassifier(
+            **{**SMALL, "iterations": 100}, method="neu", strength=0.9, device="cuda"
+        )
+        return model.fit(data.X, data.y, sensitive_features=data.A["group"], **given)
+
+    def stop(progress):
+        if progress.iteration == 100:
+            raise RuntimeError("stopped here")
+
+    whole = fit()
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fit(checkpoint=tmp_path / "kept", checkpoint_every=0, callback=stop)
+    resumed = fit(checkpoint=tmp_path / "kept", resume=True)
+    np.testing.assert_allclose(
+        resumed.predict_proba(data.X), whole.predict_proba(data.X), atol=1e-2
+    )
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+@pytest.mark.parametrize("options", [{}, {"normalization": "batch"}, {"network": dropout_network}])
+def test_the_second_gpu_does_what_the_first_does(options):
+    assert torch.cuda.current_device() == 0
+    first, second = (fitted(device=device, **options) for device in ("cuda:0", "cuda:1"))
+    np.testing.assert_allclose(first, second, atol=1e-3)
+    assert torch.cuda.current_device() == 0

@@ -162,8 +162,9 @@ class CriticGame(nn.Module):
         """Mean squared excess of the critics' slope over one, (K,), between the kinds of pairs."""
         real, drawn = pairs.chunk(2, 1)
         # Rows come in random order, so evenly spread mixing weights are as good as random ones.
-        mix = (torch.arange(real.shape[1], device=real.device) + 0.5) / real.shape[1]
-        between = torch.lerp(real, drawn, mix[:, None].to(real)).detach().requires_grad_()
+        place = torch.arange(real.shape[1], dtype=real.dtype, device=real.device)
+        mix = (place + 0.5) / real.shape[1]
+        between = torch.lerp(real, drawn, mix[:, None]).detach().requires_grad_()
         (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
         # The tiny constant keeps the root differentiable where a slope is zero.
         length = (slope.square().sum(-1) + 1e-12).sqrt()

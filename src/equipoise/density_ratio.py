@@ -8,10 +8,12 @@ gives it where A and Y are discrete, a small network elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES
@@ -25,6 +27,8 @@ from equipoise.training import (
     TrainingData,
     run,
 )
+from equipoise.training.health import tell_of_failures
+from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, set_aside
 from equipoise.training.optimizers import minimise
 
@@ -59,6 +63,7 @@ class RatioSettings:
     held_out: float = 0.2
 
 
+@gradients_on()
 def fit_density_ratio(
     data: TrainingData,
     members: Sequence[Member],
@@ -102,9 +107,9 @@ class CountedRatio:
     def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
         """Return beta of every (cell, class)."""
         chosen = torch.tensor(rows, device=weight.device) if rows else slice(None)
-        flat = self._cell[chosen] * shape[1] + self._class[chosen]
-        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device=weight.device)
-        counts.index_add_(0, flat, weight[chosen].double())
+        flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
+        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device="cpu")
+        counts.index_add_(0, flat, weight[chosen].cpu().double())
         joint = counts.view(shape) / counts.sum()
         independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
         return (joint / independent.clamp_min(1e-300)).to(weight)
@@ -220,8 +225,14 @@ class _EarlyStopping:
         best = select_members(network, range(members))
         assert isinstance(best, RatioNetwork)
         self.best = best
-        self._least = torch.full((members,), torch.inf, device=held_out.device)
+        self._least = torch.full((members,), torch.inf, dtype=torch.float32, device=held_out.device)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
+
+    @property
+    def never_measured(self) -> NDArray[np.bool_]:
+        """Which networks never had a finite loss on held-out rows, (K,)."""
+        found: NDArray[np.bool_] = self._least.isinf().cpu().numpy()
+        return found
 
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
@@ -271,4 +282,10 @@ def _train_network(
         check_every=settings.check_every,
         on_check=stopping,
     )
+    if stopping is not None:
+        # Without a held-out loss the best network is still the start.
+        never = stopping.never_measured & (history.stopped_at == 0)
+        stopped_at = np.where(never, history.iterations[0], history.stopped_at)
+        history = replace(history, stopped_at=stopped_at)
+    tell_of_failures(history, asked_by="density_ratio='network'")
     return network if stopping is None else stopping.best, history

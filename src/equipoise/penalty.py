@@ -204,7 +204,7 @@ class SBPPenalty(nn.Module):
 
     def _partners(self, n: int) -> Tensor:
         """Draw for each row another row of the batch, each used once."""
-        order = torch.randperm(n, generator=self._resampling)
+        order = torch.randperm(n, generator=self._resampling, device="cpu")
         partners = torch.empty_like(order)
         partners[order] = order.roll(1)
         return partners
@@ -243,7 +243,9 @@ class SBPPenalty(nn.Module):
             return
         if self.game is None:
             score_width, a_width, y_width = state["widths"]
-            self._build(score_width, a_width, y_width, torch.empty(0, dtype=state["dtype"]))
+            self._build(
+                score_width, a_width, y_width, torch.empty(0, dtype=state["dtype"], device="cpu")
+            )
         assert self.game is not None
         self._resampling.set_state(state["resampling"].cpu())
         self.game.optimizer.load_state_dict(state["critic_optimizer"])

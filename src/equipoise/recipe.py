@@ -42,7 +42,9 @@ from equipoise.training import (
     solved,
     train,
 )
+from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, stream_seed
+from equipoise.training.predictor import exact_device
 
 NetworkFactory = Callable[[int, int], nn.Module]
 
@@ -83,6 +85,7 @@ class Recipe:
         if self.normalization not in ("batch", "none"):
             raise InputError(f"normalization must be 'batch' or 'none', got {self.normalization!r}")
 
+    @gradients_on()
     def train(
         self,
         data: TrainingData,
@@ -122,6 +125,7 @@ class Recipe:
             )
         if declared.solve is not None:
             self._refuse_network()
+            data = data.to(exact_device(data.x.device))
             return solved(
                 data,
                 members,
@@ -134,6 +138,8 @@ class Recipe:
             )
         seeds = [member.seed for member in members]
         predictor = self._predictor(data.x, n_outputs, task, seeds).to(data.x)
+        if isinstance(predictor.network, StackedModule):
+            predictor.network.try_on(data.x, n_outputs)
         method: Method | Objective | None = None
         settings = self.training
         if penalised and declared.objective is not None:
@@ -186,6 +192,7 @@ class Recipe:
                 StackedModule(
                     lambda: make(n_inputs, n_outputs),
                     seeds=[stream_seed(seed, "predictor") for seed in seeds],
+                    device=x.device,
                 ),
                 TASKS[task],
             )

@@ -101,7 +101,9 @@ def ready(data, members, *, iterations=3, hidden=(5, 4)):
     network = StackedMLP(data.x.shape[1], hidden, 1, generators=starts).to(data.x)
     predictor = Predictor(network, TASKS["binary"])
     settings = TrainingSettings(iterations=iterations, batch_size=20)
-    return predictor, Neutralised(data, members, predictor=predictor, settings=settings)
+    method = Neutralised(data, members, predictor=predictor, settings=settings)
+    method.pretrain(resumed=False)
+    return predictor, method
 
 
 def test_losses_are_the_formula_row_by_row():

@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
+import torch
 from simulated_rows import simulate
 
-from equipoise.training import History, Member
+from equipoise.networks import StackedMLP
+from equipoise.training import TASKS, History, Member, Predictor, TrainingData
+from equipoise.training.engine import HEALTH_ROWS, judge_health
 from equipoise.training.health import diagnose
 
 
@@ -56,6 +59,38 @@ def test_what_is_wrong_is_said(penalty, strength, beginning):
 @pytest.mark.parametrize(("penalty", "strength"), [(0.1, 0.95), (0.5, 0.5)])
 def test_nothing_is_said_when_all_is_well(penalty, strength):
     assert judged(penalty, score=follows_age, strength=strength).ok
+
+
+def test_rows_in_order_are_judged_by_all_of_them():
+    """The first rows alone would show a score that follows the attribute as a constant."""
+    ramp = torch.linspace(-1, 1, 3 * HEALTH_ROWS)
+    ramp = torch.cat([torch.zeros(HEALTH_ROWS), ramp])[:, None]
+    data = TrainingData(x=ramp, target=ramp[:, 0], outcome=ramp, attribute=ramp)
+    network = StackedMLP(1, (), 1, generators=[torch.Generator().manual_seed(0)])
+    with torch.no_grad():
+        network.head_weight.fill_(1.0)
+    history = History(np.array([50]), np.zeros((1, 1)), np.zeros((1, 1)), np.array([0]))
+    (health,) = judge_health(
+        Predictor(network, TASKS["squared"]),
+        data,
+        [Member(0.5, 0)],
+        history,
+        given_outcome=False,
+        has_critic=True,
+    )
+    assert health.score_spread == pytest.approx(1, abs=1e-6)
+    assert health.correlation == pytest.approx(1, abs=1e-6)
+    assert health.messages[0].startswith("The critic collapsed: it sees no dependence")
+
+
+def test_a_sample_is_the_same_every_time_and_all_rows_if_there_are_no_more():
+    data = simulate()
+    assert data.sample(240) is data
+    first, second = data.sample(50), data.sample(50)
+    assert torch.equal(first.x, second.x) and torch.equal(first.attribute, second.attribute)
+    place = [(data.x == row).all(1).nonzero().item() for row in first.x]
+    assert len(set(place)) == 50 and max(place) > 150
+    assert torch.equal(first.target, data.target[place])
 
 
 def test_plain_training_has_no_critic_to_judge():

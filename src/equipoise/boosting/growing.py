@@ -60,21 +60,31 @@ class Growing:
         self._own = [member.strength == 0 for member in members]
         self._parameters = {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
         self._classes = n_outputs
-        everything = torch.arange(len(data))
+        everything = torch.arange(len(data), device="cpu")
         self.rows = torch.stack(
-            [torch.tensor(member.rows) if member.rows else everything for member in members]
+            [
+                torch.tensor(member.rows, device="cpu") if member.rows else everything
+                for member in members
+            ]
         )
         self._place = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
         target = data.target.double() if data.target.is_floating_point() else data.target
-        weight = torch.ones(len(data)) if data.weight is None else data.weight
+        weight = (
+            torch.ones(len(data), dtype=torch.float32, device="cpu")
+            if data.weight is None
+            else data.weight
+        )
         self.target, self.weight = target[self.rows], weight.double()[self.rows]
-        self.level, self.unit = torch.zeros(len(members)), torch.ones(len(members))
+        self.level, self.unit = (
+            torch.full((len(members),), value, dtype=torch.float64, device="cpu")
+            for value in (0, 1)
+        )
         if objective.has_units:
             self.level, self.unit = self.target.mean(-1), units(self.target)
         starts = torch.stack(
             [objective.start(*each).double() for each in zip(self.target, self.weight, strict=True)]
         )
-        self.start = torch.where(torch.tensor(self._own)[:, None], 0.0, starts)
+        self.start = torch.where(torch.tensor(self._own, device="cpu")[:, None], 0.0, starts)
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
         self._members = tuple(members)
         self._datasets = self._binned(data, list(categorical))
@@ -180,8 +190,8 @@ class Growing:
 
 def _inverse(rows: Tensor, n: int) -> Tensor:
     """Where each of n rows stands in rows (K, m), (K, n); 0 where it does not."""
-    place = torch.zeros(len(rows), n, dtype=torch.long)
-    return place.scatter_(1, rows, torch.arange(rows.shape[1]).expand_as(rows))
+    place = torch.zeros(len(rows), n, dtype=torch.long, device="cpu")
+    return place.scatter_(1, rows, torch.arange(rows.shape[1], device="cpu").expand_as(rows))
 
 
 def _as_lightgbm(values: Tensor) -> NDArray[np.float64]:

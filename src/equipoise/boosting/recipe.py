@@ -34,6 +34,7 @@ from equipoise.training import (
     run_supervised,
 )
 from equipoise.training.checkpoints import Stateful
+from equipoise.training.loop import gradients_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ class BoostingRecipe:
             )
         checked_parameters(self.parameters)
 
+    @gradients_on()
     def train(
         self,
         data: TrainingData,

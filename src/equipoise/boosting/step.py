@@ -41,7 +41,9 @@ class BoostingStep:
         objective = OBJECTIVES[predictor.task.name]
         self._slopes = objective.slopes
         self._curvature = objective.largest_curvature(growing.outputs.shape[-1])
-        self._strength = torch.tensor([member.strength for member in members], dtype=torch.float64)
+        self._strength = torch.tensor(
+            [member.strength for member in members], dtype=torch.float64, device="cpu"
+        )
         weight = growing.weight
         self._task_weight = None if bool((weight == 1).all()) else mean_one(weight)
         self._warmup = warmup
@@ -67,7 +69,7 @@ class BoostingStep:
         curvature = weight * torch.lerp(
             curvature, torch.full_like(curvature, self._curvature), strength
         )
-        penalty = torch.zeros(len(slope), dtype=slope.dtype)
+        penalty = torch.zeros(len(slope), dtype=slope.dtype, device=slope.device)
         if self._method is not None:
             places = growing.places(rows)[..., None].expand(-1, -1, slope.shape[-1])
             penalty, push = self._penalty(growing.outputs.gather(1, places), rows, resampled)

@@ -63,13 +63,15 @@ class EarlyStopping:
         self._x = take(data.x, rows)
         self._target = take(data.target, rows)
         self._weight = data.task_weight(rows)
-        self._strength = torch.tensor([member.strength for member in members], dtype=torch.float64)
+        self._strength = torch.tensor(
+            [member.strength for member in members], dtype=torch.float64, device="cpu"
+        )
         self._level, self._unit = level, unit
         self._patience = patience
         self._last = rounds
-        self._least = torch.full((len(rows),), torch.inf, dtype=torch.float64)
-        self._since = torch.zeros(len(rows), dtype=torch.long)
-        self._best = torch.zeros(len(rows), dtype=torch.long)
+        self._least = torch.full((len(rows),), torch.inf, dtype=torch.float64, device="cpu")
+        self._since = torch.zeros(len(rows), dtype=torch.long, device="cpu")
+        self._best = torch.zeros(len(rows), dtype=torch.long, device="cpu")
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
         """Look at the members as they are now; at the end put each back to its best rounds."""

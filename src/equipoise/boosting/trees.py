@@ -83,8 +83,8 @@ class BoostedTrees(nn.Module):
         self.members = len(start)
         self.forest = forest
         self.register_buffer("start", start)
-        self.register_buffer("model", torch.arange(len(start)))
-        self.register_buffer("rounds", torch.zeros(len(start), dtype=torch.long))
+        self.register_buffer("model", torch.arange(len(start), device="cpu"))
+        self.register_buffer("rounds", torch.zeros(len(start), dtype=torch.long, device="cpu"))
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:

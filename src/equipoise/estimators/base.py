@@ -150,8 +150,7 @@ class FairEstimator(BaseEstimator, ABC):
 
     def _keep(self, trained: Trained, outcome: Outcome, table: SensitiveTable | None) -> None:
         """Become the fitted estimator of a stack of one trained member."""
-        # In double precision a row's score does not depend on the rows predicted along with it.
-        self.predictor_ = trained.predictor.requires_grad_(False).double()
+        self.predictor_ = trained.predictor.settled()
         self.history_ = trained.history
         (self.health_,) = trained.health
         self.sensitive_ = "none given" if table is None else table.describe()

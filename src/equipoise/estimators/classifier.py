@@ -61,7 +61,7 @@ class FairClassifier(Classifies, NetworkEstimator):
         "skip" keeps rows with a missing sensitive value for the task and leaves them out of the
         penalty.
     random_state : int, RandomState or None
-        Same integer, same weights, bit for bit on one CPU with as many threads.
+        Same integer, same weights: bit for bit on the same CPU, threads and versions.
     device : "auto", "cpu", "cuda", ...
         Where to train.
     verbose : 0 or 1

@@ -200,7 +200,9 @@ def _with_weights(predictor: Predictor, state: Mapping[str, Tensor]) -> Predicto
 
 def _outputs_on_fixed_rows(predictor: Predictor, inputs: int) -> NDArray[np.float64]:
     """Outputs (4, o) on rows that every version of this program makes the same way."""
-    rows = torch.arange(4 * inputs, dtype=torch.float64).reshape(4, inputs) % 7 / 3 - 1
+    rows = (
+        torch.arange(4 * inputs, dtype=torch.float64, device="cpu").reshape(4, inputs) % 7 / 3 - 1
+    )
     device = predictor.weight.device
     output, _ = predictor.evaluate(rows.to(device))
     return output[0].cpu().numpy()

@@ -164,9 +164,8 @@ def _fit_strand(
     everybody: entries of all families; before: snapshots of those already trained.
     """
     recipe, template, parts, entries = ready.recipe, ready.template, ready.parts, ready.entries
-    device = parts.data.x.device
     criteria = criteria_for(options["metrics"], options["notion"], parts.validation, parts.test)
-    judge = Judge(parts.validation, criteria, device)
+    judge = Judge(parts.validation, criteria, parts.validation_x.device)
     units = {"center": parts.outcome.center, "scale": parts.outcome.scale}
     recorder = Recorder(
         lambda predictor: judge(scores_of(predictor, parts.validation_x, entries, **units)),
@@ -210,7 +209,7 @@ def _fit_strand(
         member_health=trained.health,
         template=template,
         evidence=FromRows(
-            seen=parts.data.first(HEALTH_ROWS),
+            seen=parts.data.sample(HEALTH_ROWS),
             given_outcome=recipe.notion.conditions_on_outcome,
             has_critic=parse_method(options["method"]).has_critic,
             test=parts.test_x,

@@ -42,7 +42,7 @@ def scores_of(
     predict, too.
     """
     exact = {
-        name: tensor.double() if tensor.is_floating_point() else tensor
+        name: tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
         for name, tensor in member_tensors(predictor)
     }
     members = len(next(iter(exact.values())))
@@ -55,7 +55,9 @@ def scores_of(
         output = functional_call(predictor, exact, (rows.expand(members, *rows.shape),))[0]
         outputs = output[alone]
         if averages:
-            averaged = averaged_output(output[torch.tensor(averages)], predictor.task)
+            averaged = averaged_output(
+                output[torch.tensor(averages, device=output.device)], predictor.task
+            )
             outputs = torch.cat([outputs, averaged])
         scores.append(predictor.task.score(outputs))
     predictor.train(was_training)

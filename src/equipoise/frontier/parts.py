@@ -17,6 +17,7 @@ from equipoise.estimators.inputs import Outcome
 from equipoise.frontier.rows import HeldOut, Positions, Split, rebuilt
 from equipoise.sensitive import SensitiveTable
 from equipoise.training import TrainingData
+from equipoise.training.predictor import exact_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,8 @@ def deal(
         encoded = encoder.transform(_safe_indexing(X, rows))
         return torch.from_numpy(held_out_inputs(template, encoded, table.take(rows))).double()
 
-    validation_x, test_x = (held_out_x(r).to(device) for r in (split.validation, split.test))
+    exact = exact_device(device)
+    validation_x, test_x = (held_out_x(r).to(exact) for r in (split.validation, split.test))
     template.encoder_ = encoder
     template.sensitive_ = trained_on.describe()
     template._keep_outcome(outcome)

@@ -186,7 +186,7 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
     found: list[dict[str, Tensor]] = [{} for _ in groups]
     for name, tensor in member_tensors(predictor):
         # All members of one tensor at once: a transfer each would cost more than the judging.
-        block = tensor.detach()[torch.tensor(wanted, dtype=torch.long)].cpu()
+        block = tensor.detach()[torch.tensor(wanted, dtype=torch.long, device=tensor.device)].cpu()
         for weights, group in zip(found, groups, strict=True):
             weights[name] = block[[place[member] for member in group]]
     return list(found)

@@ -67,8 +67,7 @@ class Strand:
         model = copy.copy(self.template)
         model.set_params(strength=entry.strength, random_state=entry.seeds[0])
         model.health_ = self.evidence.health(number, entry, predictor, history)
-        # In double precision a row's score does not depend on the rows predicted along with it.
-        model.predictor_ = predictor.requires_grad_(False).double()
+        model.predictor_ = predictor.settled()
         model.history_ = history
         if entry.is_average:
             model.averaged_seeds_ = entry.seeds
@@ -76,7 +75,7 @@ class Strand:
 
     def test_scores(self, number: int, entry: Entry, weights: Weights) -> Floats | None:
         """Scores (n, s) of one snapshot on the test rows; None where there are none."""
-        return self.evidence.test_scores(number, self.filled(entry, weights).double())
+        return self.evidence.test_scores(number, self.filled(entry, weights).settled())
 
     def health_in_words(self, entry: Entry) -> str:
         """How training of an entry ended."""

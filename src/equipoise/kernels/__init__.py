@@ -2,7 +2,7 @@
 
 Everything here has a library path beside it, which is what runs on a CPU, in double precision or
 without Triton, and what the kernels are tested against. Gradients of kernels can be taken once,
-not twice.
+not twice. A kernel runs on the device of its tensors, whichever is the current one.
 """
 
 from __future__ import annotations

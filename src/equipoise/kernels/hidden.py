@@ -135,23 +135,24 @@ class _Normalise(torch.autograd.Function):
         members, width, rows = raw.shape
         out = torch.empty_like(raw)
         mean, inverse = raw.new_empty(2, members, width)
-        _normalise_kernel[(members * width,)](
-            raw,
-            # A kernel needs some pointer even where it will not look.
-            mean if scale is None else scale,
-            mean if shift is None else shift,
-            out,
-            mean,
-            inverse,
-            *running,
-            rows,
-            epsilon,
-            newest_weight,
-            AFFINE=scale is not None,
-            RELU=relu,
-            BLOCK=triton.next_power_of_2(rows),
-            num_warps=WARPS,
-        )
+        with torch.cuda.device_of(raw):
+            _normalise_kernel[(members * width,)](
+                raw,
+                # A kernel needs some pointer even where it will not look.
+                mean if scale is None else scale,
+                mean if shift is None else shift,
+                out,
+                mean,
+                inverse,
+                *running,
+                rows,
+                epsilon,
+                newest_weight,
+                AFFINE=scale is not None,
+                RELU=relu,
+                BLOCK=triton.next_power_of_2(rows),
+                num_warps=WARPS,
+            )
         ctx.save_for_backward(raw, out, mean, inverse, scale)
         ctx.relu = relu
         return out
@@ -163,22 +164,23 @@ class _Normalise(torch.autograd.Function):
         members, width, rows = raw.shape
         grad_raw = torch.empty_like(raw)
         grad_scale, grad_shift = torch.empty_like(mean), torch.empty_like(mean)
-        _normalise_gradient_kernel[(members * width,)](
-            grad_out.contiguous(),
-            raw,
-            out,
-            mean,
-            inverse,
-            mean if scale is None else scale,
-            grad_raw,
-            grad_scale,
-            grad_shift,
-            rows,
-            AFFINE=scale is not None,
-            RELU=ctx.relu,
-            BLOCK=triton.next_power_of_2(rows),
-            num_warps=WARPS,
-        )
+        with torch.cuda.device_of(raw):
+            _normalise_gradient_kernel[(members * width,)](
+                grad_out.contiguous(),
+                raw,
+                out,
+                mean,
+                inverse,
+                mean if scale is None else scale,
+                grad_raw,
+                grad_scale,
+                grad_shift,
+                rows,
+                AFFINE=scale is not None,
+                RELU=ctx.relu,
+                BLOCK=triton.next_power_of_2(rows),
+                num_warps=WARPS,
+            )
         affine = (None, None) if scale is None else (grad_scale, grad_shift)
         return grad_raw, *affine, None, None, None, None
 
@@ -190,7 +192,10 @@ class _BiasRelu(torch.autograd.Function):
         members, width, rows = raw.shape
         out = torch.empty_like(raw)
         block = triton.next_power_of_2(rows)
-        _bias_relu_kernel[(members * width,)](raw, bias, out, rows, BLOCK=block, num_warps=WARPS)
+        with torch.cuda.device_of(raw):
+            _bias_relu_kernel[(members * width,)](
+                raw, bias, out, rows, BLOCK=block, num_warps=WARPS
+            )
         ctx.save_for_backward(out)
         return out
 
@@ -201,15 +206,16 @@ class _BiasRelu(torch.autograd.Function):
         members, width, rows = out.shape
         grad_raw = torch.empty_like(out)
         grad_bias = out.new_empty(members, width)
-        _bias_relu_gradient_kernel[(members * width,)](
-            grad_out.contiguous(),
-            out,
-            grad_raw,
-            grad_bias,
-            rows,
-            BLOCK=triton.next_power_of_2(rows),
-            num_warps=WARPS,
-        )
+        with torch.cuda.device_of(out):
+            _bias_relu_gradient_kernel[(members * width,)](
+                grad_out.contiguous(),
+                out,
+                grad_raw,
+                grad_bias,
+                rows,
+                BLOCK=triton.next_power_of_2(rows),
+                num_warps=WARPS,
+            )
         return grad_raw, grad_bias
 
 

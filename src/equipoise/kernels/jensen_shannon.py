@@ -78,7 +78,10 @@ class _Value(torch.autograd.Function):
         ]
         value = output.new_empty(members)
         block = triton.next_power_of_2(both // 2)
-        _value_kernel[(members,)](output, *weights, value, both // 2, WEIGHED=weighed, BLOCK=block)
+        with torch.cuda.device_of(output):
+            _value_kernel[(members,)](
+                output, *weights, value, both // 2, WEIGHED=weighed, BLOCK=block
+            )
         ctx.save_for_backward(output, *weights)
         ctx.weighed = weighed
         return value
@@ -89,15 +92,16 @@ class _Value(torch.autograd.Function):
         output, *weights = ctx.saved_tensors
         members, both = output.shape
         grad_output = torch.empty_like(output)
-        _gradient_kernel[(members,)](
-            grad_value.contiguous(),
-            output,
-            *weights,
-            grad_output,
-            both // 2,
-            WEIGHED=ctx.weighed,
-            BLOCK=triton.next_power_of_2(both // 2),
-        )
+        with torch.cuda.device_of(output):
+            _gradient_kernel[(members,)](
+                grad_value.contiguous(),
+                output,
+                *weights,
+                grad_output,
+                both // 2,
+                WEIGHED=ctx.weighed,
+                BLOCK=triton.next_power_of_2(both // 2),
+            )
         return grad_output, None, None
 
 

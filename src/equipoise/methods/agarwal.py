@@ -66,7 +66,8 @@ def solve(
     reductions = _reductions()
     found: dict[tuple[tuple[int, ...], float], Vote] = {}
     for rows in dict.fromkeys(member.rows for member in members):
-        chosen = torch.tensor(rows) if rows else torch.arange(len(data))
+        everything = torch.arange(len(data), device="cpu")
+        chosen = torch.tensor(rows, device="cpu") if rows else everything
         x = data.x.cpu().double()[chosen].numpy()
         y, cell = (part.cpu()[chosen].numpy() for part in (data.target, data.attribute_cell))
         for strength in {member.strength for member in members if member.rows == rows}:

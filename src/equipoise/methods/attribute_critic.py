@@ -25,8 +25,9 @@ def conditional_entropy(group: Tensor, stratum: Tensor, weight: Tensor) -> Tenso
 
     group: (n,) of 0 and 1. stratum: (n,) numbers of strata. weight: (n,).
     """
-    counts = torch.zeros(2 * (int(stratum.max()) + 1), dtype=torch.float64, device=group.device)
-    counts.index_add_(0, 2 * stratum + group.long(), weight.double())
+    cell = (2 * stratum + group.long()).cpu()
+    counts = torch.zeros(2 * (int(stratum.max()) + 1), dtype=torch.float64, device="cpu")
+    counts.index_add_(0, cell, weight.cpu().double())
     joint = counts.view(-1, 2) / counts.sum()
     of_pairs, of_strata = (torch.special.entr(table).sum() for table in (joint, joint.sum(1)))
     entropy: Tensor = of_pairs - of_strata
@@ -119,4 +120,4 @@ class AttributeCritic:
 
     def _rows(self, members: Sequence[Member]) -> list[Tensor]:
         every = torch.arange(len(self._data), device=self._group.device)
-        return [torch.tensor(m.rows).to(every) if m.rows else every for m in members]
+        return [torch.tensor(m.rows, device=every.device) if m.rows else every for m in members]

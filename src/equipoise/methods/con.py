@@ -56,7 +56,11 @@ def _like_outcomes(data: TrainingData) -> Draw:
     is_discrete = data.outcome_class is not None
     outcome = data.outcome_class if data.outcome_class is not None else data.outcome[:, 0]
     outcome = outcome.cpu()
-    weight = torch.ones(len(data)) if data.weight is None else data.weight.cpu()
+    weight = (
+        torch.ones(len(data), dtype=torch.float32, device="cpu")
+        if data.weight is None
+        else data.weight.cpu()
+    )
 
     def draw(_: int, available: Tensor, generator: torch.Generator) -> Tensor:
         reach = 0 if is_discrete else max(1, round(len(available) ** 0.5 / 2))

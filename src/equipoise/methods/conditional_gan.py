@@ -24,6 +24,7 @@ from equipoise.divergences import DIVERGENCES
 from equipoise.methods.donors import DRAWS, Draw, Stream, streams_of
 from equipoise.methods.pretraining import pretrain
 from equipoise.networks import StackedMLP, select_members
+from equipoise.networks.layers import SINGLE
 from equipoise.training import Member, OptimizerSettings, TrainingData
 from equipoise.training.members import generators
 from equipoise.training.optimizers import minimise
@@ -141,7 +142,14 @@ def train_gan(data: TrainingData, streams: Sequence[Stream], attribute: Tensor) 
     gan = ConditionalGAN(indicators(data), data.outcome.shape[1], generators=starts).to(data.x)
     noise = torch.stack([_noise(len(data), start) for start in starts])
     step = _GANStep(gan, data, attribute, noise.to(data.x))
-    pretrain(step, streams, len(data), epochs=EPOCHS, device=data.x.device)
+    pretrain(
+        step,
+        streams,
+        len(data),
+        epochs=EPOCHS,
+        device=data.x.device,
+        asked_by="method='con'",
+    )
     return gan
 
 
@@ -157,5 +165,5 @@ def draw_attributes(
 
 def _noise(n: int, generator: torch.Generator) -> Tensor:
     """Uniform noise of mean 0 and variance 1, (n, NOISE_WIDTH)."""
-    noise: Tensor = (torch.rand(n, NOISE_WIDTH, generator=generator) - 0.5) * 12**0.5
-    return noise
+    noise: Tensor = torch.rand(n, NOISE_WIDTH, generator=generator, **SINGLE)
+    return (noise - 0.5) * 12**0.5

@@ -37,10 +37,14 @@ class Donors:
     def __init__(self, data: TrainingData, members: Sequence[Member], draw: Draw) -> None:
         streams, which = streams_of(members)
         n, device = len(data), data.x.device
-        known = torch.ones(n, dtype=torch.bool) if data.known is None else data.known.cpu()
-        table = torch.arange(n).repeat(len(streams), DRAWS, 1)
+        known = (
+            torch.ones(n, dtype=torch.bool, device="cpu")
+            if data.known is None
+            else data.known.cpu()
+        )
+        table = torch.arange(n, device="cpu").repeat(len(streams), DRAWS, 1)
         for number, (seed, rows) in enumerate(streams):
-            available = torch.tensor(rows) if rows else torch.arange(n)
+            available = torch.tensor(rows, device="cpu") if rows else torch.arange(n, device="cpu")
             available = available[known[available]]
             position = draw(number, available, generator(seed, "attribute draws"))
             table[number][:, available] = available[position]
@@ -71,14 +75,14 @@ def near_rows(
     """
     order = outcome.argsort(stable=True)
     ordered = outcome[order].contiguous()
-    rank = torch.arange(len(order))
+    rank = torch.arange(len(order), device=order.device)
     nearest, furthest = (rank - reach).clamp_min(0), (rank + reach).clamp_max(len(order) - 1)
     begin = torch.searchsorted(ordered, ordered[nearest])
     end = torch.searchsorted(ordered, ordered[furthest], right=True)
-    mass = torch.cat([torch.zeros(1, dtype=torch.float64), weight[order].double().cumsum(0)])
+    mass = torch.nn.functional.pad(weight[order].double().cumsum(0), (1, 0))
     low, high = mass[begin], mass[end]
     point = low + (high - low) * torch.rand(
-        draws, len(order), dtype=torch.float64, generator=generator
+        draws, len(order), dtype=torch.float64, generator=generator, device=order.device
     )
     # Where rounding, or a neighbourhood without any weight, leads outside, stay inside.
     drawn = torch.searchsorted(mass[1:].contiguous(), point, right=True).clamp(begin, end - 1)

@@ -85,9 +85,9 @@ def permutations(
     row's attributes. Draws are chains of their own that share their pairs.
     """
     m = len(outcome)
-    donor = torch.arange(m).repeat(draws, 1)
+    donor = torch.arange(m, device="cpu").repeat(draws, 1)
     for _ in range(rounds):
-        left, right = torch.randperm(m, generator=generator)[: m // 2 * 2].view(2, -1)
+        left, right = torch.randperm(m, generator=generator, device="cpu")[: m // 2 * 2].view(2, -1)
         mine, theirs = donor[:, left], donor[:, right]
         log_odds = (
             log_density(outcome[left].expand_as(mine), described[theirs])
@@ -95,7 +95,7 @@ def permutations(
             - log_density(outcome[left].expand_as(mine), described[mine])
             - log_density(outcome[right].expand_as(mine), described[theirs])
         )
-        chance = torch.rand(mine.shape, dtype=torch.float64, generator=generator)
+        chance = torch.rand(mine.shape, dtype=torch.float64, generator=generator, device="cpu")
         swap = chance < log_odds.double().sigmoid()
         donor[:, left] = torch.where(swap, theirs, mine)
         donor[:, right] = torch.where(swap, mine, theirs)
@@ -155,7 +155,14 @@ def describe_outcome(
         normalization="none",
     ).to(data.x)
     step = _DensityStep(network, attribute, outcome, data)
-    pretrain(step, streams, len(data), epochs=EPOCHS, device=data.x.device)
+    pretrain(
+        step,
+        streams,
+        len(data),
+        epochs=EPOCHS,
+        device=data.x.device,
+        asked_by="method='icp'",
+    )
     return network
 
 

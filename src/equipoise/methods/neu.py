@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.errors import InputError
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
 from equipoise.networks import StackedMLP
@@ -22,7 +23,9 @@ from equipoise.training import (
     TrainingSettings,
     run,
 )
+from equipoise.training.checkpoints import ModuleState
 from equipoise.training.data import mean_one, take
+from equipoise.training.health import tell_of_failures
 
 #: Shares of the first of two rows in their mixtures; one half is the neutral one.
 MIXTURES = (0.6, 0.7, 0.8, 0.9)
@@ -62,11 +65,23 @@ class Neutralised:
         self._predictor = predictor
         self._network = network
         self._partners = Partners(data, members)
-        self._trains = torch.tensor([member.strength > 0 for member in members]).to(data.x.device)
-        _train_plainly(predictor, data, members, settings, name)
-        self._plain = predictor.task.score(predictor.evaluate(data.x)[0])
+        self._trains = torch.tensor(
+            [member.strength > 0 for member in members], device=data.x.device
+        )
+        self._plainly = partial(_train_plainly, predictor, data, members, settings, name)
+        self._plain: Tensor
+        self.pretrained: nn.Module = copy.deepcopy(predictor)
         self._shares = data.x.new_tensor([0.5, *MIXTURES])[:, None, None]
         self.networks: nn.Module = nn.Module()
+
+    def pretrain(self, *, resumed: bool) -> None:
+        """Train plainly, or take the plain networks from ``pretrained``."""
+        plain = self.pretrained
+        assert isinstance(plain, Predictor)
+        if not resumed:
+            self._plainly()
+            ModuleState(plain).load_state_dict(ModuleState(self._predictor).state_dict())
+        self._plain = plain.task.score(plain.evaluate(self._data.x)[0])
 
     def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Return squared error at the middle of pairs, and roughness towards it, (K,) each."""
@@ -112,7 +127,9 @@ class Partners:
         known = torch.ones_like(value, dtype=torch.bool) if data.known is None else data.known
         tables = [
             _ranges(
-                torch.tensor(rows, device=device) if rows else torch.arange(len(data)).to(device),
+                torch.tensor(rows, device=device)
+                if rows
+                else torch.arange(len(data), device=device),
                 data.outcome_class,
                 value,
                 known,
@@ -182,14 +199,7 @@ def _train_plainly(
         check_every=settings.check_every,
         prepare=step.prepare,
     )
-    if history.stopped_at.any():
-        warnings.warn(
-            f"method={name!r} begins with plain training, in which the loss of "
-            f"{int((history.stopped_at > 0).sum())} of {len(members)} members was no longer "
-            "finite; they go on from their last good weights. Try a smaller learning_rate.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+    tell_of_failures(history, asked_by=f"method={name!r}")
 
 
 DECLARATION = Declaration(

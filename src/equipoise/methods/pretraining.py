@@ -9,6 +9,7 @@ import torch
 
 from equipoise.methods.donors import Stream
 from equipoise.training import BatchStream, Member, TrainingSettings, run
+from equipoise.training.health import tell_of_failures
 from equipoise.training.loop import Step
 from equipoise.training.optimizers import set_learning_rate
 
@@ -25,11 +26,18 @@ class PretrainingStep(Step, Protocol):
 
 
 def pretrain(
-    step: PretrainingStep, streams: Sequence[Stream], n: int, *, epochs: int, device: torch.device
+    step: PretrainingStep,
+    streams: Sequence[Stream],
+    n: int,
+    *,
+    epochs: int,
+    device: torch.device,
+    asked_by: str,
 ) -> None:
     """Train the networks of ``step``, one member for each stream, for about so many epochs.
 
     Learning rates fall to zero over the second half, so that the last iterate is settled.
+    ``asked_by`` is the option that needs them, for what is said of networks that fail.
     """
     batches = BatchStream(
         [Member(0.0, seed, rows) for seed, rows in streams],
@@ -45,4 +53,7 @@ def pretrain(
         for optimizer, rate in step.rates.items():
             set_learning_rate(optimizer, share * rate)
 
-    run(step, batches, iterations=steps, check_every=steps, prepare=prepare)
+    history = run(
+        step, batches, iterations=steps, check_every=schedule.check_every, prepare=prepare
+    )
+    tell_of_failures(history, asked_by=asked_by)

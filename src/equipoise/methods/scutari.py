@@ -222,8 +222,9 @@ def _fit(
     data: TrainingData, rows: tuple[int, ...], task: str, attribute_inputs: int
 ) -> LinearFit | LogisticFit:
     """Return the regression on some rows, or on all."""
-    chosen = torch.tensor(rows) if rows else torch.arange(len(data))
-    weight = torch.ones(len(data)) if data.weight is None else data.weight.cpu()
+    everything = torch.arange(len(data), device="cpu")
+    chosen = torch.tensor(rows, device="cpu") if rows else everything
+    weight = torch.ones_like(everything) if data.weight is None else data.weight.cpu()
     x, y, weight = (part.cpu().double()[chosen] for part in (data.x, data.target, weight))
     features, sensitive = x.numpy()[:, :-attribute_inputs], x.numpy()[:, -attribute_inputs:]
     parts = Parts.of(features, sensitive, (weight / weight.sum()).numpy())

@@ -213,7 +213,7 @@ class _Pairs:
         asking.load_state_dict(game.state_dict())
         asking.eval()
         size = len(self.asked[0]) // _BLOCKS
-        values = torch.zeros(_BLOCKS, self.members, dtype=torch.float64)
+        values = torch.zeros(_BLOCKS, self.members, dtype=torch.float64, device="cpu")
         with torch.no_grad():
             for _ in range(_DRAWS):
                 drawn = [self.partners(rows, rows) for rows in self.asked]
@@ -260,8 +260,8 @@ def _train(step: _CriticStep, iterations: int) -> None:
     partners = [
         pairs.per_member([pairs.partners(rows, rows) for rows in pairs.stopping]) for _ in range(4)
     ]
-    best = torch.zeros(pairs.members)  # a critic that guesses
-    waited = torch.zeros(pairs.members, dtype=torch.long)
+    best = torch.zeros(pairs.members, dtype=torch.float32, device="cpu")  # a critic that guesses
+    waited = torch.zeros(pairs.members, dtype=torch.long, device="cpu")
 
     def keep_best(_: int) -> bool:
         nonlocal best, waited

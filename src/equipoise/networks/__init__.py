@@ -4,6 +4,7 @@ from equipoise.networks.embedding import Embedding as Embedding
 from equipoise.networks.embedding import Pieces as Pieces
 from equipoise.networks.embedding import PiecewiseLinear as PiecewiseLinear
 from equipoise.networks.embedding import find_pieces as find_pieces
+from equipoise.networks.factory import GlobalStreams as GlobalStreams
 from equipoise.networks.factory import StackedModule as StackedModule
 from equipoise.networks.layers import StackedBatchNorm as StackedBatchNorm
 from equipoise.networks.layers import StackedLinear as StackedLinear

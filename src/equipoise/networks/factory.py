@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from equipoise.errors import InputError
 
+CPU = torch.device("cpu")
+#: Rows that a user's network is tried on before it trains.
+_TRIED_ROWS = 8
+#: There is one set of global generators in a process, so threads take turns at it.
+_TURN = threading.RLock()
+
 
 class StackedModule(nn.Module):
     """K copies of a user's network, their weights stacked on a leading axis.
 
-    ``factory()`` is called once per seed, with torch's global generator seeded for that call
-    and restored afterwards, since a user's module draws its start weights from it. The module
-    must map (rows, n_in) to (rows, n_out).
+    ``factory()`` is called once per seed, with the global generators seeded for that call and
+    restored afterwards, since a user's module draws its start weights from them. ``device`` is
+    where it may make them. The module must map (rows, n_in) to (rows, n_out). Weights that need no
+    gradient stay as they are.
     """
 
-    def __init__(self, factory: Callable[[], nn.Module], *, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], nn.Module],
+        *,
+        seeds: Sequence[int],
+        device: torch.device = CPU,
+    ) -> None:
         super().__init__()
         self.members = len(seeds)
-        modules = [_seeded(factory, seed) for seed in seeds]
-        parameters, buffers = stack_module_state(modules)
-        self._names = {name: name.replace(".", "__") for name in (*parameters, *buffers)}
+        modules = [_made(factory, seed, device) for seed in seeds]
+        try:
+            parameters, buffers = stack_module_state(modules)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise InputError(
+                "network must return modules of one kind whose weights are all there, got modules "
+                f"that cannot be stacked ({_in_words(error)}); build the same layers at every call "
+                "and give their sizes"
+            ) from error
+        _refuse_weights({**parameters, **buffers})
+        self._names: dict[str, str] = {}
         for name, tensor in parameters.items():
-            self.register_parameter(self._names[name], nn.Parameter(tensor.detach()))
+            weight = nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+            self.register_parameter(self._free_name(name), weight)
         for name, tensor in buffers.items():
-            self.register_buffer(self._names[name], tensor)
+            self.register_buffer(self._free_name(name), tensor.detach())
         # A plain list hides the template from nn.Module: its own weights are never used.
         self._template = [modules[0]]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return every member's output, (K, rows, n_out)."""
+        """Return every member's output, (K, rows, n_out), in the precision of x."""
         template = self._template[0].train(self.training)
         state = {name: getattr(self, attribute) for name, attribute in self._names.items()}
 
@@ -42,17 +69,137 @@ class StackedModule(nn.Module):
             return out
 
         out: Tensor = vmap(one_member, randomness="different")(state, x)
-        if out.dim() != 3:
+        if out.dim() != 3 or out.shape[1] != x.shape[1]:
             raise InputError(
                 "network must return one row of outputs per row of inputs, shape (rows, outputs), "
                 f"got {tuple(out.shape[1:])} for {x.shape[1]} rows; end it with a Linear layer"
             )
-        return out
+        if not out.is_floating_point():
+            raise InputError(
+                f"network must return floating point numbers, got {out.dtype}; end it with a "
+                "Linear layer"
+            )
+        return out.to(x.dtype)
+
+    def try_on(self, x: Tensor, n_outputs: int) -> None:
+        """Refuse a network that can not train on rows x (n, n_in) with so many outputs.
+
+        A copy is tried, so that nothing remembers it.
+        """
+        rows = x[:_TRIED_ROWS].expand(self.members, -1, -1)
+        try:
+            tried = copy.deepcopy(self)
+            with GlobalStreams(0, x.device), torch.no_grad():
+                shapes = [tuple(tried.train(mode)(rows).shape[1:]) for mode in (True, False)]
+        except InputError:
+            raise
+        except Exception as error:  # a user's code may raise anything
+            raise InputError(
+                "network must map rows (rows, inputs) to (rows, outputs) by operations that "
+                f"torch.func.vmap knows, got {type(error).__name__} on {rows.shape[1]} rows of "
+                f"{rows.shape[2]} inputs ({_in_words(error)}); try the module on such a tensor"
+            ) from error
+        for shape in shapes:
+            if shape[1] != n_outputs:
+                raise InputError(
+                    f"network must return {n_outputs} outputs for each row, got {shape[1]}; its "
+                    "second argument is the number of outputs"
+                )
+
+    def _free_name(self, name: str) -> str:
+        """Name the tensor for this module, which has attributes of its own and no dots."""
+        free = name.replace(".", "__")
+        while hasattr(self, free):
+            free += "_"
+        self._names[name] = free
+        return free
 
 
-def _seeded(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+class GlobalStreams:
+    """The global generators of torch, numpy and Python, seeded, for as long as a ``with`` lasts.
+
+    A user's network can draw from nothing else. Every further ``with`` goes on where the last one
+    ended; outside, the generators are as they were. Threads take turns, so that what one draws does
+    not depend on the others.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._seed = seed
+        self._device = device
+        self._inside: dict[str, Any] | None = None
+
+    def __enter__(self) -> None:
+        _TURN.acquire()
+        self._outside = self._read()
+        if self._inside is None:
+            self._start()
+        else:
+            self._write(self._inside)
+
+    def __exit__(self, *_: object) -> None:
+        self._inside = self._read()
+        self._write(self._outside)
+        _TURN.release()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the generators will go on, as tensors and plain values."""
+        if self._inside is None:
+            with self:
+                pass
+        assert self._inside is not None
+        state = dict(self._inside)
+        version, words, gauss = state["python"]
+        state["python"] = [version, torch.tensor(words, dtype=torch.int64, device="cpu"), gauss]
+        keys = state["numpy"]["state"]["key"]
+        inner = {**state["numpy"]["state"], "key": torch.from_numpy(keys.astype(np.int64))}
+        state["numpy"] = {**state["numpy"], "state": inner}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next ``with`` go on from there."""
+        version, words, gauss = state["python"]
+        inner = state["numpy"]["state"]
+        keys = inner["key"].numpy().astype(np.uint32)
+        self._inside = {
+            **state,
+            "python": (version, tuple(words.tolist()), gauss),
+            "numpy": {**state["numpy"], "state": {**inner, "key": keys}},
+        }
+
+    def _start(self) -> None:
+        torch.default_generator.manual_seed(self._seed)
+        if self._device.type == "cuda":
+            with torch.cuda.device(self._device):
+                torch.cuda.manual_seed(self._seed)
+        elif self._device.type == "mps":
+            torch.mps.manual_seed(self._seed)
+        np.random.seed(self._seed % 2**32)  # noqa: NPY002 - the global one is meant
+        random.seed(self._seed)
+
+    def _read(self) -> dict[str, Any]:
+        state = {
+            "torch": torch.get_rng_state(),
+            "numpy": np.random.get_state(legacy=False),  # noqa: NPY002
+            "python": random.getstate(),
+        }
+        if self._device.type == "cuda":
+            state["device"] = torch.cuda.get_rng_state(self._device)
+        elif self._device.type == "mps":
+            state["device"] = torch.mps.get_rng_state()
+        return state
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        torch.set_rng_state(state["torch"])
+        np.random.set_state(state["numpy"])  # noqa: NPY002
+        random.setstate(state["python"])
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(state["device"], self._device)
+        elif self._device.type == "mps":
+            torch.mps.set_rng_state(state["device"])
+
+
+def _made(factory: Callable[[], nn.Module], seed: int, device: torch.device) -> nn.Module:
+    with GlobalStreams(seed, device):
         module = factory()
     if not isinstance(module, nn.Module):
         raise InputError(
@@ -60,3 +207,24 @@ def _seeded(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
             f"{type(module).__name__}"
         )
     return module
+
+
+def _refuse_weights(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse weights that can not be trained in single and used in double precision."""
+    for name, tensor in tensors.items():
+        if tensor.is_complex():
+            raise InputError(
+                f"network must have real weights, got {name!r} of {tensor.dtype}; keep real and "
+                "imaginary parts as two weights"
+            )
+    if not any(tensor.requires_grad for tensor in tensors.values()):
+        raise InputError(
+            "network must have weights to train, got "
+            f"{'none that needs a gradient' if tensors else 'a module without any'}; add a layer "
+            "such as torch.nn.Linear, or leave requires_grad on"
+        )
+
+
+def _in_words(error: Exception) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

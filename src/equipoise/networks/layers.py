@@ -7,13 +7,18 @@ over K * width channels; nothing is ever transposed or copied between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, normalize
 
 from equipoise.kernels import kernels
+
+#: How networks are made, whatever torch's own defaults are; they move to their device later.
+SINGLE: Mapping[str, Any] = MappingProxyType({"dtype": torch.float32, "device": "cpu"})
 
 
 class StackedLinear(nn.Module):
@@ -38,15 +43,15 @@ class StackedLinear(nn.Module):
         super().__init__()
         bound = math.sqrt(6.0 / (n_in + n_out))
         weight = [
-            (2 * torch.rand(n_out, n_in, generator=generator) - 1) * bound
+            (2 * torch.rand(n_out, n_in, generator=generator, **SINGLE) - 1) * bound
             for generator in generators
         ]
         self.weight = nn.Parameter(torch.stack(weight))
-        self.bias = nn.Parameter(torch.zeros(len(generators), n_out)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(len(generators), n_out, **SINGLE)) if bias else None
         self._twice_differentiable = twice_differentiable
         self.spectral = spectral
         if spectral:
-            left = [torch.randn(n_out, generator=generator) for generator in generators]
+            left = [torch.randn(n_out, generator=generator, **SINGLE) for generator in generators]
             self.left: Tensor
             self.register_buffer("left", normalize(torch.stack(left), dim=-1))
 
@@ -101,15 +106,17 @@ class StackedBatchNorm(nn.Module):
         super().__init__()
         self.epsilon = epsilon
         self.batches = batches
-        self.weight = nn.Parameter(torch.ones(members, width)) if affine else None
-        self.bias = nn.Parameter(torch.zeros(members, width)) if affine else None
+        self.weight = nn.Parameter(torch.ones(members, width, **SINGLE)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(members, width, **SINGLE)) if affine else None
         self.running_mean: Tensor
         self.running_var: Tensor
         self.batches_seen: Tensor
         channels = width * batches
-        self.register_buffer("running_mean", torch.zeros(members, channels))
-        self.register_buffer("running_var", torch.ones(members, channels))
-        self.register_buffer("batches_seen", torch.zeros(members, channels, dtype=torch.long))
+        self.register_buffer("running_mean", torch.zeros(members, channels, **SINGLE))
+        self.register_buffer("running_var", torch.ones(members, channels, **SINGLE))
+        self.register_buffer(
+            "batches_seen", torch.zeros(members, channels, dtype=torch.long, device="cpu")
+        )
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
         """Normalise over the rows in training, by running statistics in evaluation.

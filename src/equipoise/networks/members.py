@@ -24,7 +24,7 @@ def select_members(module: nn.Module, members: Sequence[int]) -> nn.Module:
     for part in chosen.modules():
         if hasattr(part, "members"):
             setattr(part, "members", len(members))  # noqa: B010 - nn.Module types it a Tensor
-    index = torch.as_tensor(list(members))
+    index = torch.tensor(list(members), dtype=torch.long, device="cpu")
     for _, tensor in member_tensors(chosen):
         tensor.data = tensor.data[index.to(tensor.device)].clone()
         tensor.grad = None

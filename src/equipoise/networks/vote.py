@@ -25,7 +25,7 @@ class StackedVote(nn.Module):
         super().__init__()
         self.members = len(weight)
         self.weight, self.bias, self.share = (
-            nn.Parameter(torch.tensor(values), requires_grad=False)
+            nn.Parameter(torch.tensor(values, device="cpu"), requires_grad=False)
             for values in (weight, bias, share)
         )
 

@@ -27,7 +27,10 @@ class BatchStream:
     ) -> None:
         streams = list(dict.fromkeys((member.seed, member.rows) for member in members))
         which = [streams.index((member.seed, member.rows)) for member in members]
-        self._rows = [torch.tensor(rows) if rows else torch.arange(n) for _, rows in streams]
+        self._rows = [
+            torch.tensor(rows, device="cpu") if rows else torch.arange(n, device="cpu")
+            for _, rows in streams
+        ]
         sizes = {len(rows) for rows in self._rows}
         if len(sizes) > 1:
             raise InputError(
@@ -87,12 +90,11 @@ class BatchStream:
 
     def _shuffle(self) -> None:
         """Draw the next epoch: (batches, 2, streams, B) row numbers, moved to the device once."""
-        cuda = self.device.type == "cuda"
         self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
         order = torch.stack(
             [
-                rows[torch.randperm(len(rows), generator=random)[:used]]
+                rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
                 for rows, random in zip(self._rows, self._generators, strict=True)
             ]
         )
@@ -100,6 +102,9 @@ class BatchStream:
         both = torch.stack([order, order.roll(-shift, dims=1)])
         batches = both.view(2, len(order), self.batches_per_epoch, self.batch_size)
         epoch = batches.permute(2, 0, 1, 3).contiguous()
-        # From pinned memory the copy waits its turn on a GPU and nobody waits for it.
-        self._epoch = epoch.pin_memory().to(self.device, non_blocking=True) if cuda else epoch
+        if self.device.type == "cuda":
+            # From pinned memory the copy waits its turn on a GPU and nobody waits for it.
+            with torch.cuda.device(self.device):
+                epoch = epoch.pin_memory()
+        self._epoch = epoch.to(self.device, non_blocking=True)
         self._position = 0

@@ -99,11 +99,11 @@ class Checkpoints:
         self._parts = {"standing": standing, **parts}
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 
-    def restore(self) -> None:
+    def restore(self) -> bool:
         """Go on from the state in the store, if there is one and it is of this very run."""
         kept = self._store.read()
         if kept is None:
-            return
+            return False
         changes = Identity(**kept["identity"]).changes(self._identity)
         if changes:
             raise InputError(
@@ -112,6 +112,7 @@ class Checkpoints:
             )
         for name, part in self._parts.items():
             part.load_state_dict(kept["parts"][name])
+        return True
 
     def keep(self) -> None:
         """Write the state if it is time, or if the run has come to its end."""
@@ -154,23 +155,3 @@ class OptimizerState:
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
             each.load_state_dict({"state": state[str(number)], "param_groups": groups})
-
-
-@dataclass(frozen=True)
-class GlobalGenerators:
-    """Torch's own generators, from which layers of a user's network (dropout) draw."""
-
-    device: torch.device
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states of the generators of the CPU and of the device."""
-        state = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            state["cuda"] = torch.cuda.get_rng_state(self.device)
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the generators go on from there."""
-        torch.set_rng_state(state["cpu"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda"], self.device)

@@ -17,7 +17,8 @@ class CapturedIteration:
     """Calls ``iterate(batch)``; from the fourth call on by replaying what it launched.
 
     Products of float32 go through tensor cores (TF32, ten bits of mantissa): what they lose is far
-    below the noise of mini-batches. Evaluation, outside of this, is exact.
+    below the noise of mini-batches. Evaluation, outside of this, is exact. Streams and graph are of
+    the batch's device, whichever is the current one.
 
     ``iterate`` must do the same work on the same tensors at every call. One that can not be
     captured, such as a network of the user's own that reads values back, goes on eagerly, with a
@@ -32,6 +33,10 @@ class CapturedIteration:
 
     def __call__(self, batch: Tensor) -> None:
         """Train on one batch."""
+        with torch.cuda.device(batch.device):
+            self._call(batch)
+
+    def _call(self, batch: Tensor) -> None:
         self._calls += 1
         if self._calls <= WARM_UP:
             self._run_aside(batch)

@@ -42,6 +42,14 @@ class TrainingData:
         """Return the first n rows."""
         return self._map(lambda tensor: tensor[:n])
 
+    def sample(self, n: int) -> TrainingData:
+        """Return n rows drawn at random, always the same ones; all if there are no more."""
+        if len(self) <= n:
+            return self
+        draws = torch.Generator().manual_seed(0)
+        rows = torch.randperm(len(self), generator=draws, device="cpu")[:n].to(self.x.device)
+        return self._map(lambda tensor: tensor[rows])
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
         changed: dict[str, Any] = {
             name: None if tensor is None else change(tensor) for name, tensor in vars(self).items()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 
+from equipoise.networks import GlobalStreams, StackedModule
 from equipoise.networks.members import member_tensors
 from equipoise.training.batches import BatchStream
 from equipoise.training.checkpoints import (
     Checkpoints,
-    GlobalGenerators,
     ModuleState,
     OptimizerState,
     digest,
@@ -25,10 +25,10 @@ from equipoise.training.loop import History, Standing, Step, run
 from equipoise.training.members import Member, stream_seed
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
-from equipoise.training.step import Method, Objective, PredictorStep
+from equipoise.training.step import Method, Objective, PredictorStep, Pretrains
 from equipoise.training.supervision import Supervision, reporter
 
-#: Rows looked at to judge health; more would not change a verdict.
+#: Rows, drawn at random, that health is judged by; more would not change a verdict.
 HEALTH_ROWS = 8_000
 
 
@@ -61,6 +61,12 @@ def train(
 ) -> Trained:
     """Train all members at once by gradient steps, as far as Ctrl-C lets it."""
     step = PredictorStep(predictor, data, members, method=method, settings=settings)
+    supervision = Supervision() if supervision is None else supervision
+    pretrain = None
+    if isinstance(method, Pretrains):
+        pretrain = method.pretrain
+        kept = {**supervision.parts, "pretrained": ModuleState(method.pretrained)}
+        supervision = replace(supervision, parts=kept)
     return run_supervised(
         step,
         predictor,
@@ -71,6 +77,7 @@ def train(
         has_critic=has_critic,
         on_check=on_check,
         supervision=supervision,
+        pretrain=pretrain,
     )
 
 
@@ -97,25 +104,32 @@ def run_supervised(
     has_critic: bool,
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
+    pretrain: Callable[..., None] | None = None,
 ) -> Trained:
     """Run the step that trains ``predictor``, as far as Ctrl-C lets it, and judge how it went.
 
     ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
-    a critic can tell.
+    a critic can tell. ``pretrain(resumed=...)`` is called before the first step.
     """
     supervision = Supervision() if supervision is None else supervision
     predictor.train()
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     standing = Standing.at_start(batches)
-    seed = stream_seed(members[0].seed, "user module")
-    with _private_global_generator(seed), first_interrupt_asks() as interrupted:
-        checkpoints = _checkpoints(supervision, step, batches, standing)
-        if checkpoints is not None:
-            checkpoints.restore()
+    streams = None
+    if isinstance(predictor.network, StackedModule):
+        # Layers of a user's own, such as dropout, draw from the global generators.
+        streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
+    alone = streams or nullcontext()
+    checkpoints = _checkpoints(supervision, step, batches, standing, streams)
+    resumed = checkpoints is not None and checkpoints.restore()
+    if pretrain is not None:
+        pretrain(resumed=resumed)
+    with first_interrupt_asks() as interrupted:
         report = reporter(supervision.callbacks, standing, settings.iterations)
 
         def look(iteration: int) -> bool:
-            enough = on_check is not None and on_check(iteration, predictor)
+            with alone:
+                enough = on_check is not None and on_check(iteration, predictor)
             standing.called_off = report(iteration)
             return standing.called_off or enough
 
@@ -129,11 +143,13 @@ def run_supervised(
             standing=standing,
             keep=None if checkpoints is None else checkpoints.keep,
             interrupted=interrupted,
+            around=alone,
         )
     predictor.eval()
-    health = judge_health(
-        predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
-    )
+    with alone:
+        health = judge_health(
+            predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
+        )
     return Trained(
         predictor,
         history,
@@ -144,7 +160,11 @@ def run_supervised(
 
 
 def _checkpoints(
-    supervision: Supervision, step: TrainingStep, batches: BatchStream, standing: Standing
+    supervision: Supervision,
+    step: TrainingStep,
+    batches: BatchStream,
+    standing: Standing,
+    streams: GlobalStreams | None,
 ) -> Checkpoints | None:
     """Name everything that a run must remember, where there is a store for it."""
     if supervision.store is None:
@@ -160,7 +180,7 @@ def _checkpoints(
             "weights": ModuleState(step.modules),
             "optimizers": OptimizerState(tuple(step.optimizers())),
             "batches": batches,
-            "generators": GlobalGenerators(batches.device),
+            **({} if streams is None else {"generators": streams}),
             **supervision.parts,
         },
     )
@@ -176,8 +196,9 @@ def judge_health(
     has_critic: bool,
 ) -> tuple[Health, ...]:
     """Judge every member of ``predictor`` by its training rows and the history up to here."""
-    seen = data.first(HEALTH_ROWS)
+    seen = data.sample(HEALTH_ROWS)
     _, penalised = predictor.evaluate(seen.x)
+    seen, penalised = seen.to(torch.device("cpu")), penalised.cpu()
     return tuple(
         diagnose(
             penalised[k],
@@ -190,11 +211,3 @@ def judge_health(
         )
         for k, member in enumerate(members)
     )
-
-
-@contextmanager
-def _private_global_generator(seed: int) -> Iterator[None]:
-    """Seed torch's global generators for a user's own layers (dropout) and put them back after."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.training.data import TrainingData
 from equipoise.training.loop import History
 from equipoise.training.members import Member
@@ -48,6 +50,32 @@ class Health:
 
     def __str__(self) -> str:
         return "healthy" if self.ok else "\n".join(self.messages)
+
+
+def tell_of_failures(history: History, *, asked_by: str) -> None:
+    """Warn of networks that failed in training before the run, and refuse those that never trained.
+
+    One whose loss was no longer finite is back at its weights of the last check; before the first
+    check these are its random start, which must not pass for a trained network. ``asked_by`` is
+    the option that wants them.
+    """
+    failed = history.stopped_at[history.stopped_at > 0]
+    if not len(failed):
+        return
+    count = f"{len(failed)} of {len(history.stopped_at)}"
+    if failed.min() <= history.iterations[0]:
+        raise InputError(
+            f"{asked_by} needs networks that it trains before the run, but the loss of {count} was "
+            f"not finite at step {failed.min()}, before they had learnt anything; look for extreme "
+            "values in X, y, sensitive_features and sample_weight"
+        )
+    warnings.warn(
+        f"{asked_by} trains networks before the run, and the loss of {count} was no longer finite "
+        f"at step {failed.min()}; they keep their last good weights. Look for extreme values in "
+        "X, y, sensitive_features and sample_weight, or try a smaller learning_rate.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
 
 
 def diagnose(

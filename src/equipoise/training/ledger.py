@@ -10,16 +10,17 @@ class Ledger:
     """Losses of K members, one entry an iteration.
 
     Every tensor is changed in place: on a GPU the entries are part of a captured step, which can
-    not be told by Python which entry it writes.
+    not be told by Python which entry it writes. In double precision where the device has it.
     """
 
     def __init__(self, members: int, device: torch.device, *, entries: int) -> None:
-        self._losses = torch.zeros(entries, 2, members, dtype=torch.float64, device=device)
+        precision = torch.float32 if device.type == "mps" else torch.float64
+        self._losses = torch.zeros(entries, 2, members, dtype=precision, device=device)
         self._next = torch.zeros(1, dtype=torch.long, device=device)
 
     def add(self, task: Tensor, penalty: Tensor) -> None:
         """Enter the losses of one iteration, each (K,)."""
-        self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].double())
+        self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].to(self._losses))
         self._next += 1
 
     def close(self, iterations: int) -> tuple[Tensor, Tensor]:

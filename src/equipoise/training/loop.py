@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -65,12 +66,12 @@ class Standing:
 
     def latest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Task loss and penalty (K,) each, averaged between the two latest checks."""
-        task, penalty = self.records[-1][1].cpu().numpy()
+        task, penalty = self.records[-1][1].cpu().double().numpy()
         return task, penalty
 
     def history(self) -> History:
         """Return what the checks saw."""
-        recorded = torch.stack([average for _, average in self.records]).cpu().numpy()
+        recorded = torch.stack([average for _, average in self.records]).cpu().double().numpy()
         return History(
             iterations=np.array([iteration for iteration, _ in self.records]),
             task=recorded[:, 0],
@@ -95,6 +96,14 @@ def _never() -> bool:
     return False
 
 
+@contextmanager
+def gradients_on() -> Iterator[None]:
+    """Let what is in here train, also where the caller has switched gradients off."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@gradients_on()
 def run(
     step: Step,
     batches: BatchStream,
@@ -106,6 +115,7 @@ def run(
     standing: Standing | None = None,
     keep: Callable[[], None] | None = None,
     interrupted: Callable[[], bool] = _never,
+    around: AbstractContextManager[None] | None = None,
 ) -> History:
     """Train for ``iterations`` steps, or until ``on_check(iteration)`` returns True.
 
@@ -117,6 +127,7 @@ def run(
     ``standing`` says where to begin, and is kept up to date; ``keep()`` is called at the end of
     every regular check, when it, ``step`` and ``batches`` hold all that is needed to go on from
     there. Once ``interrupted()`` is true the run is checked and left as soon as a step is complete.
+    ``around`` is entered for the steps from one check to the next.
     """
     standing = Standing.at_start(batches) if standing is None else standing
     good = copy.deepcopy(step.modules)
@@ -128,13 +139,14 @@ def run(
     advance = CapturedIteration(iterate) if batches.device.type == "cuda" else iterate
     iteration = standing.checked
     while not standing.ended:
-        iteration += 1
-        if prepare is not None:
-            prepare(iteration)
-        advance(batches.draw())
-        regular = iteration % check_every == 0 or iteration == iterations
-        if not regular and not interrupted():
-            continue
+        regular = False
+        with around or nullcontext():
+            while not regular and (iteration == standing.checked or not interrupted()):
+                iteration += 1
+                if prepare is not None:
+                    prepare(iteration)
+                advance(batches.draw())
+                regular = iteration % check_every == 0 or iteration == iterations
         _check(step.modules, good, ledger, standing, iteration)
         enough = on_check is not None and on_check(iteration)
         standing.ended = standing.ended or enough or iteration == iterations
@@ -167,7 +179,8 @@ def _check(
 def _finite_weights(modules: nn.Module) -> Tensor:
     """Whether every weight of each member is finite, (K,)."""
     finite = [
-        tensor.detach().flatten(1).isfinite().all(1)
+        # A weight without axes of its own, such as a temperature, is (K,) here.
+        tensor.detach().reshape(len(tensor), -1).isfinite().all(1)
         for tensor in (*modules.parameters(), *modules.buffers())
         if tensor.is_floating_point()
     ]

@@ -69,8 +69,8 @@ def set_aside(
     ``rows`` are those of n that the member may see, all when empty; ``asked_by`` is the option that
     wants them set aside.
     """
-    available = torch.tensor(rows) if rows else torch.arange(n)
-    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"))
+    available = torch.tensor(rows, device="cpu") if rows else torch.arange(n, device="cpu")
+    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"), device="cpu")
     aside = max(2, round(share * len(available)))
     if len(available) - aside < 2:
         raise InputError(f"{asked_by} needs at least 4 rows, got n_samples={len(available)}")

@@ -47,7 +47,7 @@ class OptimizerSettings:
 
     def _build_on_gpu(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
         """One kernel for all weights, and a learning rate that a CUDA graph reads anew."""
-        rate = torch.tensor(self.learning_rate, device=weights[0].device)
+        rate = torch.tensor(self.learning_rate, dtype=torch.float32, device=weights[0].device)
         if self.kind == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=True)
         adam = torch.optim.Adam(weights, lr=rate, fused=True, capturable=True)

@@ -14,6 +14,15 @@ from equipoise.training.tasks import Task
 EVALUATION_ROWS = 16_384
 
 
+def exact_device(device: torch.device) -> torch.device:
+    """Where double precision is computed for this device: there, or on the CPU.
+
+    >>> exact_device(torch.device("cuda", 1)), exact_device(torch.device("mps"))
+    (device(type='cuda', index=1), device(type='cpu'))
+    """
+    return torch.device("cpu") if device.type == "mps" else device
+
+
 class Predictor(nn.Module):
     """K networks for one task; with an ``encoder`` the penalty sits on the encoder's output.
 
@@ -54,6 +63,13 @@ class Predictor(nn.Module):
     def weight(self) -> Tensor:
         """One of the tensors of numbers, K members first: its device and type are those of all."""
         return next(each for _, each in member_tensors(self) if each.is_floating_point())
+
+    def settled(self) -> Predictor:
+        """Return this predictor after its training: without gradients, in double precision.
+
+        A row's score then does not depend on the rows predicted along with it.
+        """
+        return self.requires_grad_(False).to(exact_device(self.weight.device)).double()
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -49,6 +49,18 @@ class Objective(Protocol):
         ...
 
 
+@runtime_checkable
+class Pretrains(Protocol):
+    """A method that trains networks before the run, too long to do it again when it is resumed."""
+
+    #: What it made of them; kept in checkpoints.
+    pretrained: nn.Module
+
+    def pretrain(self, *, resumed: bool) -> None:
+        """Train them, unless ``resumed``: then ``pretrained`` is what it was."""
+        ...
+
+
 class PredictorStep:
     """(1 - strength) * task + strength * penalty, for every member at once.
 
@@ -75,7 +87,9 @@ class PredictorStep:
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
         self._settings = settings
         self._share = 1.0
-        self._optimizer = settings.optimizer.build(predictor.parameters())
+        self._optimizer = settings.optimizer.build(
+            weight for weight in predictor.parameters() if weight.requires_grad
+        )
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
 
     def prepare(self, iteration: int) -> None:
