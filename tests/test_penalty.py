@@ -282,10 +282,10 @@ def test_widths_must_stay():
     [
         ({"notion": "parity"}, "notion must be one of 'independence', 'separation', got 'parity'"),
         ({"density_ratio": "counts"}, "density_ratio must be 'network' or 'none', got 'counts'"),
-        ({"steps": 0}, "critic_steps must be at least 1, got 0"),
+        ({"steps": 0}, "^steps must be a whole number of at least 1, got 0"),
         (
             {"normalization": "layer"},
-            "critic_normalization must be one of 'batch', 'spectral', 'none', got 'layer'",
+            "^normalization must be one of 'batch', 'spectral', 'none', got 'layer'",
         ),
         ({"gradient_penalty": -1}, "gradient_penalty must not be negative, got -1"),
         (

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES, parse_divergence
-from equipoise.errors import InputError
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+    check_widths,
+)
 from equipoise.kernels import kernels
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.training import OptimizerSettings
@@ -44,15 +50,13 @@ class CriticSettings:
 
     def __post_init__(self) -> None:
         parse_divergence(self.divergence)
-        if self.steps < 1:
-            raise InputError(f"critic_steps must be at least 1, got {self.steps}")
-        if self.normalization not in get_args(Normalization):
-            allowed = ", ".join(map(repr, get_args(Normalization)))
-            raise InputError(
-                f"critic_normalization must be one of {allowed}, got {self.normalization!r}"
-            )
-        if self.gradient_penalty < 0:
-            raise InputError(f"gradient_penalty must not be negative, got {self.gradient_penalty}")
+        object.__setattr__(self, "hidden", check_widths("critic_hidden", self.hidden))
+        check_whole("critic_steps", self.steps)
+        check_choice("critic_normalization", self.normalization, get_args(Normalization))
+        weight = check_number(
+            "gradient_penalty", self.gradient_penalty, "must not be negative", lambda w: w >= 0
+        )
+        object.__setattr__(self, "gradient_penalty", weight)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
                 "gradient_penalty needs a critic without batch normalisation, whose slope at a row "

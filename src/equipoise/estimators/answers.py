@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from equipoise.errors import InputError
+from equipoise.errors import check_choice
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 
@@ -82,7 +82,5 @@ class Regresses(RegressorMixin, FairEstimator):
 
 def regression_task(loss: str) -> str:
     """Check the name of a regression loss."""
-    if loss not in REGRESSION_LOSSES:
-        allowed = ", ".join(map(repr, REGRESSION_LOSSES))
-        raise InputError(f"loss must be one of {allowed}, got {loss!r}")
+    check_choice("loss", loss, REGRESSION_LOSSES)
     return loss

@@ -161,7 +161,8 @@ def read_seed(random_state: Any) -> int:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:
         return int(random_state)
     raise InputError(
         "random_state must be None, a non-negative integer or a numpy RandomState, "
@@ -171,11 +172,11 @@ def read_seed(random_state: Any) -> int:
 
 def read_device(device: str) -> torch.device:
     """Return the device named; "auto" is the accelerator where CUDA has one, else the CPU."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise InputError(
             f"device must be 'auto' or a device torch can use here, got {device!r}: {error}"
         ) from None

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from equipoise.boosting import BoostedTrees
-from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
@@ -33,11 +33,13 @@ class RunOptions:
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
-        seconds = self.checkpoint_every
-        if not isinstance(seconds, int | float) or not 0 <= seconds < np.inf:
-            raise InputError(
-                f"checkpoint_every must be a number of seconds of at least 0, got {seconds!r}"
-            )
+        check_number(
+            "checkpoint_every",
+            self.checkpoint_every,
+            "must be a number of seconds of at least 0",
+            lambda seconds: seconds >= 0,
+        )
+        check_flag("resume", self.resume)
         if self.callback is not None and not callable(self.callback):
             raise InputError(
                 "callback must be a function of one argument, the progress, got "

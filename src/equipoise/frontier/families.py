@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from equipoise.boosting.library import lightgbm
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.estimators import (
     Classifies,
     FairBoostingClassifier,
@@ -16,6 +16,7 @@ from equipoise.estimators import (
     FairRegressor,
     Regresses,
 )
+from equipoise.estimators.answers import regression_task
 
 #: What ``predictor`` may be.
 Family = Literal["network", "boosting", "both"]
@@ -51,12 +52,10 @@ def families_of(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> tupl
     ``defaults`` are what the options are where nobody has set them.
     """
     predictor = options["predictor"]
-    if predictor not in _FAMILIES:
-        allowed = ", ".join(map(repr, _FAMILIES))
-        raise InputError(f"predictor must be one of {allowed}, got {predictor!r}")
+    check_choice("predictor", predictor, tuple(_FAMILIES))
     families = _FAMILIES[predictor]
-    if options["task"] not in ("classification", "regression"):
-        raise InputError(f"task must be 'classification' or 'regression', got {options['task']!r}")
+    check_choice("task", options["task"], ("classification", "regression"))
+    regression_task(options["loss"])
     if "boosting" not in families:
         for name in ("boosting", "evaluate_every_rounds"):
             if options[name] != defaults[name]:
