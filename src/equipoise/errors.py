@@ -23,13 +23,13 @@ class ConvergenceWarning(_SklearnConvergenceWarning):
     """Training ended in a state a person should look at; the message says which and what to do."""
 
 
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: Any, allowed: Sequence[str], remedy: str = "") -> None:
     """Refuse a value that is not one of the words allowed."""
     if isinstance(value, str) and value in allowed:
         return
     words = [repr(str(word)) for word in allowed]
     rule = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
-    raise InputError(f"{name} must be {rule}, got {value!r}")
+    raise InputError(f"{name} must be {rule}, got {value!r}{remedy}")
 
 
 def check_number(
@@ -45,17 +45,25 @@ def check_number(
     Traceback (most recent call last):
     equipoise.errors.InputError: momentum must lie in [0, 1), got 2
     """
-    number = math.nan
-    if isinstance(value, Real) and not isinstance(value, bool):
-        # A whole number may be too large for a float.
-        number = float(value) if abs(value) < 1e308 else math.inf
-    if math.isnan(number):
-        raise InputError(f"{name} must be a number, got {value!r}{remedy}")
-    if not math.isfinite(number):
-        raise InputError(f"{name} must be finite, got {value!r}{remedy}")
-    if not holds(number):
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} {rule}, got {value!r}{remedy}")
+    # A whole number may be too large for a float.
+    if not abs(value) < 1e308:
+        raise InputError(f"{name} must be finite, got {value}{remedy}")
+    if not holds(float(value)):
         raise InputError(f"{name} {rule}, got {value}{remedy}")
-    return number
+    return float(value)
+
+
+def check_level(value: Any) -> float:
+    """Return the level of intervals and certificates."""
+    return check_number(
+        "level",
+        value,
+        "must lie strictly between 0 and 1",
+        lambda level: 0 < level < 1,
+        "; try level=0.95",
+    )
 
 
 def check_whole(name: str, value: Any, *, least: int = 1, of: str = "") -> int:

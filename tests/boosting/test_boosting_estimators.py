@@ -185,7 +185,7 @@ def test_sample_weights_count_in_the_penalty():
         ({"batch_size": 2.5}, "batch_size must be a whole number of at least 2, got 2.5"),
         ({"learning_rate": 0}, "learning_rate must be positive, got 0"),
         ({"learning_rate": float("inf")}, "learning_rate must be finite, got inf"),
-        ({"learning_rate": "fast"}, "learning_rate must be a number, got 'fast'"),
+        ({"learning_rate": "fast"}, "learning_rate must be positive, got 'fast'"),
         ({"warmup": -1}, "warmup must be a whole number of rounds of at least 0, got -1"),
         ({"warmup": 0.5}, "warmup must be a whole number of rounds of at least 0, got 0.5"),
         (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,25 +23,59 @@ from sklearn.utils.validation import (
 
 from equipoise.errors import InputError
 from equipoise.sensitive import SensitiveTable
+from equipoise.sensitive.columns import read_values, refuse_repeated_names
 from equipoise.training import TrainingData
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Check X as scikit-learn does; frames keep their typed columns, arrays become numeric."""
-    if nw.dependencies.is_into_dataframe(X):
+    if nw.dependencies.is_into_series(X):
+        raise InputError(
+            f"X must have two dimensions, got a {type(X).__name__}; pass a frame of one column, "
+            "such as X.to_frame()"
+        )
+    refuse_repeated_names(X, argument="X")
+    with _told_as("X"):
+        if not nw.dependencies.is_into_dataframe(X):
+            return validate_data(
+                estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan"
+            )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if len(X) == 0:
-            raise InputError("X must have at least one row, got 0 sample(s)")
-        return X
-    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+    if len(X) == 0:
+        raise InputError("X must have at least one row, got 0 sample(s)")
+    return X
+
+
+class _InputTypeError(InputError, TypeError):
+    """What scikit-learn wants a TypeError for."""
+
+
+@contextmanager
+def _told_as(argument: str) -> Iterator[None]:
+    """Tell what scikit-learn says about an argument as an error of ours that names it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = _InputTypeError if isinstance(error, TypeError) else InputError
+        said = str(error)
+        named = re.search(rf"\b{argument}\b", said) is not None
+        raise kind(said if named else f"{argument} is refused: {said}") from None
 
 
 def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     """Return sample weights (n,), not negative and not all zero; None when there are none."""
     if sample_weight is None:
         return None
-    weights: NDArray[np.float64] = column_or_1d(sample_weight, dtype=np.float64)
-    assert_all_finite(weights, input_name="sample_weight")
+    values = read_values(
+        sample_weight, argument="sample_weight", remedy="give rows that should not count weight 0"
+    )
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            f"sample_weight must hold numbers, got {values.dtype} such as {values.flat[0]!r}"
+        )
+    with _told_as("sample_weight"):
+        weights: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
+        assert_all_finite(weights, input_name="sample_weight")
     if len(weights) != n:
         raise InputError(
             f"sample_weight must have one value for each of the {n} rows, got {len(weights)}"
@@ -81,7 +118,8 @@ class Outcome:
 
 def read_classes(labels: NDArray[Any]) -> Outcome:
     """Read labels of two or more classes."""
-    check_classification_targets(labels)
+    with _told_as("y"):
+        check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(
@@ -120,14 +158,13 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
         raise InputError(
             "This estimator requires y to be passed, but the target y is None; call fit(X, y)"
         )
-    values: NDArray[Any] = column_or_1d(y, warn=True)
-    check_consistent_length(X, values)
+    given = read_values(y, argument="y", remedy="leave out rows whose outcome is unknown")
+    with _told_as("y"):
+        values: NDArray[Any] = column_or_1d(given, warn=True)
+        check_consistent_length(X, values)
+        assert_all_finite(values, input_name="y")
     if len(values) < 2:
         raise InputError(f"training needs at least 2 rows, got n_samples={len(values)}")
-    try:
-        assert_all_finite(values, input_name="y")
-    except ValueError as error:
-        raise InputError(f"{error} Leave out rows whose outcome is unknown.") from None
     return values
 
 

@@ -94,11 +94,32 @@ class RunOptions:
         )
 
 
+def same_form(value: Any) -> Any:
+    """Return an option in the one form in which equal options are equal.
+
+    A list, an array and a tuple of the same numbers ask for the same, and so do 1 and 1.0.
+
+    >>> same_form([64, 64.0]) == same_form(np.array([64, 64])) == (64, 64)
+    True
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return tuple(same_form(item) for item in value)
+    if isinstance(value, Mapping):
+        return {name: same_form(item) for name, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _identity(
     options: Mapping[str, Any], data: TrainingData, more: Mapping[str, Iterable[Tensor]]
 ) -> Identity:
     """Return what makes a run of these options on these rows the run it is."""
-    stated = {name: repr(value) for name, value in options.items() if name not in _NOT_OF_THE_RUN}
+    stated = {
+        name: repr(same_form(value))
+        for name, value in options.items()
+        if name not in _NOT_OF_THE_RUN
+    }
     stated |= {f"version of {name}": version(name) for name in ("equipoise", "torch")}
     tensors: dict[str, list[Tensor | None]] = {
         "features": [data.x],

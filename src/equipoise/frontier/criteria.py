@@ -86,7 +86,7 @@ class Criteria:
     ) -> int:
         """Position of the measure for this attribute; ``rule`` begins the message if none."""
         known = self.by_attribute(metric)
-        if attribute not in known:
+        if not isinstance(attribute, str) or attribute not in known:
             raise InputError(
                 f"{rule} that {metric} was measured for "
                 f"({', '.join(known)}), got {attribute!r}{_did_you_mean(attribute, tuple(known))}"

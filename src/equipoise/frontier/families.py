@@ -17,6 +17,7 @@ from equipoise.estimators import (
     Regresses,
 )
 from equipoise.estimators.answers import regression_task
+from equipoise.estimators.run_options import same_form
 
 #: What ``predictor`` may be.
 Family = Literal["network", "boosting", "both"]
@@ -58,7 +59,7 @@ def families_of(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> tupl
     regression_task(options["loss"])
     if "boosting" not in families:
         for name in ("boosting", "evaluate_every_rounds"):
-            if options[name] != defaults[name]:
+            if same_form(options[name]) != same_form(defaults[name]):
                 raise InputError(
                     f"{name} has no meaning for predictor={predictor!r}, got {options[name]!r}; "
                     "set predictor='boosting' or 'both', or leave it out"
@@ -69,7 +70,7 @@ def families_of(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> tupl
     _refuse_strangers(options["boosting"])
     if "network" not in families:
         for name in ("evaluate_every", *_own_options("network")):
-            if name != "device" and options[name] != defaults[name]:
+            if name != "device" and same_form(options[name]) != same_form(defaults[name]):
                 raise InputError(
                     f"{name} is an option of networks and has no meaning for "
                     f"predictor={predictor!r}, got {options[name]!r}; leave it out, or set "

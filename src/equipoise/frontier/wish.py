@@ -104,7 +104,8 @@ def read_wish(
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and math.isfinite(value)
 
 
 def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:

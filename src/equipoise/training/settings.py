@@ -24,7 +24,7 @@ class TrainingSettings:
     check_every: int = 50
 
     def __post_init__(self) -> None:
-        # A run of 2.5 iterations would never come to its last; a row alone has none to compare with.
+        # A run of 2.5 iterations would never come to its last; a single row has no other.
         for name, least in (("iterations", 1), ("batch_size", 2), ("check_every", 1)):
             check_whole(name, getattr(self, name), least=least)
         check_choice("schedule", self.schedule, ("decay", "constant"))
