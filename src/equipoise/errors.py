@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def check_number(
     Traceback (most recent call last):
     equipoise.errors.InputError: momentum must lie in [0, 1), got 2
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} {rule}, got {value!r}{remedy}")
     # A whole number may be too large for a float.
     if not abs(value) < 1e308:
@@ -73,7 +72,7 @@ def check_whole(name: str, value: Any, *, least: int = 1, of: str = "") -> int:
     Traceback (most recent call last):
     equipoise.errors.InputError: warmup must be a whole number of rounds of at least 0, got 0.5
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number{of} of at least {least}, got {value!r}")
     if value >= 2**63:
         raise InputError(f"{name} must be below 2**63, got {value}")
@@ -84,7 +83,7 @@ def check_widths(name: str, value: Any) -> tuple[int, ...]:
     """Return the widths of layers, given as a tuple, list or array of positive whole numbers."""
     widths = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(widths, list | tuple) or not all(
-        isinstance(width, Integral) and not isinstance(width, bool) and 0 < width < 2**31
+        isinstance(width, int | np.integer) and not isinstance(width, bool) and 0 < width < 2**31
         for width in widths
     ):
         raise InputError(

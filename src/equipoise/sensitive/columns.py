@@ -322,8 +322,8 @@ def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
     """
     array = _any_array(data, argument)
     if array.dtype.kind in "mMcSV":
-        word = {"c": "complex", "S": "bytes", "V": "nested"}.get(array.dtype.kind, "temporal")
-        _refuse(word, argument, array.dtype)
+        words = {"c": "complex", "S": "bytes", "V": "nested"}
+        _refuse(words.get(array.dtype.kind, "temporal"), argument, array.dtype)
     rows = np.unique(np.nonzero(np.atleast_1d(pd.isna(array)))[0])
     if len(rows):
         raise InputError(
