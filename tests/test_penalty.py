@@ -3,6 +3,7 @@ import io
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -282,10 +283,10 @@ def test_widths_must_stay():
     [
         ({"notion": "parity"}, "notion must be one of 'independence', 'separation', got 'parity'"),
         ({"density_ratio": "counts"}, "density_ratio must be 'network' or 'none', got 'counts'"),
-        ({"steps": 0}, "critic_steps must be at least 1, got 0"),
+        ({"steps": 0}, "^steps must be a whole number of at least 1, got 0"),
         (
             {"normalization": "layer"},
-            "critic_normalization must be one of 'batch', 'spectral', 'none', got 'layer'",
+            "^normalization must be one of 'batch', 'spectral', 'none', got 'layer'",
         ),
         ({"gradient_penalty": -1}, "gradient_penalty must not be negative, got -1"),
         (
@@ -306,3 +307,139 @@ def test_widths_must_stay():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         SBPPenalty(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"hidden": (-3,)}, "hidden"),
+        ({"hidden": (0,)}, "hidden"),
+        ({"hidden": "64"}, "hidden"),
+        ({"hidden": 64}, "hidden"),
+        ({"steps": 1.5}, "steps"),
+        ({"gradient_penalty": math.nan}, "gradient_penalty"),
+        ({"learning_rate": None}, "learning_rate"),
+        ({"learning_rate": math.inf}, "learning_rate"),
+        ({"momentum": "high"}, "momentum"),
+        ({"divergence": ["js"]}, "divergence"),
+        ({"random_state": None}, "random_state"),
+        ({"density_ratio": "nonn"}, "density_ratio"),
+    ],
+)
+def test_options_of_a_wrong_kind_are_named(options, named):
+    with pytest.raises(InputError, match=f"^{named} must "):
+        SBPPenalty(**options)
+
+
+SCORES = torch.tensor([0.1, 0.4, -0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("weight", "found"),
+    [
+        (torch.tensor([1.0, math.nan, 1.0, 1.0]), "sample_weight holds values that are not finite"),
+        (torch.tensor([1.0, math.inf, 1.0, 1.0]), "sample_weight holds values that are not finite"),
+        (torch.tensor([1.0, -2.0, 1.0, 1.0]), "sample_weight must not be negative, got -2;"),
+        (torch.zeros(4), "sample_weight must be positive for some row"),
+        (torch.ones(3), "sample_weight must have as many rows as score, got 3 and 4"),
+        (torch.ones(4, 2), r"sample_weight must have shape \(n,\), got \(4, 2\)"),
+        (np.ones(4), "sample_weight must be a tensor, got ndarray; torch.as_tensor"),
+        ([1.0] * 4, "sample_weight must be a tensor, got list; torch.as_tensor"),
+    ],
+)
+def test_weights_are_checked_before_anything_is_trained(weight, found):
+    penalty = SBPPenalty()
+    with pytest.raises(InputError, match=found):
+        penalty(SCORES, ROWS, sample_weight=weight)
+    assert penalty.game is None
+
+
+def test_weights_may_be_a_column_and_of_any_size():
+    weight = torch.tensor([1.0, 2.0, 0.0, 4.0])
+
+    def value(weight):
+        penalty = SBPPenalty(random_state=1)
+        penalty(SCORES, -SCORES, sample_weight=weight)
+        return penalty(SCORES, -SCORES, sample_weight=weight).item()
+
+    expected = value(weight)
+    for other in (weight[:, None], weight.double() * 1e-200, weight.long(), weight * 2.0**100):
+        assert value(other) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((pd.DataFrame({"s": [1.0, 2.0]}), ROWS[:2]), "score must be a tensor, got DataFrame"),
+        (
+            (ROWS, pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]})),
+            r"a must be a tensor, got DataFrame; torch.from_numpy\(SensitiveTable.from_data\(A\)",
+        ),
+        ((ROWS, np.zeros(4)), "a must be a tensor, got ndarray"),
+        ((ROWS, [0.0] * 4), "a must be a tensor, got list"),
+        ((ROWS, ROWS * 1j), "a must hold real numbers, got torch.complex64"),
+        ((ROWS, torch.zeros(4, 0)), r"a must have shape \(n,\) or \(n, width\), got \(4, 0\)"),
+        ((ROWS, torch.zeros(4, device="meta")), "a must be on the device of score, cpu, got meta"),
+    ],
+)
+def test_what_is_no_tensor_of_numbers_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        SBPPenalty()(*arguments)
+
+
+def test_the_precision_must_stay():
+    penalty = SBPPenalty()
+    penalty(SCORES, ROWS)
+    with pytest.raises(InputError, match=r"score must stay torch.float32 .*, got torch.float64"):
+        penalty(SCORES.double(), ROWS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"notion": "separation"},
+        {"normalization": "batch"},
+        {"normalization": "spectral"},
+        {"gradient_penalty": 1.0, "divergence": "wasserstein"},
+    ],
+)
+def test_two_calls_before_one_backward_give_each_score_its_own_slope(options):
+    """Gradient accumulation: the slope of a value is that of the critic that gave it."""
+    draw = torch.Generator().manual_seed(0)
+    a, y = torch.randn(2, 2, 64, generator=draw)
+    start = a + 0.1 * torch.randn(2, 64, generator=draw)
+    extra = y if options.get("notion") == "separation" else [None, None]
+
+    def slopes(at_once):
+        penalty = SBPPenalty(hidden=(8,), **options)
+        for _ in range(3):  # a critic that has learnt nothing has no slope
+            penalty(start[0], a[0], extra[0])
+        scores = [part.clone().requires_grad_() for part in start]
+        values = []
+        for score, attribute, outcome in zip(scores, a, extra, strict=True):
+            values.append(penalty(score, attribute, outcome))
+            if not at_once:
+                values.pop().backward()
+        if at_once:
+            sum(values).backward()
+        return [score.grad for score in scores]
+
+    expected = slopes(at_once=False)
+    assert all(slope.abs().max() > 0 for slope in expected)
+    for found, slope in zip(slopes(at_once=True), expected, strict=True):
+        torch.testing.assert_close(found, slope, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("options", [{}, {"notion": "separation"}])
+def test_the_critic_learns_where_gradients_are_switched_off(switched_off, options):
+    def values():
+        draw = torch.Generator().manual_seed(0)
+        a, y = torch.randn(2, 64, generator=draw)
+        penalty = SBPPenalty(hidden=(8,), **options)
+        return [penalty(a, a, y if options else None).item() for _ in range(5)]
+
+    expected = values()
+    with switched_off():
+        assert values() == pytest.approx(expected)

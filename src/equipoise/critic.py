@@ -13,9 +13,16 @@ from typing import get_args
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from equipoise.divergences import DIVERGENCES, parse_divergence
-from equipoise.errors import InputError
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+    check_widths,
+)
 from equipoise.kernels import kernels
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.training import OptimizerSettings
@@ -44,15 +51,13 @@ class CriticSettings:
 
     def __post_init__(self) -> None:
         parse_divergence(self.divergence)
-        if self.steps < 1:
-            raise InputError(f"critic_steps must be at least 1, got {self.steps}")
-        if self.normalization not in get_args(Normalization):
-            allowed = ", ".join(map(repr, get_args(Normalization)))
-            raise InputError(
-                f"critic_normalization must be one of {allowed}, got {self.normalization!r}"
-            )
-        if self.gradient_penalty < 0:
-            raise InputError(f"gradient_penalty must not be negative, got {self.gradient_penalty}")
+        object.__setattr__(self, "hidden", check_widths("critic_hidden", self.hidden))
+        check_whole("critic_steps", self.steps)
+        check_choice("critic_normalization", self.normalization, get_args(Normalization))
+        weight = check_number(
+            "gradient_penalty", self.gradient_penalty, "must not be negative", lambda w: w >= 0
+        )
+        object.__setattr__(self, "gradient_penalty", weight)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
                 "gradient_penalty needs a critic without batch normalisation, whose slope at a row "
@@ -112,25 +117,33 @@ class CriticGame(nn.Module):
         resampled: Tensor,
         outcome: Tensor | None,
         weights: Weights = (None, None),
+        *,
+        lasting: bool = False,
     ) -> Tensor:
         """Train the critics on the detached score, then return their value (K,) of the score.
 
         score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation.
-        weights: of real and of resampled pairs, (K, B) each.
+        weights: of real and of resampled pairs, (K, B) each. A ``lasting`` value can be followed
+        back after the critics were trained further.
         """
         seen = self._standardised(score)
         context = _contexts(attribute, resampled, outcome)
         fixed = _pairs(seen.detach(), context)
         with torch.enable_grad():
             for _ in range(self.settings.steps):
-                value = self._value(fixed, weights)
+                value = self.forward(fixed, weights)
                 losses, shares = [value], [-torch.ones_like(value)]
                 if self.settings.gradient_penalty:
                     losses.append(self._slope_excess(fixed))
                     shares.append(torch.full_like(value, self.settings.gradient_penalty))
                 minimise(losses, self.optimizer, shares)
+        pairs = _pairs(seen, context)
+        if lasting:
+            now = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
+            found: Tensor = functional_call(self, now, (pairs, weights))
+            return found
         with frozen(self.critic):
-            return self._value(_pairs(seen, context), weights)
+            return self.forward(pairs, weights)
 
     def value(
         self,
@@ -142,15 +155,15 @@ class CriticGame(nn.Module):
     ) -> Tensor:
         """Return how well the critics tell real from resampled pairs, (K,); 0 is guessing."""
         context = _contexts(attribute, resampled, outcome)
-        return self._value(_pairs(self._standardised(score), context), weights)
+        return self.forward(_pairs(self._standardised(score), context), weights)
 
     def _standardised(self, score: Tensor) -> Tensor:
         """Score (K, B, w) over its spread in the batch."""
         standardised: Tensor = self.scale(score.transpose(1, 2))
         return standardised.transpose(1, 2)
 
-    def _value(self, pairs: Tensor, weights: Weights) -> Tensor:
-        """Value (K,) for pairs (K, 2 B, inputs), the real ones first."""
+    def forward(self, pairs: Tensor, weights: Weights) -> Tensor:
+        """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""
         output: Tensor = self.critic(pairs).squeeze(-1)
         if self.settings.divergence == "js" and (js := kernels("jensen_shannon", output)):
             value: Tensor = js.value(output, *weights)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.networks import StackedMLP, copy_members, select_members
 from equipoise.training import (
     BatchStream,
@@ -72,9 +72,7 @@ def fit_density_ratio(
     settings: RatioSettings | None = None,
 ) -> DensityRatio | None:
     """Estimate beta for every member from its own rows; None means no weight (SBP_NW)."""
-    if kind not in get_args(RatioKind):
-        allowed = ", ".join(map(repr, get_args(RatioKind)))
-        raise InputError(f"density_ratio must be one of {allowed}, got {kind!r}")
+    check_choice("density_ratio", kind, get_args(RatioKind))
     discrete = data.attribute_cell is not None and data.outcome_class is not None
     if kind == "counts" and not discrete:
         raise InputError(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,5 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType(
 
 def parse_divergence(name: str) -> Divergence:
     """Return the divergence called ``name``."""
-    try:
-        return DIVERGENCES[name]
-    except KeyError:
-        allowed = ", ".join(map(repr, DIVERGENCES))
-        raise InputError(f"divergence must be one of {allowed}, got {name!r}") from None
+    check_choice("divergence", name, tuple(DIVERGENCES))
+    return DIVERGENCES[name]

@@ -1,7 +1,12 @@
-"""The errors and warnings equipoise raises on purpose."""
+"""The errors and warnings equipoise raises on purpose, and the checks of single options."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 
@@ -15,3 +20,80 @@ class DataNotFound(FileNotFoundError):
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
     """Training ended in a state a person should look at; the message says which and what to do."""
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[str], remedy: str = "") -> None:
+    """Refuse a value that is not one of the words allowed."""
+    if isinstance(value, str) and value in allowed:
+        return
+    words = [repr(str(word)) for word in allowed]
+    rule = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
+    raise InputError(f"{name} must be {rule}, got {value!r}{remedy}")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    rule: str = "must be finite",
+    holds: Callable[[float], bool] = math.isfinite,
+    remedy: str = "",
+) -> float:
+    """Return a finite number for which the rule holds; True and False are no numbers.
+
+    >>> check_number("momentum", 2, "must lie in [0, 1)", lambda momentum: 0 <= momentum < 1)
+    Traceback (most recent call last):
+    equipoise.errors.InputError: momentum must lie in [0, 1), got 2
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} {rule}, got {value!r}{remedy}")
+    # A whole number may be too large for a float.
+    if not abs(value) < 1e308:
+        raise InputError(f"{name} must be finite, got {value}{remedy}")
+    if not holds(float(value)):
+        raise InputError(f"{name} {rule}, got {value}{remedy}")
+    return float(value)
+
+
+def check_level(value: Any) -> float:
+    """Return the level of intervals and certificates."""
+    return check_number(
+        "level",
+        value,
+        "must lie strictly between 0 and 1",
+        lambda level: 0 < level < 1,
+        "; try level=0.95",
+    )
+
+
+def check_whole(name: str, value: Any, *, least: int = 1, of: str = "") -> int:
+    """Return a whole number of at least ``least``; True and False are no numbers.
+
+    >>> check_whole("warmup", 0.5, least=0, of=" of rounds")
+    Traceback (most recent call last):
+    equipoise.errors.InputError: warmup must be a whole number of rounds of at least 0, got 0.5
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number{of} of at least {least}, got {value!r}")
+    if value >= 2**63:
+        raise InputError(f"{name} must be below 2**63, got {value}")
+    return int(value)
+
+
+def check_widths(name: str, value: Any) -> tuple[int, ...]:
+    """Return the widths of layers, given as a tuple, list or array of positive whole numbers."""
+    widths = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(widths, list | tuple) or not all(
+        isinstance(width, int | np.integer) and not isinstance(width, bool) and 0 < width < 2**31
+        for width in widths
+    ):
+        raise InputError(
+            f"{name} must be a tuple of positive widths, got {value!r}; () is a linear model"
+        )
+    return tuple(int(width) for width in widths)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False; other values, such as "no", say nothing."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings
 from equipoise.density_ratio import RatioNetwork, RatioSettings
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_whole, check_widths
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
@@ -80,8 +80,10 @@ class SBPPenalty(nn.Module):
         random_state: int = 0,
     ) -> None:
         super().__init__()
-        if density_ratio not in ("network", "none"):
-            raise InputError(f"density_ratio must be 'network' or 'none', got {density_ratio!r}")
+        check_choice("density_ratio", density_ratio, ("network", "none"))
+        check_choice("normalization", normalization, get_args(Normalization))
+        check_whole("steps", steps)
+        check_whole("random_state", random_state, least=0)
         self.notion = Notion.parse(notion)
         self._weighs = self.notion.conditions_on_outcome and density_ratio == "network"
         self._optimizer_settings = OptimizerSettings(
@@ -89,7 +91,7 @@ class SBPPenalty(nn.Module):
         )
         self._critic_settings = CriticSettings(
             divergence=divergence,
-            hidden=hidden,
+            hidden=check_widths("hidden", hidden),
             steps=steps,
             normalization=normalization,
             gradient_penalty=gradient_penalty,
@@ -123,7 +125,13 @@ class SBPPenalty(nn.Module):
         sample_weight : (n,)
             Weights of the rows.
         """
-        score, a, y = self._checked(score, a, y)
+        # What was made in inference mode cannot be trained on; a copy made outside of it can.
+        with torch.inference_mode(False):
+            return self._penalty(*self._checked(score, a, y, sample_weight))
+
+    def _penalty(
+        self, score: Tensor, a: Tensor, y: Tensor | None, sample_weight: Tensor | None
+    ) -> Tensor:
         if self.game is None:
             self._build(score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1], score)
         self._matches(score, a, y)
@@ -134,13 +142,18 @@ class SBPPenalty(nn.Module):
         if self._weighs:
             beta = self._density_ratio(a, drawn, y, weights)
             weights = weights[0], beta if weights[1] is None else beta * weights[1]
-        play = self.game.play if self.training else self.game.value
-        return play(score, a, drawn, y, weights).squeeze(0)
+        if self.training:
+            return self.game.play(score, a, drawn, y, weights, lasting=True).squeeze(0)
+        return self.game.value(score, a, drawn, y, weights).squeeze(0)
 
     def _checked(
-        self, score: Tensor, a: Tensor, y: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the three as (1, n, width) floats, or say what is wrong with them."""
+        self, score: Tensor, a: Tensor, y: Tensor | None, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Return (1, n, width) floats and (n,) weights, or say what is wrong with them."""
+        given = {"score": score, "a": a, "y": y, "sample_weight": sample_weight}
+        found = {name: tensor for name, tensor in given.items() if tensor is not None}
+        for name, tensor in found.items():
+            self._check_tensor(name, tensor)
         if self.notion.conditions_on_outcome and y is None:
             raise InputError("y is required under notion='separation': call penalty(score, a, y)")
         if not self.notion.conditions_on_outcome and y is not None:
@@ -150,17 +163,19 @@ class SBPPenalty(nn.Module):
             )
         if not score.is_floating_point():
             raise InputError(f"score must be floating point, got {score.dtype}")
-        given = {"score": score, "a": a, **({} if y is None else {"y": y})}
-        for name, tensor in given.items():
-            if tensor.dim() not in (1, 2):
-                raise InputError(
-                    f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}"
-                )
+        for name, tensor in found.items():
             if len(tensor) != len(score):
                 raise InputError(
                     f"{name} must have as many rows as score, got {len(tensor)} and {len(score)}"
                 )
-            if not bool(tensor.isfinite().all()):
+            if tensor.device != score.device:
+                raise InputError(
+                    f"{name} must be on the device of score, {score.device}, got {tensor.device}; "
+                    f"pass {name}.to(score.device)"
+                )
+            # Weights become shares of the largest; the others must fit the precision of the score.
+            fitting = tensor if name == "sample_weight" else tensor.to(score.dtype)
+            if not bool(fitting.isfinite().all()):
                 raise InputError(
                     f"{name} holds values that are not finite; the critic would not recover from "
                     "them, so nothing was trained on this batch"
@@ -169,11 +184,42 @@ class SBPPenalty(nn.Module):
             raise InputError(
                 f"a batch must have at least 2 rows to resample from, got {len(score)}"
             )
-        columns = {name: t[:, None] if t.dim() == 1 else t for name, t in given.items()}
+        weight = found.pop("sample_weight", None)
+        columns = {name: t[:, None] if t.dim() == 1 else t for name, t in found.items()}
         floats = {name: t.to(score.dtype).unsqueeze(0) for name, t in columns.items()}
-        return floats["score"], floats["a"], floats.get("y")
+        floats = {name: t.clone() if t.is_inference() else t for name, t in floats.items()}
+        return (
+            floats["score"],
+            floats["a"],
+            floats.get("y"),
+            None if weight is None else _checked_weight(weight).to(score.dtype),
+        )
+
+    @staticmethod
+    def _check_tensor(name: str, tensor: Any) -> None:
+        """Refuse what is no tensor of numbers, (n,) or (n, width)."""
+        if not isinstance(tensor, Tensor):
+            made = "torch.as_tensor(values)"
+            if name == "a":
+                made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
+            raise InputError(
+                f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one"
+            )
+        if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
+            raise InputError(
+                f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}"
+            )
+        if tensor.is_complex():
+            raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
     def _matches(self, score: Tensor, a: Tensor, y: Tensor | None) -> None:
+        assert self.game is not None
+        like = next(self.game.parameters())
+        if (score.dtype, score.device) != (like.dtype, like.device):
+            raise InputError(
+                f"score must stay {like.dtype} on {like.device} as in the first call, got "
+                f"{score.dtype} on {score.device}; move both with penalty.to(...) to change it"
+            )
         widths = score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1]
         if widths != self._widths:
             raise InputError(
@@ -261,3 +307,19 @@ def _pair_weights(
         return None, None
     weight = sample_weight.unsqueeze(0)
     return mean_one(weight), mean_one(weight * weight[:, resampled])
+
+
+def _checked_weight(weight: Tensor) -> Tensor:
+    """Weights (n,) in shares of the largest, from (n,) or (n, 1) of any size."""
+    if weight.dim() == 2 and weight.shape[1] == 1:
+        weight = weight[:, 0]
+    if weight.dim() != 1:
+        raise InputError(f"sample_weight must have shape (n,), got {tuple(weight.shape)}")
+    if bool((weight < 0).any()):
+        raise InputError(
+            f"sample_weight must not be negative, got {weight.min().item():g}; give rows that "
+            "should not count weight 0"
+        )
+    if not bool(weight.any()):
+        raise InputError("sample_weight must be positive for some row, got zeros only")
+    return weight.detach() / weight.max()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.methods import (
     Declaration,
     Problem,
@@ -74,16 +74,10 @@ class Recipe:
     def __post_init__(self) -> None:
         parse_method(self.method)
         for name in ("hidden", "encoder_hidden"):
-            widths = getattr(self, name)
-            if not all(isinstance(width, int) and width > 0 for width in widths):
-                raise InputError(
-                    f"{name} must be a tuple of positive widths, got {widths!r}; "
-                    "() is a linear model"
-                )
-        if self.embedding not in get_args(Embedding):
-            raise InputError(f"embedding must be 'pieces' or 'none', got {self.embedding!r}")
-        if self.normalization not in ("batch", "none"):
-            raise InputError(f"normalization must be 'batch' or 'none', got {self.normalization!r}")
+            object.__setattr__(self, name, check_widths(name, getattr(self, name)))
+        check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
+        check_choice("embedding", self.embedding, get_args(Embedding))
+        check_choice("normalization", self.normalization, ("batch", "none"))
 
     @gradients_on()
     def train(

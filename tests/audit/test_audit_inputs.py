@@ -55,7 +55,7 @@ CASES = {
     ),
     "missing outcome": (
         {"y": changed(Y, 3, np.nan)},
-        "y must be finite, got nan at position 3; drop or fill these rows",
+        "y must not have missing values, got 1 (first in row 3); drop these rows",
     ),
     "text outcome": (
         {"y": np.where(Y == 1, "yes", "no")},
@@ -150,9 +150,12 @@ CASES = {
         "the person it is about",
     ),
     "level": ({"level": 95}, "level must lie strictly between 0 and 1, got 95; try level=0.95"),
-    "draws": ({"draws": 1}, "draws must be at least 2, got 1"),
-    "permutations": ({"permutations": 0}, "permutations must be at least 1, got 0"),
-    "candidates": ({"candidates": 0}, "candidates must be at least 1, got 0"),
+    "draws": ({"draws": 1}, "draws must be a whole number of at least 2, got 1"),
+    "permutations": (
+        {"permutations": 0},
+        "permutations must be a whole number of at least 1, got 0",
+    ),
+    "candidates": ({"candidates": 0}, "candidates must be a whole number of at least 1, got 0"),
 }
 
 

@@ -367,7 +367,7 @@ def test_bad_options_are_refused(rows, options, message):
         ({"y": None}, "requires y to be passed"),
         (
             {"y": np.r_[np.nan, np.ones(599)]},
-            r"Input y contains NaN\. Leave out rows whose outcome is unknown\.",
+            r"y must not have missing values, got 1 \(first in row 0\); leave out rows whose",
         ),
     ],
 )

@@ -251,8 +251,11 @@ def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(front
             {"max_unfairness": 0.5, "level": 95},
             "level must lie strictly between 0 and 1, got 95; try level=0.95",
         ),
-        ({"max_unfairness": 0.5, "draws": 1}, "draws must be at least 2, got 1"),
-        ({"max_unfairness": 0.5, "candidates": 0}, "candidates must be at least 1, got 0"),
+        ({"max_unfairness": 0.5, "draws": 1}, "draws must be a whole number of at least 2, got 1"),
+        (
+            {"max_unfairness": 0.5, "candidates": 0},
+            "candidates must be a whole number of at least 1, got 0",
+        ),
     ],
 )
 def test_wrong_wishes_are_refused(frontier, wish, message):

@@ -232,7 +232,7 @@ def test_intervals_cover_the_truth(name, shift):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"draws": 1}, "draws must be at least 2, got 1"),
+        ({"draws": 1}, "draws must be a whole number of at least 2, got 1"),
         ({"level": 95}, "level must lie strictly between 0 and 1, got 95; try level=0.95"),
     ],
 )

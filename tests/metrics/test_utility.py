@@ -196,11 +196,14 @@ def test_a_read_only_array_is_taken_without_a_warning():
         ),
         (
             lambda: auc([0.1, 0.2], ["a", None]),
-            ("y must not have missing values, got None at position 1; drop these rows"),
+            ("y must not have missing values, got 1 (first in row 1); drop these rows"),
         ),
         (
             lambda: auc([0.1, 0.2], np.array(["a", 1], dtype=object)),
-            ("y must hold values of one type, got int and str; convert them to one"),
+            (
+                "y must hold values of one type, got text such as 'a' and numbers such as 1; "
+                "convert the column to numbers or to text"
+            ),
         ),
     ],
 )

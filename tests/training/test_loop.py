@@ -119,9 +119,9 @@ def test_a_decaying_learning_rate_ends_at_zero_and_is_full_for_half_the_run():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"iterations": 2.5}, "iterations must be a whole number, got 2.5"),
-        ({"iterations": 0}, "iterations must be at least 1, got 0"),
-        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"iterations": 2.5}, "iterations must be a whole number of at least 1, got 2.5"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 2, got 0"),
         ({"schedule": "cosine"}, "schedule must be 'decay' or 'constant', got 'cosine'"),
     ],
 )

@@ -102,7 +102,7 @@ def audit(
         positive=positive,
         outcome=outcome,
         favourable=favourable,
-        references={} if references is None else dict(references),
+        references={} if references is None else references,
         intersections=intersections,
         level=level,
         draws=draws,

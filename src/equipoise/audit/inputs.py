@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.audit.settings import AuditSettings
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.groups import Intersection, intersect
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.sample import Scored, prepare
-from equipoise.sensitive import Kind, SensitiveColumn, SensitiveTable
+from equipoise.sensitive import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
 Floats = NDArray[np.float64]
 
@@ -94,6 +94,7 @@ def read_data(
     missing_sensitive: Literal["error", "skip"],
 ) -> AuditData:
     """Check everything a user hands over; errors name the argument."""
+    check_aligned(scores=scores, y=y, sensitive_features=sensitive_features)
     column = _read_scores(scores)
     n = len(column)
     values, kind, words = _read_outcome(y, n, settings)
@@ -124,8 +125,6 @@ def _read_outcome(
             option = "positive" if settings.positive is not None else "outcome"
             raise InputError(f"{option} says what y is and must not be given when y is None")
         return None, None, "none given"
-    if np.ndim(y) == 2 and np.shape(y)[1] == 1:
-        y = np.asarray(y)[:, 0]
     values = outcome_array(y)
     if len(values) != n:
         raise InputError(f"y must have one value for each of the {n} scores, got {len(values)}")
@@ -170,8 +169,7 @@ def _read_table(
     types: Mapping[str, Kind] | None,
     missing: Literal["error", "skip"],
 ) -> SensitiveTable:
-    if missing not in ("error", "skip"):
-        raise InputError(f"missing_sensitive must be 'error' or 'skip', got {missing!r}")
+    check_choice("missing_sensitive", missing, ("error", "skip"))
     if isinstance(sensitive_features, SensitiveTable):
         if types is not None:
             raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_flag, check_level, check_whole
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.sample import Threshold
 from equipoise.notions import Notion
@@ -34,18 +34,22 @@ class AuditSettings:
     def __post_init__(self) -> None:
         if self.notion is not None:
             Notion.parse(self.notion)
-        if self.favourable not in get_args(Favourable):
+        check_choice(
+            "favourable",
+            self.favourable,
+            get_args(Favourable),
+            "; it says whether a high score is good for the person it is about",
+        )
+        if not isinstance(self.references, Mapping):
             raise InputError(
-                f"favourable must be 'high' or 'low', got {self.favourable!r}; it says whether a "
-                "high score is good for the person it is about"
+                "references must map names of columns to categories, got "
+                f"{self.references!r}; for example references={{'sex': 'M'}}"
             )
-        if not 0 < self.level < 1:
-            raise InputError(
-                f"level must lie strictly between 0 and 1, got {self.level}; try level=0.95"
-            )
+        check_flag("intersections", self.intersections)
+        check_level(self.level)
         for name, least in (("draws", 2), ("permutations", 1), ("candidates", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            check_whole(name, getattr(self, name), least=least)
+        check_whole("random_state", self.random_state, least=0)
 
     def notions(self, *, outcome_given: bool) -> tuple[Notion, ...]:
         """The notions to assess: the one named, else all for which the data suffice."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from math import inf
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 from equipoise.boosting.growing import Growing
 from equipoise.boosting.library import checked_parameters, refuse_draws
@@ -17,7 +15,7 @@ from equipoise.boosting.stopping import EarlyStopping, Measurable, with_rows_asi
 from equipoise.boosting.trees import BoostedTrees
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.methods import Declaration, Problem, parse_method
 from equipoise.notions import Notion
 from equipoise.recipe import classes_of, refuse_unable
@@ -64,18 +62,11 @@ class BoostingRecipe:
                 f"method must be one whose penalty sits on the score for boosted trees, got "
                 f"{self.method!r}; use method='sbp', or a network"
             )
-        if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < inf:
-            raise InputError(f"learning_rate must be a positive number, got {self.learning_rate!r}")
-        if not isinstance(self.warmup, Integral) or self.warmup < 0:
-            raise InputError(
-                f"warmup must be a whole number of rounds of at least 0, got {self.warmup!r}"
-            )
-        patience = self.early_stopping
-        if patience is not None and (not isinstance(patience, Integral) or patience < 1):
-            raise InputError(
-                "early_stopping must be a whole number of rounds of at least 1, or None, got "
-                f"{patience!r}"
-            )
+        check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
+        check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
+        check_whole("warmup", self.warmup, least=0, of=" of rounds")
+        if self.early_stopping is not None:
+            check_whole("early_stopping", self.early_stopping, of=" of rounds")
         checked_parameters(self.parameters)
 
     @gradients_on()

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from equipoise.errors import InputError
+from equipoise.errors import check_choice
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
+from equipoise.sensitive import check_aligned
 
 REGRESSION_LOSSES = ("absolute", "squared", "huber")
 
@@ -44,6 +45,11 @@ class Classifies(ClassifierMixin, FairEstimator):
         output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] if len(self.classes_) == 2 else output
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted rightly."""
+        check_aligned(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     def _read_outcome(self, y: Any) -> Outcome:
         return read_classes(y)
 
@@ -70,6 +76,11 @@ class Regresses(RegressorMixin, FairEstimator):
         output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] * self.scale_ + self.center_
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R2, the share of the outcome's variance that predictions explain."""
+        check_aligned(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     def _read_outcome(self, y: Any) -> Outcome:
         return read_numbers(y)
 
@@ -82,7 +93,5 @@ class Regresses(RegressorMixin, FairEstimator):
 
 def regression_task(loss: str) -> str:
     """Check the name of a regression loss."""
-    if loss not in REGRESSION_LOSSES:
-        allowed = ", ".join(map(repr, REGRESSION_LOSSES))
-        raise InputError(f"loss must be one of {allowed}, got {loss!r}")
+    check_choice("loss", loss, REGRESSION_LOSSES)
     return loss

@@ -34,8 +34,6 @@ def n_inputs(model: FairEstimator) -> int:
 
 def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) -> Floats:
     """Return the inputs (n, n_inputs) that train: features x (n, p), and what a method needs."""
-    if hasattr(model, "attribute_inputs_"):
-        del model.attribute_inputs_
     if not needs_attributes(model):
         return x
     if table is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.boosting import BoostingRecipe
-from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.errors import ConvergenceWarning, InputError, check_choice
 from equipoise.estimators.attributes import learn_inputs, new_inputs
 from equipoise.estimators.contents import contents_of
 from equipoise.estimators.inputs import (
@@ -30,9 +31,9 @@ from equipoise.estimators.inputs import (
 from equipoise.estimators.run_options import RunOptions, warn_if_interrupted
 from equipoise.features import FeatureEncoder, TreeEncoder
 from equipoise.recipe import Recipe
-from equipoise.sensitive import Kind, SensitiveTable
+from equipoise.sensitive import Kind, SensitiveTable, check_aligned
 from equipoise.sensitive.inputs import Learned
-from equipoise.storage import write_model_file
+from equipoise.storage import CheckpointFile, write_model_file
 from equipoise.training import (
     Callback,
     Health,
@@ -104,9 +105,40 @@ class FairEstimator(BaseEstimator, ABC):
             callback=callback,
         )
         store = run.store(self.random_state)
+        # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
+        # an earlier one behind.
+        fitted = self._unfitted()
+        trained, iterations = fitted._trained(X, y, sensitive_features, sample_weight, run, store)
+        self.__dict__ = fitted.__dict__
+        warn_if_interrupted(trained, iterations, store)
+        for message in self.health_.messages:
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _unfitted(self) -> Self:
+        """Return an estimator of the same options that has learned nothing."""
+        other = copy.copy(self)
+        for name in vars(self):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(other, name)
+        return other
+
+    @torch.inference_mode(False)  # whoever trains wants slopes, also where they are switched off
+    @torch.enable_grad()
+    def _trained(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        run: RunOptions,
+        store: CheckpointFile | None,
+    ) -> tuple[Trained, int]:
+        """Fit an estimator that has learned nothing; return what was trained, and how long for."""
         member = Member(self.strength, read_seed(self.random_state))
         recipe = self._recipe()
         device = self._device()
+        check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         X = checked_features(self, X, reset=True)
         y = checked_outcome(X, y)
         weights = row_weights(sample_weight, len(y))
@@ -128,14 +160,11 @@ class FairEstimator(BaseEstimator, ABC):
                 sensitive=table,
                 **self._input_facts(),
                 supervision=run.supervision(
-                    store, self.get_params(deep=False), data, callbacks=[shown, callback]
+                    store, self.get_params(deep=False), data, callbacks=[shown, run.callback]
                 ),
             )
         self._keep(trained, outcome, table)
-        warn_if_interrupted(trained, recipe.training.iterations, store)
-        for message in self.health_.messages:
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        return self
+        return trained, recipe.training.iterations
 
     def _training_data(
         self,
@@ -204,6 +233,7 @@ class FairEstimator(BaseEstimator, ABC):
         """Sample weights (n,) as training wants them."""
 
     def _read_sensitive(self, sensitive_features: Any, n: int) -> SensitiveTable | None:
+        check_choice("missing_sensitive", self.missing_sensitive, ("error", "skip"))
         if sensitive_features is None:
             if self.strength > 0:
                 raise InputError(
@@ -223,6 +253,7 @@ class FairEstimator(BaseEstimator, ABC):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return outputs (n, o) and penalised values (n, w) for new rows."""
         check_is_fitted(self)
+        check_aligned(X=X, sensitive_features=sensitive_features)
         X = checked_features(self, X, reset=False)
         device = self.predictor_.weight.device
         inputs = new_inputs(self, self.encoder_.transform(X), sensitive_features)

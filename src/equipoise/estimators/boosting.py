@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, NoReturn
 
@@ -15,7 +14,7 @@ from equipoise.boosting import BoostingRecipe
 from equipoise.boosting.library import lightgbm as installed_lightgbm
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_number, check_whole
 from equipoise.estimators.answers import Classifies, Regresses
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_numbers
@@ -95,15 +94,17 @@ class BoostingEstimator(FairEstimator):
 
     def _recipe(self) -> BoostingRecipe:
         installed_lightgbm(type(self).__name__)
-        if not isinstance(self.rounds, Integral) or self.rounds < 1:
-            raise InputError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
+        check_whole("rounds", self.rounds)
+        check_number(
+            "critic_learning_rate", self.critic_learning_rate, "must be positive", lambda r: r > 0
+        )
         return BoostingRecipe(
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,
             critic=CriticSettings(
                 divergence=self.divergence,
-                hidden=tuple(self.critic_hidden),
+                hidden=self.critic_hidden,
                 steps=self.critic_steps,
                 normalization=self.critic_normalization,
                 gradient_penalty=self.gradient_penalty,

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.paper_settings import PAPER_TRAINING
 from equipoise.features import Scaling
 from equipoise.networks import Embedding, Normalization
 from equipoise.onnx_export import Graph
+from equipoise.recipe import Recipe
 from equipoise.sensitive import Kind
 
 
@@ -127,16 +128,18 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
         self.task = task
         self.encoder_hidden = encoder_hidden
 
+    def _recipe(self) -> Recipe:
+        check_choice("task", self.task, ("classification", "regression"))
+        if not check_widths("encoder_hidden", self.encoder_hidden):
+            raise InputError("encoder_hidden must name at least one width, got ()")
+        return super()._recipe()
+
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the representation of each row, (n, encoder_hidden[-1])."""
         _, representation = self._evaluate(X)
         return representation
 
     def _read_outcome(self, y: Any) -> Outcome:
-        if self.task not in ("classification", "regression"):
-            raise InputError(f"task must be 'classification' or 'regression', got {self.task!r}")
-        if not self.encoder_hidden:
-            raise InputError("encoder_hidden must name at least one width, got ()")
         return read_classes(y) if self.task == "classification" else read_numbers(y)
 
     def _task(self, outcome: Outcome) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,25 +23,59 @@ from sklearn.utils.validation import (
 
 from equipoise.errors import InputError
 from equipoise.sensitive import SensitiveTable
+from equipoise.sensitive.columns import read_values, refuse_repeated_names
 from equipoise.training import TrainingData
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Check X as scikit-learn does; frames keep their typed columns, arrays become numeric."""
-    if nw.dependencies.is_into_dataframe(X):
+    if nw.dependencies.is_into_series(X):
+        raise InputError(
+            f"X must have two dimensions, got a {type(X).__name__}; pass a frame of one column, "
+            "such as X.to_frame()"
+        )
+    refuse_repeated_names(X, argument="X")
+    with _told_as("X"):
+        if not nw.dependencies.is_into_dataframe(X):
+            return validate_data(
+                estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan"
+            )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if len(X) == 0:
-            raise InputError("X must have at least one row, got 0 sample(s)")
-        return X
-    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+    if len(X) == 0:
+        raise InputError("X must have at least one row, got 0 sample(s)")
+    return X
+
+
+class _InputTypeError(InputError, TypeError):
+    """What scikit-learn wants a TypeError for."""
+
+
+@contextmanager
+def _told_as(argument: str) -> Iterator[None]:
+    """Tell what scikit-learn says about an argument as an error of ours that names it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = _InputTypeError if isinstance(error, TypeError) else InputError
+        said = str(error)
+        named = re.search(rf"\b{argument}\b", said) is not None
+        raise kind(said if named else f"{argument} is refused: {said}") from None
 
 
 def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     """Return sample weights (n,), not negative and not all zero; None when there are none."""
     if sample_weight is None:
         return None
-    weights: NDArray[np.float64] = column_or_1d(sample_weight, dtype=np.float64)
-    assert_all_finite(weights, input_name="sample_weight")
+    values = read_values(
+        sample_weight, argument="sample_weight", remedy="give rows that should not count weight 0"
+    )
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            f"sample_weight must hold numbers, got {values.dtype} such as {values.flat[0]!r}"
+        )
+    with _told_as("sample_weight"):
+        weights: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
+        assert_all_finite(weights, input_name="sample_weight")
     if len(weights) != n:
         raise InputError(
             f"sample_weight must have one value for each of the {n} rows, got {len(weights)}"
@@ -81,7 +118,8 @@ class Outcome:
 
 def read_classes(labels: NDArray[Any]) -> Outcome:
     """Read labels of two or more classes."""
-    check_classification_targets(labels)
+    with _told_as("y"):
+        check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(
@@ -120,14 +158,13 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
         raise InputError(
             "This estimator requires y to be passed, but the target y is None; call fit(X, y)"
         )
-    values: NDArray[Any] = column_or_1d(y, warn=True)
-    check_consistent_length(X, values)
+    given = read_values(y, argument="y", remedy="leave out rows whose outcome is unknown")
+    with _told_as("y"):
+        values: NDArray[Any] = column_or_1d(given, warn=True)
+        check_consistent_length(X, values)
+        assert_all_finite(values, input_name="y")
     if len(values) < 2:
         raise InputError(f"training needs at least 2 rows, got n_samples={len(values)}")
-    try:
-        assert_all_finite(values, input_name="y")
-    except ValueError as error:
-        raise InputError(f"{error} Leave out rows whose outcome is unknown.") from None
     return values
 
 
@@ -161,7 +198,8 @@ def read_seed(random_state: Any) -> int:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:
         return int(random_state)
     raise InputError(
         "random_state must be None, a non-negative integer or a numpy RandomState, "
@@ -171,11 +209,11 @@ def read_seed(random_state: Any) -> int:
 
 def read_device(device: str) -> torch.device:
     """Return the device named; "auto" is the accelerator where CUDA has one, else the CPU."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise InputError(
             f"device must be 'auto' or a device torch can use here, got {device!r}: {error}"
         ) from None

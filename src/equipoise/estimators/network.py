@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_number
 from equipoise.estimators.attributes import learned_inputs
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import read_device
@@ -165,6 +165,9 @@ class NetworkEstimator(FairEstimator):
                 "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
                 f"got {type(self.network).__name__}"
             )
+        check_number(
+            "critic_learning_rate", self.critic_learning_rate, "must be positive", lambda r: r > 0
+        )
         # Decay keeps a predictor from learning its rows by heart; a critic sees new pairs anyway.
         predictor, critic = (
             OptimizerSettings(
@@ -181,7 +184,7 @@ class NetworkEstimator(FairEstimator):
             density_ratio=self.density_ratio,
             critic=CriticSettings(
                 divergence=self.divergence,
-                hidden=tuple(self.critic_hidden),
+                hidden=self.critic_hidden,
                 steps=self.critic_steps,
                 normalization=self.critic_normalization,
                 gradient_penalty=self.gradient_penalty,
@@ -193,8 +196,8 @@ class NetworkEstimator(FairEstimator):
                 optimizer=predictor,
                 schedule=self.schedule,
             ),
-            hidden=tuple(self.hidden),
-            encoder_hidden=tuple(self.encoder_hidden),
+            hidden=self.hidden,
+            encoder_hidden=self.encoder_hidden,
             embedding=self.embedding,
             normalization=self.normalization,
             network=self.network,

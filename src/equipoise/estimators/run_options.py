@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from equipoise.boosting import BoostedTrees
-from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
@@ -33,11 +33,13 @@ class RunOptions:
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
-        seconds = self.checkpoint_every
-        if not isinstance(seconds, int | float) or not 0 <= seconds < np.inf:
-            raise InputError(
-                f"checkpoint_every must be a number of seconds of at least 0, got {seconds!r}"
-            )
+        check_number(
+            "checkpoint_every",
+            self.checkpoint_every,
+            "must be a number of seconds of at least 0",
+            lambda seconds: seconds >= 0,
+        )
+        check_flag("resume", self.resume)
         if self.callback is not None and not callable(self.callback):
             raise InputError(
                 "callback must be a function of one argument, the progress, got "
@@ -92,11 +94,32 @@ class RunOptions:
         )
 
 
+def same_form(value: Any) -> Any:
+    """Return an option in the one form in which equal options are equal.
+
+    A list, an array and a tuple of the same numbers ask for the same, and so do 1 and 1.0.
+
+    >>> same_form([64, 64.0]) == same_form(np.array([64, 64])) == (64, 64)
+    True
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return tuple(same_form(item) for item in value)
+    if isinstance(value, Mapping):
+        return {name: same_form(item) for name, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _identity(
     options: Mapping[str, Any], data: TrainingData, more: Mapping[str, Iterable[Tensor]]
 ) -> Identity:
     """Return what makes a run of these options on these rows the run it is."""
-    stated = {name: repr(value) for name, value in options.items() if name not in _NOT_OF_THE_RUN}
+    stated = {
+        name: repr(same_form(value))
+        for name, value in options.items()
+        if name not in _NOT_OF_THE_RUN
+    }
     stated |= {f"version of {name}": version(name) for name in ("equipoise", "torch")}
     tensors: dict[str, list[Tensor | None]] = {
         "features": [data.x],

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.features.fitted_columns import arranged, listed, warn_unseen
 from equipoise.features.levels import Levels
 from equipoise.features.reading import LARGEST, as_numbers, read_features
@@ -143,9 +143,7 @@ class FeatureEncoder:
         return "zeros (constant)" if constant else _SCALING_WORDS[self.scaling]
 
     def _fit(self, columns: Sequence[Column]) -> None:
-        if self.scaling not in get_args(Scaling):
-            allowed = ", ".join(map(repr, get_args(Scaling)))
-            raise InputError(f"scaling must be one of {allowed}, got {self.scaling!r}")
+        check_choice("scaling", self.scaling, get_args(Scaling))
         self._families = {column.name: column.family for column in columns}
         number_like = [column for column in columns if column.family in ("number", "empty")]
         booleans = [column for column in columns if column.family == "boolean"]

@@ -86,7 +86,7 @@ class Criteria:
     ) -> int:
         """Position of the measure for this attribute; ``rule`` begins the message if none."""
         known = self.by_attribute(metric)
-        if attribute not in known:
+        if not isinstance(attribute, str) or attribute not in known:
             raise InputError(
                 f"{rule} that {metric} was measured for "
                 f"({', '.join(known)}), got {attribute!r}{_did_you_mean(attribute, tuple(known))}"
@@ -123,7 +123,10 @@ def criteria_for(
         distance, parity = ("KS-GEO", "EO") if separation else ("KS-GSP", "SP")
         names = (distance, parity) if rows.outcome == "binary" else (distance,)
     else:
-        names = tuple(dict.fromkeys(metrics))
+        listed = metrics.tolist() if isinstance(metrics, np.ndarray) else metrics
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
+        names = tuple(dict.fromkeys(listed))
         if not names:
             raise InputError("metrics must name at least one metric, got none")
     chosen = [find_metric(name) for name in names]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.criteria import UNINFORMED
 from equipoise.frontier.entries import Entry
@@ -78,8 +78,7 @@ class Curve:
         self, metric: str | None, attribute: str | None, most_unfairness: float
     ) -> float:
         """Share of the rectangle of possible trade-offs that one front reaches."""
-        if not most_unfairness > 0:
-            raise InputError(f"most_unfairness must be positive, got {most_unfairness!r}")
+        check_number("most_unfairness", most_unfairness, "must be positive", lambda most: most > 0)
         column = self.snapshots.criteria.one(metric, attribute)
         front = self.snapshots.front([column])
         costs = np.column_stack(

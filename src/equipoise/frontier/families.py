@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from equipoise.boosting.library import lightgbm
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.estimators import (
     Classifies,
     FairBoostingClassifier,
@@ -16,6 +16,8 @@ from equipoise.estimators import (
     FairRegressor,
     Regresses,
 )
+from equipoise.estimators.answers import regression_task
+from equipoise.estimators.run_options import same_form
 
 #: What ``predictor`` may be.
 Family = Literal["network", "boosting", "both"]
@@ -51,15 +53,13 @@ def families_of(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> tupl
     ``defaults`` are what the options are where nobody has set them.
     """
     predictor = options["predictor"]
-    if predictor not in _FAMILIES:
-        allowed = ", ".join(map(repr, _FAMILIES))
-        raise InputError(f"predictor must be one of {allowed}, got {predictor!r}")
+    check_choice("predictor", predictor, tuple(_FAMILIES))
     families = _FAMILIES[predictor]
-    if options["task"] not in ("classification", "regression"):
-        raise InputError(f"task must be 'classification' or 'regression', got {options['task']!r}")
+    check_choice("task", options["task"], ("classification", "regression"))
+    regression_task(options["loss"])
     if "boosting" not in families:
         for name in ("boosting", "evaluate_every_rounds"):
-            if options[name] != defaults[name]:
+            if same_form(options[name]) != same_form(defaults[name]):
                 raise InputError(
                     f"{name} has no meaning for predictor={predictor!r}, got {options[name]!r}; "
                     "set predictor='boosting' or 'both', or leave it out"
@@ -70,7 +70,7 @@ def families_of(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> tupl
     _refuse_strangers(options["boosting"])
     if "network" not in families:
         for name in ("evaluate_every", *_own_options("network")):
-            if name != "device" and options[name] != defaults[name]:
+            if name != "device" and same_form(options[name]) != same_form(defaults[name]):
                 raise InputError(
                     f"{name} is an option of networks and has no meaning for "
                     f"predictor={predictor!r}, got {options[name]!r}; leave it out, or set "

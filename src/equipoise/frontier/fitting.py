@@ -36,6 +36,7 @@ from equipoise.frontier.strand import Strand
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.recipe import Recipe
+from equipoise.sensitive import check_aligned
 from equipoise.storage import CheckpointFile
 from equipoise.training import Member, Predictor
 from equipoise.training.engine import HEALTH_ROWS
@@ -51,6 +52,8 @@ class Fitted:
     sensitive: str
 
 
+@torch.inference_mode(False)  # whoever trains wants slopes, also where they are switched off
+@torch.enable_grad()
 def fit_curve(
     options: Mapping[str, Any],
     defaults: Mapping[str, Any],
@@ -79,6 +82,7 @@ def fit_curve(
             "sensitive_features is required to judge snapshots: call "
             "fit(X, y, sensitive_features=A)"
         )
+    check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     for template in templates.values():
         X = checked_features(template, X, reset=True)
     y = checked_outcome(X, y)

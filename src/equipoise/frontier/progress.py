@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import check_number
 from equipoise.frontier.curve import table_of
 from equipoise.frontier.entries import Entry
 from equipoise.frontier.snapshots import Snapshots
@@ -34,8 +34,9 @@ def with_snapshots(
 
 def best_within(so_far: SoFar, budget: float) -> Callable[[Progress], str]:
     """Return what says how good the best snapshot is whose unfairness is within the budget."""
-    if not isinstance(budget, int | float) or not budget >= 0:
-        raise InputError(f"progress_budget must be a number of at least 0, got {budget!r}")
+    check_number(
+        "progress_budget", budget, "must be a number of at least 0", lambda most: most >= 0
+    )
     return lambda _: _best_in_words(so_far(), budget)
 
 

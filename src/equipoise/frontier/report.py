@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_level, check_whole
 from equipoise.frontier.criteria import Criteria
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import SelectionRow
@@ -32,13 +32,9 @@ class ReportSettings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InputError(
-                f"level must lie strictly between 0 and 1, got {self.level}; try level=0.95"
-            )
+        check_level(self.level)
         for name, least in (("draws", 2), ("candidates", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            check_whole(name, getattr(self, name), least=least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,9 @@ def read_wish(
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    return math.isfinite(value)
 
 
 def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import InputError
+from equipoise.errors import check_level, check_whole
 from equipoise.inference.compression import compress
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import Metric, find_metric
@@ -120,10 +120,8 @@ def bootstrap(
     >>> round(interval.low, 2), round(interval.value, 2), round(interval.high, 2)
     (0.34, 0.46, 0.59)
     """
-    if draws < 2:
-        raise InputError(f"draws must be at least 2, got {draws}")
-    if not 0 < level < 1:
-        raise InputError(f"level must lie strictly between 0 and 1, got {level}; try level=0.95")
+    check_whole("draws", draws, least=2)
+    check_level(level)
     chosen = [find_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
     attributes = columns.columns if isinstance(columns, SensitiveTable) else tuple(columns)
     scored = prepare(scores, y, weights=weights, threshold=threshold, outcome=outcome)

@@ -18,6 +18,7 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.partition import Partition, by_decile, by_level
+from equipoise.sensitive.columns import read_values
 from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
 
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
@@ -69,20 +70,13 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
 
 def outcome_array(y: Any) -> NDArray[Any]:
     """Outcome as a 1-D array of numbers, booleans or text, nothing missing."""
-    array = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+    given = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
+    array = read_values(given, argument="y", remedy="drop these rows")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"y must have shape (n,) with at least one row, got {array.shape}")
     if array.dtype.kind in "biuf":
         as_numbers("y", array)
         return array
-    missing = [row for row, value in enumerate(array.tolist()) if value is None or value != value]
-    if missing:
-        raise InputError(
-            f"y must not have missing values, got {array[missing[0]]!r} at position {missing[0]}; "
-            "drop these rows"
-        )
-    types = {type(value) for value in array.tolist()}
-    if len(types) > 1:
-        names = " and ".join(sorted(each.__name__ for each in types))
-        raise InputError(f"y must hold values of one type, got {names}; convert them to one")
     return np.asarray(array.tolist())

@@ -124,8 +124,8 @@ def register(metric: Metric) -> Metric:
 
 def find_metric(name: str) -> Metric:
     """The registered metric called `name`."""
-    if name not in METRICS:
-        near = difflib.get_close_matches(name, METRICS, n=1)
+    if not isinstance(name, str) or name not in METRICS:
+        near = difflib.get_close_matches(str(name), METRICS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {name!r}{hint}")
     return METRICS[name]
@@ -198,7 +198,7 @@ def measure(
     >>> float(measure("KS-GSP", scores, sex))  # 0.4 for F, 0.2667 for M
     0.666...
     """
-    chosen = find_metric(metric) if isinstance(metric, str) else metric
+    chosen = metric if isinstance(metric, Metric) else find_metric(metric)
     scored = prepare(scores, y, weights=weights, threshold=threshold, outcome=outcome)
     sample = scored.against(column, reference)
     computed = compute(chosen, sample)

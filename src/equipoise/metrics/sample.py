@@ -19,7 +19,7 @@ from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, by_decile, by_level, everybody
 from equipoise.metrics.ranking import Ranking, rank
 from equipoise.metrics.utility import youden_of_ranking
-from equipoise.sensitive import SensitiveColumn
+from equipoise.sensitive import SensitiveColumn, check_aligned
 
 Threshold = Literal["paper", "youden"] | float | None | Any
 
@@ -65,6 +65,11 @@ class Scored:
         Rows in which the column is missing get weight 0. `reference` is the category that parity
         ratios of a discrete column divide by; by default the largest group does.
         """
+        if not isinstance(column, SensitiveColumn):
+            raise InputError(
+                f"column must be one column of a SensitiveTable, got {type(column).__name__}; "
+                "take it by name, such as SensitiveTable.from_data(A)['age']"
+            )
         n = self.scores.shape[-1]
         if len(column.missing) != n:
             raise InputError(
@@ -193,6 +198,7 @@ def prepare(
         Overrides the rules of `equipoise.metrics.outcome`, and says what the score predicts where
         y is not at hand.
     """
+    check_aligned(scores=scores, y=y, weights=weights)
     tensor = as_scores(scores)
     n = tensor.shape[-1]
     rows = as_weights(weights, n, tensor.device)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.estimators.run_options import same_form
 from equipoise.report.comparison import (
     BUDGETS,
     DRAWS,
@@ -147,7 +148,8 @@ def _differences(runs: Sequence[ComparedRun]) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for run in runs for name in run.settings)
     found = []
     for name in names:
-        values = [str(run.settings[name]) if name in run.settings else "" for run in runs]
-        if len(set(values)) > 1:
+        forms = {repr(same_form(run.settings.get(name, ""))) for run in runs}
+        if len(forms) > 1:
+            values = [str(run.settings.get(name, "")) for run in runs]
             found.append({"name": name, "values": values})
     return found

@@ -87,9 +87,7 @@ def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]
     """
     named = _split(data, argument, prefix)
     names = [str(name) for name, _ in named]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        _refuse_repeated_names(argument, repeated)
+    _refuse_repeats(names, argument)
     columns = tuple(
         _read_column(values, name, argument) for name, (_, values) in zip(names, named, strict=True)
     )
@@ -106,13 +104,10 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
     """Pairs (name, values of one column); each values is a narwhals Series or a 1-D array."""
     if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
         data = pd.Series(data)
-    try:
-        native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
-        if isinstance(native, nw.DataFrame):
-            return [(series.name, series) for series in native.iter_columns()]
-    except nw.exceptions.DuplicateError:
-        repeated = [str(name) for name, count in Counter(data.columns).items() if count > 1]
-        _refuse_repeated_names(argument, repeated)
+    refuse_repeated_names(data, argument=argument)
+    native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return [(series.name, series) for series in native.iter_columns()]
     if isinstance(native, nw.Series):
         unnamed = native.name is None or native.name == ""
         return [(f"{prefix}0" if unnamed else native.name, native)]
@@ -302,8 +297,71 @@ def _refuse(word: str, where: str, found: object) -> NoReturn:
     raise InputError(f"{where} must not hold {what}, got {found}; {remedy}")
 
 
-def _refuse_repeated_names(argument: str, repeated: list[str]) -> NoReturn:
-    raise InputError(
-        f"{argument} must have distinct column names, got {', '.join(map(repr, repeated))} more "
-        "than once; rename the columns"
-    )
+def refuse_repeated_names(data: Any, *, argument: str) -> None:
+    """Refuse a frame in which two columns go by one name: no library tells them apart."""
+    if nw.dependencies.is_into_dataframe(data):
+        names = data.column_names if hasattr(data, "column_names") else data.columns
+        _refuse_repeats([str(name) for name in names], argument)
+
+
+def _refuse_repeats(names: Sequence[str], argument: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InputError(
+            f"{argument} must have distinct column names, got {', '.join(map(repr, repeated))} "
+            "more than once; rename the columns"
+        )
+
+
+def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
+    """Values of one kind, none of them missing, as an array of the shape they came in.
+
+    For an outcome or weights: numbers and booleans get a dtype of their own, text stays text (or
+    objects). ``argument`` and ``remedy`` are what an error about missing values begins and ends
+    with.
+    """
+    array = _any_array(data, argument)
+    if array.dtype.kind in "mMcSV":
+        words = {"c": "complex", "S": "bytes", "V": "nested"}
+        _refuse(words.get(array.dtype.kind, "temporal"), argument, array.dtype)
+    rows = np.unique(np.nonzero(np.atleast_1d(pd.isna(array)))[0])
+    if len(rows):
+        raise InputError(
+            f"{argument} must not have missing values, got {len(rows)} (first in row {rows[0]}); "
+            f"{remedy}"
+        )
+    if array.dtype.kind != "O":
+        return array
+    word = _one_word(array.ravel(), argument, categorical=False)
+    if word in ("number", "boolean"):
+        typed = np.array(array.tolist())
+        return typed.astype(np.float64) if typed.dtype.kind == "O" else typed
+    # Text of a list gets the dtype that NumPy gives it; text that came as objects stays so.
+    return np.asarray(data) if isinstance(data, list | tuple) else array
+
+
+def _any_array(data: Any, argument: str) -> NDArray[Any]:
+    """An array in which what is missing can still be seen; NumPy would make text of it."""
+    if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
+        data = pd.Series(data)
+    if isinstance(data, np.ma.MaskedArray):
+        array = np.array(data.data, dtype=object)
+        array[np.ma.getmaskarray(data)] = None
+        return array
+    if hasattr(data, "to_pylist"):  # pyarrow
+        data = data.to_pylist()
+    try:
+        if isinstance(data, list | tuple):
+            return np.array(data, dtype=object)
+        native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+    except ValueError:  # rows of different shapes, or names that repeat
+        _refuse("nested", argument, type(data).__name__)
+    if isinstance(native, nw.DataFrame) and native.shape[1] == 1:
+        return _series_array(next(native.iter_columns()))[:, None]
+    return _series_array(native) if isinstance(native, nw.Series) else np.asarray(data)
+
+
+def _series_array(series: nw.Series[Any]) -> NDArray[Any]:
+    if not series.null_count() and (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+        return series.to_numpy()
+    return _objects(series.to_list())

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
+from equipoise.sensitive.alignment import check_aligned
 from equipoise.sensitive.columns import Column, read_columns
 from equipoise.sensitive.kinds import Kind, SensitiveColumn, check_types, type_column
 
@@ -74,8 +75,8 @@ class SensitiveTable:
         age     continuous  20 to 59                0        numbers with 40 distinct values ...
         sex     discrete    F, M                    0        text is discrete
         """
-        if missing not in ("error", "skip"):
-            raise InputError(f"missing_sensitive must be 'error' or 'skip', got {missing!r}")
+        check_choice("missing_sensitive", missing, ("error", "skip"))
+        check_aligned(sensitive_features=data)
         raw = read_columns(data, argument="sensitive_features", prefix="sensitive_")
         found = len(raw[0].missing)
         if n_rows is not None and found != n_rows:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_number
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Member:
     rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.strength < 1:
-            raise InputError(
-                f"strength must lie in [0, 1), got {self.strength}; 0 is plain training, "
-                "values near 1 leave little of the task"
-            )
+        check_number(
+            "strength",
+            self.strength,
+            "must lie in [0, 1)",
+            lambda strength: 0 <= strength < 1,
+            "; 0 is plain training, values near 1 leave little of the task",
+        )
 
 
 #: Purposes a member needs randomness for; each gets a stream of its own, so that adding one

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from equipoise.errors import InputError
+from equipoise.errors import check_choice, check_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +27,13 @@ class OptimizerSettings:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("adam", "sgd"):
-            raise InputError(f"optimizer must be 'adam' or 'sgd', got {self.kind!r}")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be positive, got {self.learning_rate}")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"momentum must lie in [0, 1), got {self.momentum}")
-        if not self.weight_decay >= 0:
-            raise InputError(f"weight_decay must not be negative, got {self.weight_decay}")
+        check_choice("optimizer", self.kind, ("adam", "sgd"))
+        check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
+        check_number("momentum", self.momentum, "must lie in [0, 1)", lambda m: 0 <= m < 1)
+        check_number("weight_decay", self.weight_decay, "must not be negative", lambda d: d >= 0)
+        # torch takes no whole numbers beyond 64 bits.
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimiser over these parameters, which are on their device already."""

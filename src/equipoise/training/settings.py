@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Literal
 
-from equipoise.errors import InputError
+from equipoise.errors import check_choice, check_whole
 from equipoise.training.optimizers import OptimizerSettings
 
 
@@ -25,15 +24,10 @@ class TrainingSettings:
     check_every: int = 50
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch_size", "check_every"):
-            value = getattr(self, name)
-            # A run of 2.5 iterations would never come to its last.
-            if not isinstance(value, Integral):
-                raise InputError(f"{name} must be a whole number, got {value!r}")
-            if value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}")
-        if self.schedule not in ("decay", "constant"):
-            raise InputError(f"schedule must be 'decay' or 'constant', got {self.schedule!r}")
+        # A run of 2.5 iterations would never come to its last; a single row has no other.
+        for name, least in (("iterations", 1), ("batch_size", 2), ("check_every", 1)):
+            check_whole(name, getattr(self, name), least=least)
+        check_choice("schedule", self.schedule, ("decay", "constant"))
 
     def learning_rate_share(self, iteration: int) -> float:
         """Which share of the learning rate applies after ``iteration`` steps."""

@@ -84,7 +84,7 @@ def _architecture(selection: Selection, frontier: FairFrontier) -> str:
         one = "linear model"
     elif frontier.network is not None:
         one = "network of the user's own"
-    elif not frontier.hidden:
+    elif len(frontier.hidden) == 0:
         one = "linear model (a network without hidden layers)"
     else:
         widths = ", ".join(map(str, frontier.hidden))
