@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "equipoise"
 ORDER = (
     "errors",
     "notions",
+    "scales",
     "sensitive",
     "features",
     "datasets",

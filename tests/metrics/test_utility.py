@@ -190,8 +190,8 @@ def test_a_read_only_array_is_taken_without_a_warning():
         (
             lambda: youden_threshold([0.1, 0.2, 0.3], [0, 1, 1], weights=[0, 1, 1]),
             (
-                "y must have both classes among the rows of positive weight, got one; Youden's "
-                "J compares the two"
+                "y must have at least two distinct values, got 1 in all 2 rows; with one class "
+                "there is nothing to separate"
             ),
         ),
         (
