@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.boosting.continued import Continued
-from equipoise.boosting.library import lightgbm
+from equipoise.boosting.library import lightgbm, refused_in_words
 from equipoise.boosting.objectives import TreeObjective, units
 from equipoise.boosting.text_check import checked_text
 from equipoise.boosting.trees import Forest
@@ -60,6 +60,7 @@ class Growing:
     ) -> None:
         self._library = lightgbm("boosting")
         self._objective = objective
+        self._given = parameters
         self._parameters = {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
         self._classes = n_outputs
         self._members = tuple(members)
@@ -143,13 +144,15 @@ class Growing:
         datasets = {}
         for member, rows in zip(self._members, self.rows, strict=True):
             if member.rows not in datasets:
-                datasets[member.rows] = self._library.Dataset(
+                dataset = self._library.Dataset(
                     data.x[rows].numpy(),
                     label=data.target[rows].numpy(),
                     weight=None if data.weight is None else data.weight[rows].numpy(),
                     categorical_feature=categorical,
                     params=self._parameters,
-                ).construct()
+                )
+                with refused_in_words(self._given):
+                    datasets[member.rows] = dataset.construct()
         return datasets
 
     def _models(self, starts: Tensor) -> dict[int, Any]:
@@ -170,7 +173,8 @@ class Growing:
 
     def _new_model(self, member: int) -> Any:
         dataset = self._datasets[self._members[member].rows]
-        return self._library.Booster(self._parameters_of(member), dataset)
+        with refused_in_words(self._given):
+            return self._library.Booster(self._parameters_of(member), dataset)
 
     def _parameters_of(self, member: int) -> dict[str, Any]:
         return {
