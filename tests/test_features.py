@@ -341,8 +341,6 @@ def test_description_says_what_each_column_becomes():
          "of their own, so turn them into a number first, such as age in years"),
         (np.array([[1.0], [np.inf]]), "X column 'x0' must hold finite numbers, got inf in row 1; "
          "replace it by a number or mark it as missing (NaN)"),
-        (np.array([[1.0], [-1e39]]), "X column 'x0' must fit into float32 (up to 3.4e+38), got "
-         "-1e+39 in row 1; rescale the column"),
         (np.array([[1], ["a"]], dtype=object), "X column 'x0' must hold values of one type, got "
          "numbers such as 1 and text such as 'a'; convert the column to numbers or to text"),
         (np.empty((0, 2)), "X must have at least one row and one column, got no rows"),
@@ -373,8 +371,8 @@ def test_a_column_that_changes_its_type_is_refused():
 def test_scaling_beyond_float32_is_refused():
     encoder = FeatureEncoder(scaling="standard").fit(np.array([[0.0], [1e-20]]))
     with refused(
-        "X column 'x0' must stay within float32 after scaling, got a value too far from the rows "
-        "seen at fit; use scaling='rank', which is bounded"
+        "X column 'x0' must stay within float32 (up to 3.4e+38) after scaling, got 2e+50; "
+        "use scaling='rank', which is bounded"
     ):
         encoder.transform(np.array([[1e30]]))
 

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 ORDER = (
     "errors",
     "notions",
+    "scales",
     "sensitive",
     "features",
     "datasets",

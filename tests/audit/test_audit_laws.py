@@ -63,6 +63,45 @@ def test_a_score_that_ignores_everything_is_found_fair_exactly():
     assert len(whole) == 4 + 8 + 3 * 8  # comparisons by age and by race, dependence thrice
 
 
+#: What an audit tells in units of the scores.
+IN_UNITS = {"MAE", "GDP", "GDP|Y", "mean score", "mean error"}
+NUMBERS = ["value", "low", "high", "p_value", "certificate"]
+
+
+def predictions(n=150):
+    """Predictions of an outcome; the attribute is on a grid, to be exact far from zero."""
+    rng = np.random.default_rng(0)
+    age, y = np.round(64 * rng.normal(size=n)), 2 + rng.normal(size=n)
+    scores = y + rng.normal(size=n) + age / 100
+    return scores, y, age, rng.choice(["F", "M"], n)
+
+
+def audited_as(size, age_size=1.0, age_far=0.0):
+    scores, y, age, sex = predictions()
+    A = {"age": age_size * age + age_far, "sex": sex}
+    return audit(size * scores, size * y, A, draws=10, permutations=9)
+
+
+@pytest.fixture(scope="module")
+def in_ordinary_units():
+    return audited_as(1.0).to_frame()
+
+
+@pytest.mark.parametrize(
+    "units", [(1e-300,), (1e-170,), (1e154,), (1e300,), (1, 1e-300), (1, 1e300), (1, 2.0**-20, 1e9)]
+)
+def test_units_of_scores_outcome_and_attributes_mean_nothing(units, in_ordinary_units):
+    found = audited_as(*units)
+    assert len(str(found)) < 10_000  # no number takes 300 digits
+    found = found.to_frame()
+    unit = np.where(found["metric"].isin(IN_UNITS), units[0], 1.0)
+    found[["value", "low", "high"]] = found[["value", "low", "high"]].div(unit, axis=0)
+    pd.testing.assert_frame_equal(found[NUMBERS], in_ordinary_units[NUMBERS], rtol=1e-9, atol=1e-12)
+    # Every group has a name of its own.
+    groups = found[found["metric"] == "mean score"]
+    assert not groups.duplicated(["attribute", "group"]).any()
+
+
 def test_scores_drawn_without_a_look_at_anything_are_rarely_accused():
     missed, p_values = [], []
     for seed in range(6):

@@ -182,6 +182,17 @@ def test_progress_is_shown_when_asked_for(rows, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_method_that_is_solved_at_once_shows_one_iteration(rows, capsys):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    seen = []
+    model = FairRegressor(method="scutari", verbose=1)
+    model.fit(X, X[:, 0], sensitive_features=X[:, 1], callback=seen.append)
+    line = capsys.readouterr().err.strip()
+    assert re.fullmatch(r"iteration 1 of 1, \d+\.\d a second, 0 s left", line)
+    (progress,) = seen
+    assert (progress.resumed_at, progress.iteration, progress.seconds_left) == (0, 1, 0.0)
+
+
 @pytest.mark.parametrize(
     ("options", "run", "message"),
     [

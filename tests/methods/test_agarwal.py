@@ -9,12 +9,13 @@ import pytest
 import torch
 from fairlearn.reductions import DemographicParity, EqualizedOdds, ExponentiatedGradient
 from scipy.special import expit
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from equipoise import FairClassifier, FairFrontier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods.agarwal import largest_distance
+from equipoise.methods.agarwal import base_learner, largest_distance
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 
@@ -99,6 +100,34 @@ def test_a_vote_is_the_share_of_the_classifiers_that_say_yes():
     found = expit(vote(x)[0, :, 0].numpy())
     np.testing.assert_allclose(found, [0.3, 1.0, 0.7, 0.0], atol=1e-11)
     assert vote(x).isfinite().all()
+
+
+def test_a_classifier_that_decides_the_same_for_all_is_a_vote_like_any_other():
+    """A feature that is the group: the reduction tries the constant that fairlearn has for it."""
+    random = np.random.default_rng(0)
+    y = random.random(24) < 0.5
+    X = np.column_stack([y, random.normal(size=24)]).astype(float)
+    group = np.where(y, "a", "b")
+    model = FairClassifier(method="agarwal", strength=0.5, random_state=0)
+    model.fit(X, y, sensitive_features=group)
+    x = model.encoder_.transform(X).astype(float)
+    plain = base_learner().fit(x, y)
+    cell = (group == "b").astype(int)
+    bound = 0.5 * largest_distance(plain.predict(x), y, cell, Notion.INDEPENDENCE)
+    reduction = ExponentiatedGradient(
+        base_learner(), DemographicParity(difference_bound=bound), eps=bound
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        reduction.fit(x, y.astype(int), sensitive_features=cell)
+        expected = reduction._pmf_predict(x)[:, 1]
+    used = [
+        each
+        for each, share in zip(reduction.predictors_, reduction.weights_, strict=True)
+        if share > 0
+    ]
+    assert any(isinstance(each, DummyClassifier) for each in used)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-9)
 
 
 def test_a_saved_model_and_its_onnx_file_need_no_fairlearn(mitigated, rows, tmp_path, monkeypatch):

@@ -119,6 +119,37 @@ def test_a_read_only_array_is_taken_without_a_warning():
         np.testing.assert_array_equal(auc(scores[:, ::-1], [0, 1]), [0.0, 1.0])
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e154, 1e300])
+def test_r2_means_the_same_in_all_units(size):
+    rng = np.random.default_rng(0)
+    y, scores = rng.normal(size=30), rng.normal(size=(2, 30))
+    np.testing.assert_allclose(r2(size * scores, size * y), r2(scores, y), rtol=1e-9)
+
+
+def test_small_differences_far_from_zero_have_an_r2():
+    y, score = np.arange(8.0), np.array([1.0, 0, 3, 2, 5, 4, 7, 6])
+    step = 2.0**-20
+    np.testing.assert_allclose(r2(1e9 + step * score, 1e9 + step * y), r2(score, y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("metric", [auc, r2, youden_threshold])
+def test_rows_of_weight_zero_have_no_say_in_what_y_is(metric):
+    """A third class, or the only row that differs, is as good as left out."""
+    score, y = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])
+    more = np.append(score, 0.2), np.append(y, 7)
+    found = metric(*more, weights=[1, 1, 2, 1, 0])
+    np.testing.assert_allclose(found, metric(score, y, weights=[1, 1, 2, 1]))
+    with pytest.raises(InputError, match="y must have at least two distinct values"):
+        metric(score, [3, 3, 3, 4], weights=[1, 1, 1, 0])
+
+
+def test_weights_that_count_no_rows_are_refused():
+    with pytest.raises(
+        InputError, match=r"weights must sum to at most 2\*\*53.*got a sum of 3e.300"
+    ):
+        auc([0.1, 0.2, 0.3], [0, 1, 1], weights=[1e300] * 3)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -190,8 +221,8 @@ def test_a_read_only_array_is_taken_without_a_warning():
         (
             lambda: youden_threshold([0.1, 0.2, 0.3], [0, 1, 1], weights=[0, 1, 1]),
             (
-                "y must have both classes among the rows of positive weight, got one; Youden's "
-                "J compares the two"
+                "y must have at least two distinct values, got 1 in all 2 rows; with one class "
+                "there is nothing to separate"
             ),
         ),
         (

@@ -41,6 +41,8 @@ def shown(evaluations, *, terminal, note=None):
         (at(1, seconds=1.5), "iteration 1 of 100, 0.7 a second, 2 min 28 s left"),
         (at(1, seconds=120.0), "iteration 1 of 100, 0.0 a second, 3 h 18 min left"),
         (at(1, seconds=60.0, iterations=2), "iteration 1 of 2, 0.0 a second, 1 min 00 s left"),
+        (at(40, resumed_at=40), "iteration 40 of 100, 0.0 a second, an unknown time left"),
+        (at(100, resumed_at=100), "iteration 100 of 100, 0.0 a second, 0 s left"),
     ],
 )
 def test_a_line_says_how_far_and_how_fast(progress, text):

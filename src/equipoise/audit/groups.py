@@ -7,7 +7,7 @@ score interval of Wilson (1927) for rates, Student's t for means.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.stats import norm
 from equipoise.audit.rows import MISSING, NAN, AuditRow
 from equipoise.metrics.groups import SMALL_GROUP
 from equipoise.notions import Notion
+from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveColumn
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,17 @@ def grouping(column: SensitiveColumn) -> Grouping:
     codes = np.full(len(column.values), -1, dtype=np.int64)
     codes[~column.missing] = inside
     ranges = [known[inside == band] for band in range(len(used))]
-    return Grouping(column.name, tuple(f"{v.min():.4g} to {v.max():.4g}" for v in ranges), codes)
+    return Grouping(column.name, _range_labels(ranges), codes)
+
+
+def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
+    """Smallest to largest value of every range, in so many digits that no two read the same."""
+    labels: tuple[str, ...] = ()
+    for digits in range(4, 18):
+        labels = tuple(f"{v.min():.{digits}g} to {v.max():.{digits}g}" for v in ranges)
+        if len(set(labels)) == len(labels):
+            break
+    return labels
 
 
 def group_label(category: object) -> str:
@@ -173,8 +184,10 @@ def mean_interval(values: Floats, level: float) -> tuple[float, float, float]:
     [2.0, -0.484, 4.484]
     """
     n = len(values)
-    mean = float(values.mean())
+    small, power = reduced(values)
+    mean = float(np.ldexp(small.mean(), power))
     if n == 1:
         return mean, NAN, NAN
-    reach = float(stdtrit(n - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
+    spread = float(np.ldexp(small.std(ddof=1), power))
+    reach = float(stdtrit(n - 1, (1 + level) / 2)) * spread / math.sqrt(n)
     return mean, mean - reach, mean + reach

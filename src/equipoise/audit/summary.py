@@ -212,6 +212,8 @@ def _between(row: AuditRow) -> str:
 
 
 def _number(value: float) -> str:
+    if value != 0 and not 1e-9 <= abs(value) < 1e9:
+        return f"{value:.3g}"
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.boosting.continued import Continued
-from equipoise.boosting.library import lightgbm
+from equipoise.boosting.library import lightgbm, refused_in_words
 from equipoise.boosting.objectives import TreeObjective, units
 from equipoise.boosting.text_check import checked_text
 from equipoise.boosting.trees import Forest
+from equipoise.errors import ConvergenceWarning
 from equipoise.training import Member, TrainingData
 
 #: Sums in one order whatever the number of threads and the load of the machine.
@@ -26,7 +28,8 @@ class Growing:
     """The models of K members in training, and their outputs on the m rows that each trains on.
 
     Members of strength 0 follow LightGBM's own objective, so that they are LightGBM's own models to
-    the last bit; the others follow the slopes they are given.
+    the last bit; the others follow the slopes they are given. Where LightGBM finds no column to
+    split on, all are its own: a constant.
 
     Attributes
     ----------
@@ -57,9 +60,10 @@ class Growing:
     ) -> None:
         self._library = lightgbm("boosting")
         self._objective = objective
-        self._own = [member.strength == 0 for member in members]
+        self._given = parameters
         self._parameters = {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
         self._classes = n_outputs
+        self._members = tuple(members)
         everything = torch.arange(len(data), device="cpu")
         self.rows = torch.stack(
             [
@@ -81,13 +85,16 @@ class Growing:
         )
         if objective.has_units:
             self.level, self.unit = self.target.mean(-1), units(self.target)
+        self._datasets = self._binned(data, list(categorical))
+        splits = {rows: _has_splits(dataset) for rows, dataset in self._datasets.items()}
+        if not all(splits.values()):
+            _warn_of_constants(self._parameters, self.rows.shape[1])
+        self._own = [member.strength == 0 or not splits[member.rows] for member in members]
         starts = torch.stack(
             [objective.start(*each).double() for each in zip(self.target, self.weight, strict=True)]
         )
         self.start = torch.where(torch.tensor(self._own, device="cpu")[:, None], 0.0, starts)
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
-        self._members = tuple(members)
-        self._datasets = self._binned(data, list(categorical))
         own = [member for member, is_own in enumerate(self._own) if is_own]
         self.forest = Forest(self._models(starts), own)
 
@@ -147,13 +154,15 @@ class Growing:
         datasets = {}
         for member, rows in zip(self._members, self.rows, strict=True):
             if member.rows not in datasets:
-                datasets[member.rows] = self._library.Dataset(
+                dataset = self._library.Dataset(
                     data.x[rows].numpy(),
                     label=data.target[rows].numpy(),
                     weight=None if data.weight is None else data.weight[rows].numpy(),
                     categorical_feature=categorical,
                     params=self._parameters,
-                ).construct()
+                )
+                with refused_in_words(self._given):
+                    datasets[member.rows] = dataset.construct()
         return datasets
 
     def _models(self, starts: Tensor) -> dict[int, Any]:
@@ -174,7 +183,8 @@ class Growing:
 
     def _new_model(self, member: int) -> Any:
         dataset = self._datasets[self._members[member].rows]
-        return self._library.Booster(self._parameters_of(member), dataset)
+        with refused_in_words(self._given):
+            return self._library.Booster(self._parameters_of(member), dataset)
 
     def _parameters_of(self, member: int) -> dict[str, Any]:
         return {
@@ -186,6 +196,22 @@ class Growing:
             # Where the loss of Huber changes from squared to absolute.
             "alpha": float(self.unit[member]),
         }
+
+
+def _has_splits(dataset: Any) -> bool:
+    """Whether some column of LightGBM's form of the rows can be split; bins are of those only."""
+    return any(dataset.feature_num_bin(column) for column in range(dataset.num_feature()))
+
+
+def _warn_of_constants(parameters: Mapping[str, Any], rows: int) -> None:
+    least = parameters.get("min_data_in_leaf", 20)
+    warnings.warn(
+        f"No column of X can be split so that min_data_in_leaf={least} of the {rows} training rows "
+        "are on either side, so trees predict a constant. Give more rows or columns that vary, or "
+        f"set lightgbm={{'min_data_in_leaf': {max(1, rows // 10)}}}.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
 
 
 def _inverse(rows: Tensor, n: int) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -56,6 +57,18 @@ def lightgbm(user: str) -> Any:
             f'{user} needs lightgbm, which is not installed; pip install "equipoise[boosting]"'
         ) from None
     return lightgbm
+
+
+@contextmanager
+def refused_in_words(parameters: Mapping[str, Any]) -> Iterator[None]:
+    """Say of what LightGBM refuses which parameters it was given."""
+    try:
+        yield
+    except lightgbm("lightgbm=").basic.LightGBMError as error:
+        raise InputError(
+            f"lightgbm must hold values that LightGBM takes, got {dict(parameters)}: "
+            f"{' '.join(str(error).split())}; correct the parameter it names"
+        ) from None
 
 
 def checked_parameters(given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from equipoise.training import TASKS
+
 #: Slope and curvature (K, m, o) of the loss in outputs (K, m, o), for targets (K, m) in units (K,).
 Slopes = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -23,6 +25,7 @@ class TreeObjective:
 
     Attributes
     ----------
+    task : str
     name : str
         LightGBM's own objective of this task.
     slopes : callable
@@ -34,14 +37,31 @@ class TreeObjective:
         What LightGBM's own objective shows of its training rows -> outputs.
     has_units : bool
         Whether outputs are in the units of the target.
+    share : float
+        Of the task loss that LightGBM minimises: half of a squared error.
     """
 
+    task: str
     name: str
     slopes: Slopes
     start: Callable[[Tensor, Tensor], Tensor]
     largest_curvature: Callable[[int], float]
     to_output: Callable[[Tensor], Tensor]
     has_units: bool = False
+    share: float = 1.0
+
+    def loss(
+        self, output: Tensor, target: Tensor, weight: Tensor | None, level: Tensor, unit: Tensor
+    ) -> Tensor:
+        """What rounds minimise, (K,): the mean task loss, in standard units of the outcome.
+
+        Its slope in one output is that of `slopes` over the number of rows and the square of the
+        unit. output: (K, m, o). target, weight: (K, m). level, unit: (K,), 0 and 1 without units.
+        """
+        if self.has_units:
+            output = (output - level[:, None, None]) / unit[:, None, None]
+            target = (target - level[:, None]) / unit[:, None]
+        return self.share * TASKS[self.task].loss(output, target, weight)
 
 
 def _binary(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,6 +128,7 @@ def _median(target: Tensor, weight: Tensor) -> Tensor:
 OBJECTIVES: Mapping[str, TreeObjective] = MappingProxyType(
     {
         "binary": TreeObjective(
+            task="binary",
             name="binary",
             slopes=_binary,
             start=_log_odds,
@@ -115,6 +136,7 @@ OBJECTIVES: Mapping[str, TreeObjective] = MappingProxyType(
             to_output=torch.logit,
         ),
         "multiclass": TreeObjective(
+            task="multiclass",
             name="multiclass",
             slopes=_multiclass,
             start=_log_shares,
@@ -123,17 +145,19 @@ OBJECTIVES: Mapping[str, TreeObjective] = MappingProxyType(
         ),
         **{
             task: TreeObjective(
+                task=task,
                 name=name,
                 slopes=slopes,
                 start=start,
                 largest_curvature=lambda _: 1.0,
                 to_output=torch.clone,
                 has_units=True,
+                share=share,
             )
-            for task, name, slopes, start in (
-                ("squared", "regression", _squared, _mean),
-                ("absolute", "regression_l1", _absolute, _median),
-                ("huber", "huber", _huber, _mean),
+            for task, name, slopes, start, share in (
+                ("squared", "regression", _squared, _mean, 0.5),
+                ("absolute", "regression_l1", _absolute, _median, 1.0),
+                ("huber", "huber", _huber, _mean, 1.0),
             )
         },
     }

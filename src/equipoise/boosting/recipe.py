@@ -105,7 +105,7 @@ class BoostingRecipe:
             )
         held_out = None
         if self.early_stopping is not None:
-            members, held_out = with_rows_aside(members, len(data))
+            members, held_out = with_rows_aside(members, len(data), data.outcome_class)
         growing = Growing(
             data,
             members,

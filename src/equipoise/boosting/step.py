@@ -39,7 +39,7 @@ class BoostingStep:
         self._growing = growing
         self._method = method
         objective = OBJECTIVES[predictor.task.name]
-        self._slopes = objective.slopes
+        self._objective = objective
         self._curvature = objective.largest_curvature(growing.outputs.shape[-1])
         self._strength = torch.tensor(
             [member.strength for member in members], dtype=torch.float64, device="cpu"
@@ -64,7 +64,7 @@ class BoostingStep:
         growing = self._growing
         strength = self._share * self._strength[:, None, None]
         weight = growing.weight[..., None]
-        slope, curvature = self._slopes(growing.outputs, growing.target, growing.unit)
+        slope, curvature = self._objective.slopes(growing.outputs, growing.target, growing.unit)
         slope = (1 - strength) * weight * slope
         curvature = weight * torch.lerp(
             curvature, torch.full_like(curvature, self._curvature), strength
@@ -77,7 +77,9 @@ class BoostingStep:
             # are: the penalty weighs against it as if it had been scaled.
             scale = growing.weight.sum(-1) * growing.unit
             slope = slope.scatter_add(1, places, strength * scale[:, None, None] * push)
-        task = self._task.loss(growing.outputs, growing.target, self._task_weight)
+        task = self._objective.loss(
+            growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
+        )
         self._grow(slope, curvature)
         return task, penalty
 

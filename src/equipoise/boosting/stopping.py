@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from equipoise.boosting.objectives import OBJECTIVES
 from equipoise.boosting.trees import BoostedTrees
 from equipoise.training import Member, Predictor, TrainingData
 from equipoise.training.data import take
@@ -27,22 +28,43 @@ class Measurable(Protocol):
         ...
 
 
-def with_rows_aside(members: Sequence[Member], n: int) -> tuple[list[Member], Tensor]:
-    """Return the members without the rows set aside from each, and these, (K, m)."""
-    parts = [
-        set_aside(member.seed, member.rows, n, HELD_OUT, asked_by="early_stopping")
-        for member in members
-    ]
-    fitted = [replace(member, rows=rows) for member, (rows, _) in zip(members, parts, strict=True)]
-    return fitted, torch.stack([aside for _, aside in parts])
+def with_rows_aside(
+    members: Sequence[Member], n: int, classes: Tensor | None = None
+) -> tuple[list[Member], Tensor]:
+    """Return the members without the rows set aside from each of n, and these, (K, m).
+
+    Where there are ``classes`` (n,), all of them are among the rows that train.
+    """
+    fitted, asides = [], []
+    for member in members:
+        rows, aside = set_aside(member.seed, member.rows, n, HELD_OUT, asked_by="early_stopping")
+        if classes is not None:
+            rows, aside = _with_every_class(rows, aside, classes)
+        fitted.append(replace(member, rows=rows))
+        asides.append(aside)
+    return fitted, torch.stack(asides)
+
+
+def _with_every_class(
+    rows: tuple[int, ...], aside: Tensor, classes: Tensor
+) -> tuple[tuple[int, ...], Tensor]:
+    """Exchange a row of every class that only rows set aside have for one of the largest class."""
+    fitted, aside = torch.tensor(rows), aside.clone()
+    for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
+        place = int((classes[aside] == missing).nonzero()[0])
+        largest = int(torch.bincount(classes[fitted]).argmax())
+        other = int((classes[fitted] == largest).nonzero()[-1])
+        back = int(aside[place])
+        aside[place], fitted[other] = fitted[other].clone(), back
+    return tuple(fitted.tolist()), aside
 
 
 class EarlyStopping:
     """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
 
     What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
-    not train on, both in standard units of its outcome: less its ``level`` (K,), over its
-    ``unit`` (K,).
+    not train on, both as rounds minimise them: in standard units of its outcome, which are less its
+    ``level`` (K,), over its ``unit`` (K,).
     """
 
     def __init__(
@@ -97,14 +119,13 @@ class EarlyStopping:
 
     def _trade_off(self, predictor: Predictor) -> Tensor:
         output, _ = predictor(self._x)
-        target = self._target
-        if target.is_floating_point():
-            level, unit = self._level[:, None], self._unit[:, None]
-            output, target = (output - level[..., None]) / unit[..., None], (target - level) / unit
-        task = predictor.task.loss(output, target, self._weight)
+        task = OBJECTIVES[predictor.task.name].loss(
+            output, self._target, self._weight, self._level, self._unit
+        )
         if self._method is None:
             return task
-        score = predictor.task.score(output).float()
+        standard = (output - self._level[:, None, None]) / self._unit[:, None, None]
+        score = predictor.task.score(standard).float()
         penalty = self._method.value(score, self._rows, self._resampled)
         # No divergence is below 0; a critic that is behind the score says so all the same.
         penalty = penalty.double().clamp_min(0)

@@ -92,8 +92,9 @@ class FairEstimator(BaseEstimator, ABC):
         sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
             Any mix of discrete and continuous attributes; required unless ``strength=0``.
         sample_weight : (n,), optional
-            Weights of the rows, in the task loss and in the penalty. Rows of weight 0 are left
-            out.
+            Weights of the rows, in the task loss and in the penalty; only their ratios count. Rows
+            of weight 0 are left out, as if they had not been given: their classes and categories
+            are not known, and their values rank nothing.
         checkpoint, checkpoint_every, resume, callback
             As for :meth:`FairFrontier.fit`; the callback is called every 50 iterations or 10
             rounds.
@@ -142,7 +143,7 @@ class FairEstimator(BaseEstimator, ABC):
         X = checked_features(self, X, reset=True)
         y = checked_outcome(X, y)
         weights = row_weights(sample_weight, len(y))
-        table = self._read_sensitive(sensitive_features, len(y))
+        table = self._read_sensitive(sensitive_features, len(y), weights)
         if weights is not None and not weights.all():
             counted = np.flatnonzero(weights)
             X, y, weights = (_safe_indexing(part, counted) for part in (X, y, weights))
@@ -174,7 +175,8 @@ class FairEstimator(BaseEstimator, ABC):
         weights: NDArray[np.float64] | None,
     ) -> TrainingData:
         """Put together the rows to train on, as tensors."""
-        scaled = None if weights is None else self._scaled_weights(weights)
+        # A learning rate is for losses of one size, and so are LightGBM's rules about sums.
+        scaled = None if weights is None else weights / weights.mean()
         return training_data(x, outcome, table, scaled)
 
     def _keep(self, trained: Trained, outcome: Outcome, table: SensitiveTable | None) -> None:
@@ -228,11 +230,9 @@ class FairEstimator(BaseEstimator, ABC):
     def _input_facts(self) -> dict[str, Any]:
         """What the recipe must know about the inputs of the fitted encoder."""
 
-    @abstractmethod
-    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sample weights (n,) as training wants them."""
-
-    def _read_sensitive(self, sensitive_features: Any, n: int) -> SensitiveTable | None:
+    def _read_sensitive(
+        self, sensitive_features: Any, n: int, weights: NDArray[np.float64] | None
+    ) -> SensitiveTable | None:
         check_choice("missing_sensitive", self.missing_sensitive, ("error", "skip"))
         if sensitive_features is None:
             if self.strength > 0:
@@ -246,6 +246,7 @@ class FairEstimator(BaseEstimator, ABC):
             types=self.sensitive_types,
             missing=self.missing_sensitive,
             n_rows=n,
+            counted=None if weights is None else weights > 0,
         )
 
     def _evaluate(

@@ -8,7 +8,6 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from equipoise.boosting import BoostingRecipe
 from equipoise.boosting.library import lightgbm as installed_lightgbm
@@ -87,10 +86,6 @@ class BoostingEstimator(FairEstimator):
 
     def _input_facts(self) -> dict[str, Any]:
         return {"categorical": self.encoder_.categorical_}
-
-    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # LightGBM has rules about sums of weights, and its users know what theirs mean.
-        return weights
 
     def _recipe(self) -> BoostingRecipe:
         installed_lightgbm(type(self).__name__)

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from equipoise.errors import InputError
+from equipoise.scales import center_and_spread, exponent, reduced, standardised
 from equipoise.sensitive import SensitiveTable
 from equipoise.sensitive.columns import read_values, refuse_repeated_names
 from equipoise.training import TrainingData
@@ -63,7 +64,11 @@ def _told_as(argument: str) -> Iterator[None]:
 
 
 def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """Return sample weights (n,), not negative and not all zero; None when there are none."""
+    """Return sample weights (n,) of at most 1; None when there are none.
+
+    Only their ratios count, so they are halved or doubled until the largest is near 1. A weight too
+    small beside the largest for float32 is 0.
+    """
     if sample_weight is None:
         return None
     values = read_values(
@@ -88,7 +93,13 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         )
     if not weights.any():
         raise InputError("sample_weight must be positive for some row, got zeros only")
-    return weights
+    weights, _ = reduced(weights)
+    return np.where(weights < np.finfo(np.float32).tiny, 0.0, weights)
+
+
+#: Spreads off zero, and sizes of the spread, at which trees keep the outcome's own units.
+_OFF_ZERO = 2.0**7
+_LEAST_SPREAD, _MOST_SPREAD = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,8 @@ class Outcome:
     """The outcome Y, encoded once: for the task loss, and for a critic that conditions on it.
 
     target: (n,) float, or class numbers. seen: (n, v) float32 for the critic. classes: the
-    labels; center and scale: of a continuous outcome, which is trained on in standard units.
+    labels; center and scale: of a continuous outcome, which is trained on in standard units or, for
+    trees, in its own. The scale of a constant is 0, so that nothing but this is predicted.
     """
 
     target: NDArray[Any]
@@ -135,7 +147,11 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
 
 
 def read_numbers(y: NDArray[Any], *, own_units: bool = False) -> Outcome:
-    """Read a continuous outcome; the task gets it in standard units, or in its own."""
+    """Read a continuous outcome; the task gets it in standard units, or in its own.
+
+    Those of its own are kept as far as single precision, in which LightGBM reads an outcome, can
+    tell its values apart: not more than 128 spreads off zero, and of a spread from 1e-12 to 1e12.
+    """
     try:
         values = y.astype(np.float64)
     except (TypeError, ValueError):
@@ -143,13 +159,18 @@ def read_numbers(y: NDArray[Any], *, own_units: bool = False) -> Outcome:
             f"y must be numeric for regression, got {y.dtype} such as {y.tolist()[0]!r}; "
             "FairClassifier takes labels"
         ) from None
-    center, spread = float(values.mean()), float(values.std())
-    # A constant outcome has no units of its own; a zero scale would lose its level.
-    scale = spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0
-    standard = ((values - center) / scale).astype(np.float32)
-    if own_units:
-        return Outcome(values, standard[:, None])
-    return Outcome(standard, standard[:, None], center=center, scale=scale)
+    center, scale = center_and_spread(values)
+    standard = standardised(values, center, scale).astype(np.float32)
+    if not own_units:
+        return Outcome(standard, standard[:, None], center=center, scale=scale)
+    if abs(center) <= _OFF_ZERO * scale:
+        center = 0.0
+    if _LEAST_SPREAD <= scale <= _MOST_SPREAD:
+        scale = 1.0
+    elif scale > 0:
+        scale = float(np.ldexp(1.0, exponent(np.array([scale])) - 1))
+    target = standardised(values, center, scale)
+    return Outcome(target, standard[:, None], center=center, scale=scale)
 
 
 def checked_outcome(X: Any, y: Any) -> NDArray[Any]:

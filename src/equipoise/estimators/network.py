@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.critic import CriticSettings
@@ -152,11 +151,6 @@ class NetworkEstimator(FairEstimator):
 
     def _input_facts(self) -> dict[str, Any]:
         return {"attribute_inputs": learned_inputs(self).width}
-
-    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # A learning rate is for losses of one size, whatever the size of the weights.
-        scaled: NDArray[np.float64] = weights / weights.mean()
-        return scaled
 
     def _recipe(self) -> Recipe:
         """Check all options at once, before any data is touched."""

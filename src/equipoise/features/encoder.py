@@ -17,14 +17,15 @@ from sklearn.exceptions import NotFittedError
 from equipoise.errors import InputError, check_choice
 from equipoise.features.fitted_columns import arranged, listed, warn_unseen
 from equipoise.features.levels import Levels
-from equipoise.features.reading import LARGEST, as_numbers, read_features
+from equipoise.features.reading import as_numbers, read_features
 from equipoise.features.state import (
     EncoderState,
     Scaling,
-    new_scaler,
+    fitted_scaler,
     scaler_arrays,
     scaler_from_arrays,
 )
+from equipoise.scales import reduced
 from equipoise.sensitive.columns import Column, Family
 
 _SCALING_WORDS = {
@@ -175,7 +176,7 @@ class FeatureEncoder:
         matrix[:, empty] = 0.0
         constant = np.nanmax(matrix, axis=0) == np.nanmin(matrix, axis=0)
         self._constant = constant & (self.scaling != "none")
-        self._scaler = new_scaler(self.scaling).fit(matrix)
+        self._scaler = fitted_scaler(self.scaling, matrix)
 
     def _transform(self, columns: Sequence[Column]) -> NDArray[np.float32]:
         by_name = {column.name: column for column in columns}
@@ -183,7 +184,8 @@ class FeatureEncoder:
         blocks: list[NDArray[Any]] = []
         if self._number_names:
             numbers = [self._filled(by_name[name]) for name in self._number_names]
-            scaled = self._scaler.transform(np.column_stack(numbers))
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
+                scaled = self._scaler.transform(np.column_stack(numbers))
             scaled[:, self._constant] = 0.0
             blocks.append(scaled)
         blocks += [self._filled(by_name[name])[:, None] for name in self._boolean_names]
@@ -220,16 +222,18 @@ class FeatureEncoder:
 
     def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
         """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""
-        too_large = np.abs(matrix).max(axis=0) > LARGEST
+        too_large = ~(np.abs(matrix).max(axis=0) <= np.finfo(np.float32).max)
         if too_large.any():
-            name = self.names_[int(too_large.argmax())]
+            place = int(too_large.argmax())
             raise InputError(
-                f"X column {name!r} must stay within float32 after scaling, got a value too far "
-                f"from the rows seen at fit; use scaling='rank', which is bounded"
+                f"X column {self.names_[place]!r} must stay within float32 (up to "
+                f"{np.finfo(np.float32).max:.3g}) after scaling, got "
+                f"{np.abs(matrix[:, place]).max():.3g}; use scaling='rank', which is bounded"
             )
 
 
 def _median(column: Column) -> float:
     numbers = as_numbers(column)
     known = numbers[~np.isnan(numbers)]
-    return float(np.median(known)) if known.size else 0.0
+    small, power = reduced(known)
+    return float(np.ldexp(np.median(small), power)) if known.size else 0.0

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from equipoise.scales import exponent
+
 
 class RankScaler:
     """Map each column to normal scores of its ranks, so that no shape of data dominates.
@@ -35,7 +37,11 @@ class RankScaler:
         """Scores of a matrix (n, m), in the same shape."""
         scored = np.empty(matrix.shape)
         for position, (knots, scores) in enumerate(self.maps_):
-            scored[:, position] = np.interp(matrix[:, position], knots, scores)
+            # Steps between the smallest numbers have no slope that is a number.
+            power = -exponent(knots)
+            with np.errstate(over="ignore"):
+                values = np.ldexp(matrix[:, position], power)
+            scored[:, position] = np.interp(values, np.ldexp(knots, power), scores)
         return scored
 
     def _map(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

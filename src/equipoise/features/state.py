@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 
 from equipoise.features.levels import Levels
 from equipoise.features.rank import RankScaler
+from equipoise.scales import center_and_spread
 from equipoise.sensitive.columns import Family
 
 Scaling = Literal["rank", "minmax", "standard", "none"]
@@ -61,6 +62,26 @@ class EncoderState:
     def is_numeric(self) -> bool:
         """Whether every column holds numbers, so that an array can hold them all."""
         return len(self.number_names) == len(self.families)
+
+
+def fitted_scaler(scaling: Scaling, matrix: NDArray[np.float64]) -> Any:
+    """Return the transformer of numbers that has learned from (n, m), NaN left out.
+
+    scikit-learn takes a column of small spread for a constant, and one of 1e200 for infinite.
+    """
+    if scaling in ("rank", "none"):
+        return new_scaler(scaling).fit(matrix)
+    known = [column[~np.isnan(column)] for column in matrix.T]
+    if scaling == "standard":
+        learned = [center_and_spread(values) for values in known]
+        mean, spread = np.array(learned).T
+        arrays = {"mean_": mean, "scale_": np.where(spread > 0, spread, 1.0)}
+    else:
+        low = np.array([values.min() for values in known])
+        high = np.array([values.max() for values in known])
+        scale = 1 / np.where(high > low, high / 2 - low / 2, 1.0)
+        arrays = {"scale_": scale, "min_": -1 - low * scale}
+    return scaler_from_arrays(scaling, arrays, len(known))
 
 
 def new_scaler(scaling: Scaling) -> Any:

@@ -19,13 +19,19 @@ from equipoise.features.fitted_columns import arranged, warn_unseen
 from equipoise.features.levels import unseen_levels
 from equipoise.features.reading import as_numbers, read_features
 from equipoise.features.tree_state import TreeEncoderState
+from equipoise.scales import exponent
 from equipoise.sensitive.columns import Column
+
+#: Powers of two of a column's largest size between which LightGBM reads it as it is.
+_LEAST, _MOST = -60, 900
 
 
 class TreeEncoder:
     """Encode features as a float64 matrix (n, columns), one column for each input column.
 
-    Numbers stay as they are and booleans become 0/1, NaN where missing. Text and categoricals
+    Numbers stay as they are and booleans become 0/1, NaN where missing. (A column of numbers that
+    are all below 1e-18 in size, or some above 1e270, is divided by a power of two: LightGBM takes
+    what is below 1e-35 for 0 and cuts off what is above 1e300.) Text and categoricals
     become the codes of their levels, NaN where missing or not seen at fit. Text is numbered in
     sorted order and a pandas categorical by its own categories, so these are the codes that
     LightGBM gives to the same frame with text as ``category``. A column without any value at fit
@@ -129,13 +135,22 @@ class TreeEncoder:
             return np.full(len(column.missing), np.nan)  # nothing was learned about this column
         if column.name in self._state.levels:
             return codes_of(column, self._state.levels[column.name])
-        return as_numbers(column)
+        numbers = as_numbers(column)
+        power = self._state.powers.get(column.name, 0)
+        if power == 0:
+            return numbers
+        with np.errstate(over="ignore"):
+            return np.ldexp(numbers, -power)
 
 
 def _learned(X: Any, columns: Sequence[Column]) -> TreeEncoderState:
     """What the training rows X, read as these columns, say about new rows."""
     declared = declared_codes(X)
     categorical = [column for column in columns if column.family in ("text", "categorical")]
+    powers = {
+        column.name: exponent(as_numbers(column)) for column in columns if column.family == "number"
+    }
+    powers = {name: power for name, power in powers.items() if not _LEAST < power < _MOST}
     return TreeEncoderState(
         families={column.name: column.family for column in columns},
         levels={
@@ -152,4 +167,5 @@ def _learned(X: Any, columns: Sequence[Column]) -> TreeEncoderState:
             for column in columns
             if column.family in ("number", "boolean") and not column.missing.any()
         ),
+        powers=powers,
     )

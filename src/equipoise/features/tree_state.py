@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from equipoise.sensitive.columns import Family
 
@@ -22,12 +22,15 @@ class TreeEncoderState:
         Categorical columns whose order means something.
     complete : tuple of str
         Numbers and booleans of which no row at fit was missing.
+    powers : mapping of numbers to the power of two that they are divided by
+        Only where LightGBM could not tell their values apart as they are.
     """
 
     families: Mapping[str, Family]
     levels: Mapping[str, tuple[str | None, ...]]
     ordered: tuple[str, ...]
     complete: tuple[str, ...] = ()
+    powers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def categorical(self) -> tuple[int, ...]:

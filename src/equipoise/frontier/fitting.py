@@ -86,9 +86,9 @@ def fit_curve(
     for template in templates.values():
         X = checked_features(template, X, reset=True)
     y = checked_outcome(X, y)
-    table = template._read_sensitive(sensitive_features, len(y))
-    assert table is not None
     weights = row_weights(sample_weight, len(y))
+    table = template._read_sensitive(sensitive_features, len(y), weights)
+    assert table is not None
     split = split_rows(
         len(y),
         validation=options["validation"],
@@ -121,7 +121,8 @@ def fit_curve(
         validation_rows=len(ready[0].parts.validation),
         test=ready[0].parts.test,
     )
-    return Fitted(curve, split, table.describe())
+    given = table if weights is None else table.take(weights > 0)
+    return Fitted(curve, split, given.describe())
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,4 @@ def _interval(
     value: float, draws: NDArray[np.float64], level: float, limits: tuple[float, float]
 ) -> UtilityInterval:
     # A draw without a class, or of a single outcome, says nothing about utility.
-    defined = draws[np.isfinite(draws)]
-    if len(defined) == 0:
-        return UtilityInterval(value, np.nan, np.nan)
-    return UtilityInterval(value, *basic_interval(value, defined, level, limits))
+    return UtilityInterval(value, *basic_interval(value, draws[np.isfinite(draws)], level, limits))

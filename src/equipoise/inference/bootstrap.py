@@ -157,11 +157,13 @@ def basic_interval(
     [2 value - q(1 - t), 2 value - q(t)], with t = (1 - level) / 2 and q the quantiles of the draws
     (Davison and Hinkley 1997, section 5.2.1). For metrics that are no seminorm of departures.
 
-    draws: (R,) without NaN.
+    draws: (R,) without NaN; NaN without draws.
 
     >>> basic_interval(0.1, np.array([0.05, 0.1, 0.15, 0.3]), 0.5, (0.0, 1.0))
     (0.012..., 0.1125)
     """
+    if len(draws) == 0:
+        return np.nan, np.nan
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     smallest, largest = limits

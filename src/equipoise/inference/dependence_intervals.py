@@ -42,6 +42,7 @@ from equipoise.metrics.dependence import (
 from equipoise.metrics.hsic import median_distance
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.strata import strata_of
+from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -142,8 +143,9 @@ def dependence_interval(
         return DependenceInterval(np.nan, np.nan, np.nan, len(scores), str(undefined))
     random = np.random.default_rng(random_state)
     value = float(found.value)
+    scores, power = reduced(scores)
     if measure == "GDP":
-        deviations = _parity_deviations(scores, table, strata, draws, random)
+        deviations = np.ldexp(_parity_deviations(scores, table, strata, draws, random), power)
     else:
         deviations = _deviations(measure, scores, table, strata, draws, random)
         deviations *= math.sqrt(min(len(scores), DRAWN_ROWS) / found.rows)

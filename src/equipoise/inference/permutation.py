@@ -36,6 +36,7 @@ from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.strata import crossed, rows_of, strata_of
+from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -128,7 +129,8 @@ def permutation_test(
         known_y = np.asarray(y)[rows]
         strata = strata_of(known_y, kind, groups=max(1, round(2 * len(rows) ** (1 / 3))))
         if kind == "continuous":
-            matrix = _residuals(matrix, known_y.astype(np.float64), strata)
+            matrix = np.array([reduced(score)[0] for score in matrix])
+            matrix = _residuals(matrix, reduced(known_y.astype(np.float64))[0], strata)
     cells, cell_factor = _cells(sensitive_features.take(rows))
     stratum_factor = _stratum_factor(strata, ordered=kind == "continuous")
     random = np.random.default_rng(random_state)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.inference.bootstrap import EXACT_ROWS, basic_interval
 from equipoise.inference.compression import SCORE_EDGES
+from equipoise.scales import reduced
 
 Floats = NDArray[np.float64]
 
@@ -72,16 +73,18 @@ def regression_intervals(
 ) -> tuple[UtilityInterval, UtilityInterval]:
     """MAE and R2 of predictions (n,) of y (n,), with their intervals."""
     n = len(scores)
+    (scores, y), power = reduced(np.stack([scores, y]))
     # y is centred first: R2 does not change, and its sum of squares loses no digits.
     centred = y - y.mean()
     error = y - scores
     table = np.stack([np.abs(error), error**2, centred, centred**2])
-    exact = _mae_and_r2(table.sum(axis=1)[None], n)[0]
+    unit = np.array([power, 0])
+    exact = np.ldexp(_mae_and_r2(table.sum(axis=1)[None], n)[0], unit)
     generator = np.random.default_rng(random_state)
     sums = np.empty((draws, 4))
     for draw in range(draws):
         sums[draw] = table @ np.bincount(generator.integers(n, size=n), minlength=n)
-    drawn = _mae_and_r2(sums, n)
+    drawn = np.ldexp(_mae_and_r2(sums, n), unit)
     return (
         _regression_interval("MAE", exact[0], drawn[:, 0], level, (0.0, np.inf), n),
         _regression_interval("R2", exact[1], drawn[:, 1], level, (-np.inf, 1.0), n),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.errors import InputError
@@ -35,11 +36,20 @@ class Vote:
     def of(cls, classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
         """Read fitted classifiers of scikit-learn, those without a share left out."""
         used = [pair for pair in zip(classifiers, shares, strict=True) if pair[1] > 0]
-        return cls(
-            np.stack([classifier.coef_[0] for classifier, _ in used]),
-            np.array([classifier.intercept_[0] for classifier, _ in used]),
-            np.array([share for _, share in used]) / sum(share for _, share in used),
-        )
+        weights, biases = zip(*(_linear(classifier) for classifier, _ in used), strict=True)
+        share = np.array([share for _, share in used])
+        return cls(np.stack(weights), np.array(biases), share / share.sum())
+
+
+def _linear(classifier: Any) -> tuple[Floats, float]:
+    """Weights (p,) and constant of a linear classifier.
+
+    Where the reduction weighs rows so that one decision is right for all of them, fairlearn puts a
+    constant in its place: it decides by its sign alone.
+    """
+    if isinstance(classifier, DummyClassifier):
+        return np.zeros(classifier.n_features_in_), 1.0 if classifier.constant == 1 else -1.0
+    return classifier.coef_[0], float(classifier.intercept_[0])
 
 
 def base_learner() -> LogisticRegression:

@@ -18,6 +18,9 @@ from equipoise.errors import InputError
 
 Array = NDArray[Any] | Tensor
 
+#: More rows than this can not be counted one by one in float64.
+MOST_ROWS = 2.0**53
+
 
 def as_scores(scores: Any) -> Tensor:
     """Scores (n,) or (K, n) as a float64 tensor (K, n) on the device they are on."""
@@ -45,7 +48,13 @@ def as_weights(weights: Any, n: int, device: torch.device) -> Tensor:
             f"weights must not be negative, got {float(tensor.min())}; a weight says how many rows "
             "a row stands for"
         )
-    lowest = float(tensor.sum(-1).min())
+    sums = tensor.sum(-1)
+    lowest, highest = float(sums.min()), float(sums.max())
+    if highest > MOST_ROWS:
+        raise InputError(
+            "weights must sum to at most 2**53, since a weight says how many rows a row stands "
+            f"for, got a sum of {highest:g}; scale them to sum to the number of rows"
+        )
     if lowest < 2:
         raise InputError(
             f"weights must sum to at least 2, since a weight says how many rows a row stands for, "

@@ -41,6 +41,7 @@ from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
 from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.notions import Notion
+from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
 from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
 
@@ -193,17 +194,22 @@ def _measure(
     strata = np.zeros(len(rows), np.int64)
     if y is not None:
         strata = strata_of(np.asarray(y)[rows], outcome_kind(y, outcome), groups=OUTCOME_STRATA)
+    # In numbers of size one squares neither overflow nor vanish.
+    matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
     value = np.zeros(len(matrix))
     count = int(strata.max()) + 1
     for stratum in range(count):
         chosen = rows[strata == stratum]
         value += len(chosen) / len(rows) * formula(matrix[:, chosen], table.take(chosen))
+    if formula is _parity:  # the only one in units of the score
+        value = np.ldexp(value, powers)
     value = value.reshape(np.shape(scores)[:-1])  # no K axis where none was given
     return Dependence(value, len(rows), count)
 
 
 def _parity(scores: Floats, table: SensitiveTable) -> Floats:
     cell = parity_cells(table)
+    scores = scores - scores.mean(axis=1, keepdims=True)  # small differences far from 0 keep digits
     sizes = np.bincount(cell)
     shares = sizes / len(cell)
     means = np.stack([np.bincount(cell, weights=score) for score in scores]) / sizes
@@ -281,7 +287,7 @@ def kernel_vectors(table: SensitiveTable) -> Floats:
 
 def _values(column: SensitiveColumn) -> Floats:
     assert column.values is not None
-    return column.values
+    return reduced(column.values)[0]
 
 
 class _Measure(Protocol):

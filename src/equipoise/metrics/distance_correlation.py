@@ -31,7 +31,7 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
     >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
     """
-    values = values - values.mean()
+    values = _centred(values)
     attribute_sums = _distance_sums(values)
     attribute_variance = _covariance(_squared_distances(values), attribute_sums, attribute_sums)
     by_value = np.argsort(values, kind="stable")
@@ -46,7 +46,7 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
                 _score_variance(score),
                 attribute_variance,
             )
-            for score in scores - scores.mean(axis=1, keepdims=True)
+            for score in _centred(scores)
         ]
     )
 
@@ -61,7 +61,7 @@ def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -
     attribute_sums = (n - sizes[codes]).astype(np.float64)
     attribute_variance = _covariance(attribute_sums.sum(), attribute_sums, attribute_sums)
     correlations = []
-    for score in scores - scores.mean(axis=1, keepdims=True):
+    for score in _centred(scores):
         score_sums = _distance_sums(score)
         # Pairs of different labels are all pairs less the pairs within a label.
         products = score_sums.sum() - _distances_within(score, codes, sizes)
@@ -78,11 +78,17 @@ def distance_correlation_with_vector(scores: Floats, vectors: Floats) -> Floats:
         float(np.vdot(distances, distances)), attribute_sums, attribute_sums
     )
     correlations = []
-    for score in scores - scores.mean(axis=1, keepdims=True):
+    for score in _centred(scores):
         products = float(np.vdot(cdist(score[:, None], score[:, None]), distances))
         covariance = _covariance(products, _distance_sums(score), attribute_sums)
         correlations.append(_correlation(covariance, _score_variance(score), attribute_variance))
     return np.array(correlations)
+
+
+def _centred(values: Floats) -> Floats:
+    """Numbers (..., n) less their mean, which far from zero is not exact the first time."""
+    near = values - values.mean(axis=-1, keepdims=True)
+    return np.asarray(near - near.mean(axis=-1, keepdims=True))
 
 
 def _covariance(products: float, left: Floats, right: Floats) -> float:

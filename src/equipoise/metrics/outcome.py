@@ -24,8 +24,12 @@ from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
 
 
-def outcome_kind(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind:
+def outcome_kind(
+    y: Any, kind: OutcomeKind | None = None, *, counted: NDArray[np.bool_] | None = None
+) -> OutcomeKind:
     """Which kind of outcome `y` (n,) is, by the rules of this module.
+
+    Rows that are not `counted` (n,) have no say.
 
     >>> outcome_kind([0, 1, 1]), outcome_kind(["a", "b", "c"]), outcome_kind(range(11))
     ('binary', 'multiclass', 'continuous')
@@ -34,6 +38,8 @@ def outcome_kind(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind:
         allowed = ", ".join(map(repr, get_args(OutcomeKind)))
         raise InputError(f"outcome must be one of {allowed}, got {kind!r}")
     array = outcome_array(y)
+    if counted is not None and len(counted) == len(array):
+        array = array[counted]
     levels = np.unique(array)
     if len(levels) < 2:
         raise InputError(
@@ -55,7 +61,8 @@ def outcome_kind(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind:
 def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[Partition, Tensor]:
     """The sets of rows y gives, and y as numbers (n,): classes are their position in sorted order.
 
-    weights: (n,) on the device of the scores; deciles of a continuous y count them.
+    weights: (n,) on the device of the scores; deciles of a continuous y count them, and a class
+    without weight is none.
     """
     array = outcome_array(y)
     if len(array) != n:
@@ -63,7 +70,8 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
     if kind == "continuous":
         values = as_numbers("y", array).to(weights.device)
         return by_decile(values, weights, "y"), values
-    levels, codes = np.unique(array, return_inverse=True)
+    levels = np.unique(array[(weights > 0).cpu().numpy()])
+    codes = np.searchsorted(levels, array).clip(max=len(levels) - 1)
     tensor = torch.from_numpy(codes.astype(np.int64)).to(weights.device)
     return by_level(tensor, [f"y = {level}" for level in levels]), tensor.to(torch.float64)
 

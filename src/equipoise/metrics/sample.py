@@ -206,7 +206,7 @@ def prepare(
     ranking = rank(tensor)
     kind, parts, values = outcome, None, None
     if y is not None:
-        kind = outcome_kind(y, outcome)
+        kind = outcome_kind(y, outcome, counted=(base > 0).cpu().numpy())
         parts, values = split_outcome(y, kind, base, n)
     if isinstance(threshold, str):
         cut = _youden(threshold, ranking, values, kind, base)

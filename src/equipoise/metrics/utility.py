@@ -6,6 +6,7 @@ kind; weights (R, n) put an R axis in front. A weight says how many rows a row s
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def auc(scores: Any, y: Any, *, weights: Any = None) -> Array:
     """
     tensor = as_scores(scores)
     rows = as_weights(weights, tensor.shape[-1], tensor.device)
-    positive = _binary(y, tensor)
+    positive = _binary(y, rows.sum(0))
     return like(auc_of_ranking(rank(tensor), positive, rows), scores, weights)
 
 
@@ -50,7 +51,7 @@ def youden_threshold(scores: Any, y: Any, *, weights: Any = None) -> Array:
             f"weights must have shape (n,) to pick one threshold, got {np.ndim(weights)} axes"
         )
     rows = as_weights(weights, tensor.shape[-1], tensor.device)
-    positive = _binary(y, tensor)
+    positive = _binary(y, rows[0])
     return like(youden_of_ranking(rank(tensor), positive, rows[0])[None], scores, weights)
 
 
@@ -83,13 +84,15 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     0.785...
     """
     tensor, values, rows = _regression(scores, y, weights)
+    counted = values[rows.sum(0) > 0]
+    if bool((counted == counted[0]).all()):
+        raise InputError(
+            f"y must have at least two distinct values for r2, got {float(counted[0]):g} in all "
+            f"{len(counted)} rows"
+        )
+    tensor, values = _of_size_one(tensor, values)
     centre = _mean(values[None], rows)  # (R, 1)
     spread = ((values - centre).square() * rows).sum(-1, keepdim=True) / rows.sum(-1, keepdim=True)
-    if bool((values == values[0]).all()):
-        raise InputError(
-            f"y must have at least two distinct values for r2, got {float(values[0]):g} in all "
-            f"{len(values)} rows"
-        )
     return like(1 - _mean((values - tensor).square(), rows) / spread, scores, weights)
 
 
@@ -144,12 +147,11 @@ def _first_best(values: Tensor, true: Tensor, false: Tensor, first: Tensor, last
     return found[:, 0]
 
 
-def _binary(y: Any, scores: Tensor) -> Tensor:
-    """Outcome as 0 and 1 (n,); the larger of its two values is 1."""
-    if outcome_kind(y) != "binary":
+def _binary(y: Any, weights: Tensor) -> Tensor:
+    """Outcome as 0 and 1 (n,), for weights (n,); the larger of its two values is 1."""
+    if outcome_kind(y, counted=(weights > 0).cpu().numpy()) != "binary":
         raise InputError("y must have two distinct values, got more; AUC ranks one class over one")
-    base = torch.ones_like(scores[0])
-    return split_outcome(y, "binary", base, scores.shape[-1])[1]
+    return split_outcome(y, "binary", weights, len(weights))[1]
 
 
 def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,6 +164,14 @@ def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tens
             f"y must have one value for each of the {n} scores, got shape {tuple(values.shape)}"
         )
     return tensor, values, as_weights(weights, n, tensor.device)
+
+
+def _of_size_one(*parts: Tensor) -> tuple[Tensor, ...]:
+    """All numbers over one power of two, so that none is above 1 and squares are numbers, too."""
+    power = math.frexp(max(float(part.abs().max()) for part in parts))[1]
+    # In two steps: the inverse of the smallest numbers is beyond the largest.
+    first = -(power // 2)
+    return tuple(part * 2.0**first * 2.0 ** (-power - first) for part in parts)
 
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:

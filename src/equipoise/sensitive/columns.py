@@ -68,6 +68,20 @@ class Column:
         assert self.codes is not None
         return self.codes < 0
 
+    def without(self, rows: NDArray[np.bool_]) -> Column:
+        """The column as if the values of these rows (n,) had been missing when it was read."""
+        missing = self.missing | rows
+        if missing.all():
+            return Column(self.name, "empty", np.full(len(missing), np.nan), None, ())
+        if self.numbers is not None:
+            numbers = np.where(missing, np.nan, self.numbers)
+            return Column(self.name, self.family, numbers, None, ())
+        assert self.codes is not None
+        present = np.unique(self.codes[~missing])
+        codes = np.where(missing, -1, np.searchsorted(present, self.codes))
+        levels = tuple(self.levels[code] for code in present)
+        return Column(self.name, self.family, None, codes.astype(np.int64), levels)
+
 
 def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]:
     """Read `data` column by column.

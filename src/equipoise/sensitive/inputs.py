@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.scales import center_and_spread, standardised
 from equipoise.sensitive.columns import read_columns
 from equipoise.sensitive.kinds import Kind, SensitiveColumn, as_kind
 from equipoise.sensitive.table import SensitiveTable
@@ -81,7 +82,7 @@ class AttributeInputs:
 def _learned(column: SensitiveColumn) -> Learned:
     if column.values is None:
         return column.name, column.kind, column.categories, 0.0, 1.0
-    center, spread = float(np.nanmean(column.values)), float(np.nanstd(column.values))
+    center, spread = center_and_spread(column.values[~column.missing])
     return column.name, column.kind, (), center, spread if spread > 0 else 1.0
 
 
@@ -92,7 +93,7 @@ def _width(categories: int) -> int:
 def _encoded(column: SensitiveColumn, learned: Learned) -> NDArray[np.float64]:
     name, _, categories, center, scale = learned
     if column.values is not None:
-        return ((column.values - center) / scale)[:, None]
+        return standardised(column.values, center, scale)[:, None]
     assert column.codes is not None
     present = np.unique(column.codes[column.codes >= 0])
     unseen = [

@@ -39,6 +39,7 @@ class SensitiveTable:
         types: Mapping[str, Kind] | None = None,
         missing: Literal["error", "skip"] = "error",
         n_rows: int | None = None,
+        counted: NDArray[np.bool_] | None = None,
     ) -> SensitiveTable:
         """Type every column of whatever holds sensitive attributes.
 
@@ -57,6 +58,9 @@ class SensitiveTable:
             as `missing_sensitive`. None, NaN, NaT, pandas.NA and null are missing, "" and "?" not.
         n_rows : int, optional
             How many rows the other data have; a different number is refused.
+        counted : ndarray of bool, shape (n,), optional
+            Rows that count. The others have no say in kinds, categories and ranks, and their values
+            are missing in the table.
 
         Returns
         -------
@@ -84,11 +88,13 @@ class SensitiveTable:
                 f"sensitive_features must have one row for each of the {n_rows} rows of data, "
                 f"got {found}; pass the attributes of the same rows in the same order"
             )
+        if counted is not None:
+            raw = tuple(column.without(~counted) for column in raw)
         overrides = {} if types is None else types
         check_types(overrides, [column.name for column in raw])
         if missing == "error":
             for column in raw:
-                _refuse_missing(column)
+                _refuse_missing(column, counted)
         table = cls(tuple(type_column(column, overrides.get(column.name)) for column in raw))
         if not table.known.any():
             raise InputError(
@@ -205,8 +211,8 @@ class SensitiveTable:
         return self.describe()
 
 
-def _refuse_missing(column: Column) -> None:
-    rows = np.flatnonzero(column.missing)
+def _refuse_missing(column: Column, counted: NDArray[np.bool_] | None) -> None:
+    rows = np.flatnonzero(column.missing if counted is None else column.missing & counted)
     if rows.size:
         raise InputError(
             f"sensitive_features column {column.name!r} must not have missing values, got "

@@ -51,8 +51,10 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """Time to the last iteration at this pace."""
-        return (self.iterations - self.iteration) / self.iterations_per_second
+        """Time to the last iteration at this pace; unknown (inf) before the first."""
+        left = self.iterations - self.iteration
+        pace = self.iterations_per_second
+        return left / pace if pace > 0 else float("inf") if left else 0.0
 
     def numbers(self) -> dict[str, float]:
         """Losses and measures of every member in one flat mapping, as loggers take them.

@@ -71,6 +71,8 @@ def line(progress: Progress, note: str = "") -> str:
 
 def _duration(seconds: float) -> str:
     """Say how long, in the two largest units."""
+    if seconds == float("inf"):
+        return "an unknown time"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

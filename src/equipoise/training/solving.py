@@ -37,16 +37,14 @@ def solved(
     weight = None if data.weight is None else data.weight.expand(count, -1)
     with torch.no_grad():
         task = predictor.task.loss(output, data.target.expand(count, -1), weight)
-    standing = Standing(
-        torch.zeros(count, dtype=torch.long, device=data.x.device),
-        checked=1,
-        ended=True,
-        records=[(1, torch.stack([task, torch.zeros_like(task)]))],
-    )
+    standing = Standing(torch.zeros(count, dtype=torch.long, device=data.x.device))
+    report = reporter(supervision.callbacks, standing, 1)
+    standing.checked, standing.ended = 1, True
+    standing.records.append((1, torch.stack([task, torch.zeros_like(task)])))
     # As in a training run, callbacks are told of what the check has seen.
     if on_check is not None:
         on_check(1, predictor)
-    reporter(supervision.callbacks, standing, 1)(1)
+    report(1)
     history = standing.history()
     health = judge_health(
         predictor, data, members, history, given_outcome=given_outcome, has_critic=False

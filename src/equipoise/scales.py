@@ -1,0 +1,61 @@
+"""Numbers of any size, brought to a size at which sums and squares neither overflow nor vanish.
+
+Powers of two are exact: what is computed from reduced numbers and scaled back has, to the last bit,
+the value that was meant, wherever the plain formula can compute it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def exponent(values: NDArray[Any]) -> int:
+    """Power of two by which to divide, so that the largest size is in [0.5, 1); 0 for zeros.
+
+    NaN is passed over.
+
+    >>> exponent(np.array([-3.0, 1.0, np.nan])), exponent(np.zeros(2))
+    (2, 0)
+    """
+    return int(np.frexp(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))[1])
+
+
+def reduced(values: Floats) -> tuple[Floats, int]:
+    """Return the values over two to the power of their `exponent`, and this."""
+    power = exponent(values)
+    return np.ldexp(values, -power), power
+
+
+def center_and_spread(values: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of (n,); the spread is 0 if and only if all are equal.
+
+    >>> center_and_spread(np.array([1e200, 3e200]))
+    (2e+200, 1e+200)
+    >>> center_and_spread(np.array([0.1, 0.1, 0.1]))
+    (0.1, 0.0)
+    """
+    if (values == values[0]).all():
+        return float(values[0]), 0.0
+    small, power = reduced(values)
+    return float(np.ldexp(small.mean(), power)), float(np.ldexp(small.std(), power))
+
+
+def standardised(values: Floats, center: float, spread: float) -> Floats:
+    """(values - center) / spread; zeros for a spread of 0.
+
+    >>> standardised(np.array([-1.5e308, 1.5e308]), 0.0, 1.5e308)
+    array([-1.,  1.])
+    """
+    if spread == 0:
+        return np.zeros(len(values))
+    power = max(exponent(values), exponent(np.array([center, spread])))
+    # Halves of the largest numbers have a difference.
+    small, middle, unit = (
+        np.ldexp(np.asarray(each, dtype=np.float64), -power) for each in (values, center, spread)
+    )
+    return np.asarray((small - middle) / unit)
