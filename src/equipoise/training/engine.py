@@ -111,7 +111,7 @@ def run_supervised(
     with _private_global_generator(seed), first_interrupt_asks() as interrupted:
         checkpoints = _checkpoints(supervision, step, batches, standing)
         if checkpoints is not None:
-            checkpoints.restore()
+            checkpoints.restore(settings.iterations)
         report = reporter(supervision.callbacks, standing, settings.iterations)
 
         def look(iteration: int) -> bool:
