@@ -1,6 +1,9 @@
 """What a data file is: by name, checked by content; each refusal in its exact words."""
 
 import gzip
+import os
+import signal
+import socket
 
 import pandas as pd
 import pyarrow as pa
@@ -51,6 +54,32 @@ def test_a_folder_and_an_empty_file(tmp_path):
     assert refusal(tmp_path / "empty.csv") == (
         f"data file '{tmp_path}/empty.csv' must hold a table, got an empty file; write it again"
     )
+
+
+@pytest.fixture
+def no_waiting():
+    """A limit, since whoever opens a pipe waits for its writer."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
+    pipe, door, zeros = tmp_path / "pipe.csv", tmp_path / "door.csv", tmp_path / "zeros.csv"
+    os.mkfifo(pipe)
+    zeros.symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(door))
+        for path in (pipe, door, zeros, "/dev/stdin" if os.path.exists("/dev/stdin") else pipe):
+            if os.path.isfile(path):  # standard input may have been taken from a file
+                continue
+            assert refusal(path) == (
+                f"data file '{path}' must be a file on disk, got a pipe, socket or device, which "
+                "can not be read more than once; write what it gives into a file first"
+            )
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,26 @@
 """Reading whole tables: values equal those of pandas' own readers, and size is checked first."""
 
+import gzip
 import os
 import re
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from equipoise.datafiles import read_table
+from equipoise.datafiles import iterate_table, read_table
 from equipoise.datafiles.formats import find_data_file
-from equipoise.datafiles.memory import memory_available, memory_needed, refuse_too_large
+from equipoise.datafiles.memory import (
+    Metered,
+    memory_available,
+    memory_needed,
+    metered,
+    refuse_too_large,
+)
 from equipoise.errors import InputError
 
 
@@ -161,6 +169,56 @@ def test_parquet_is_judged_by_rows_and_columns_not_by_its_small_file(tmp_path):
     path = write(frame, tmp_path / "a.parquet")
     assert path.stat().st_size < 100_000
     assert memory_needed(find_data_file(path)) == 2 * 8 * 1_000_000
+
+
+def zip_of(path, start, block, times):
+    """A small file that holds ``start`` and many times the same block."""
+    with gzip.open(path, "wb", 1) as file:
+        file.write(start)
+        for _ in range(times):
+            file.write(block)
+    return path
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_while_it_is_read(tmp_path):
+    path = zip_of(tmp_path / "a.csv.gz", b"a,b\n", b"0,1\n" * 2**18, 20)
+    file = find_data_file(path)
+    assert path.stat().st_size < 200_000
+    # Ten bytes of memory for each of the 21 MB that are unpacked.
+    with file.open() as source, pytest.raises(InputError) as refused:
+        pa.csv.read_csv(pa.PythonFile(Metered(file, source, 10**8), "r"))
+    assert "would need more than 0.1 GB of memory, but 0.1 GB are free" in str(refused.value)
+    assert len(read_table(path)) == 20 * 2**18  # which this machine can hold
+
+
+def test_unpacked_batches_are_counted_whatever_the_size_of_their_file(tmp_path):
+    path = tmp_path / "a.feather"
+    zeros = pa.table({"x": np.zeros(2**20)})
+    pyarrow.feather.write_feather(zeros, path, compression="zstd", chunksize=2**16)
+    assert path.stat().st_size < 50_000
+    with pa.ipc.open_file(path) as reader:
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    counted = metered(find_data_file(path), iter(batches), 4 * 2**20)
+    # Two copies of 512 KiB a batch: four fit.
+    taken = []
+    with pytest.raises(InputError, match=r"more than 5\.2 MB of memory, but 4\.2 MB are"):
+        taken.extend(counted)
+    assert read_table(path).equals(pd.DataFrame({"x": np.zeros(2**20)}))
+
+
+def test_a_first_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):
+    path = zip_of(tmp_path / "a.csv.gz", b"", b"a," * 2**19, 70)
+    with pytest.raises(InputError, match=re.escape("lines of fewer than 67,108,864 characters")):
+        read_table(path)
+    with pytest.raises(InputError, match=re.escape("lines of fewer than 67,108,864 characters")):
+        iterate_table(path)
+
+
+def test_lists_count_by_their_values_not_by_their_rows(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [[0] * 100_000]}), path)
+    assert path.stat().st_size < 10_000
+    assert memory_needed(find_data_file(path)) == 16 * 100_000
 
 
 def test_memory_available_is_what_the_system_says():

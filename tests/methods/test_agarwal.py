@@ -149,7 +149,7 @@ def test_a_damaged_vote_is_refused(mitigated, tmp_path):
     arrays = predictor_arrays(mitigated.predictor_, 8)
     arrays["weights.network.share"] = arrays["weights.network.share"][:, :-1]
     with pytest.raises(ValueError, match="the weights of a vote do not fit one another"):
-        predictor_in(arrays, mitigated.predictor_.task, 8, None)
+        predictor_in(arrays, mitigated.predictor_.task, 8, 1, None)
 
 
 def test_a_frontier_has_one_snapshot_of_each_strength(rows):

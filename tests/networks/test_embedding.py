@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from equipoise import FairClassifier
 from equipoise.networks import PiecewiseLinear, StackedMLP, find_pieces, select_members
-from equipoise.networks.embedding import KNOT_ROWS, find_knots
+from equipoise.networks.embedding import KNOT_ROWS, MOST_PIECES, find_knots
 
 
 def embedded(layer: PiecewiseLinear, x: torch.Tensor) -> torch.Tensor:
@@ -112,3 +112,17 @@ def test_neighbouring_values_of_opposite_outcome_are_told_apart():
         found[embedding] = roc_auc_score(y, model.decision_function(amount[:, None].astype(float)))
     assert found["pieces"] > 0.99
     assert found["none"] < 0.9
+
+
+@pytest.mark.parametrize("columns", [600, 5_000, MOST_PIECES])
+def test_many_columns_are_cut_less_finely_so_that_the_first_layer_stays_in_bounds(columns):
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=60)).float()
+    heaps = values[:6].repeat(10)  # six knots for the heaps, the same for every column
+    pieces = find_pieces(heaps[:, None].expand(-1, columns))
+    knots = find_knots(heaps.double().numpy())
+    each = min(len(knots) - 1, MOST_PIECES // columns)
+    counts = np.bincount(pieces.column, minlength=columns)
+    assert set(counts) == {each if each > 1 else 0}
+    if each > 1:
+        ends = pieces.start[:each] + 1 / pieces.slope[:each]
+        np.testing.assert_allclose([pieces.start[0], ends[-1]], knots[[0, -1]], rtol=1e-6)

@@ -57,7 +57,9 @@ class Growing:
         n_outputs: int,
         categorical: Sequence[int],
         parameters: Mapping[str, Any],
+        most_rounds: int,
     ) -> None:
+        self._most_rounds = most_rounds
         self._library = lightgbm("boosting")
         self._objective = objective
         self._given = parameters
@@ -139,6 +141,8 @@ class Growing:
         """Go on from what members with the same options had grown on the same rows."""
         models = dict(self.forest.models)
         for member, rounds in enumerate(state["rounds"]):
+            if not 0 <= rounds <= self._most_rounds:
+                raise ValueError(f"a member grows at most {self._most_rounds} rounds")
             if self._own[member]:
                 for _ in range(rounds):
                     models[member].update()

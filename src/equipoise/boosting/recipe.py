@@ -116,6 +116,7 @@ class BoostingRecipe:
                 **checked_parameters(self.parameters),
                 "learning_rate": self.learning_rate,
             },
+            most_rounds=self.training.iterations,
         )
         predictor = Predictor(BoostedTrees(growing.forest, growing.start), TASKS[task])
         method = self._method(declared, data, members, n_outputs) if penalised else None

@@ -36,9 +36,12 @@ def forest_arrays(forest: Forest, needed: Iterable[tuple[Tensor, Tensor]]) -> di
 
 
 def forest_in(
-    arrays: Mapping[str, NDArray[Any]], outputs: int, needed: Iterable[tuple[Tensor, Tensor]]
+    arrays: Mapping[str, NDArray[Any]],
+    inputs: int,
+    outputs: int,
+    needed: Iterable[tuple[Tensor, Tensor]],
 ) -> Forest:
-    """Return the forest of models of so many outputs that `forest_arrays` wrote.
+    """Return the forest of models of so many inputs and outputs that `forest_arrays` wrote.
 
     ValueError where a text is none of LightGBM's, or has fewer rounds than are needed.
     """
@@ -53,6 +56,8 @@ def forest_in(
         model: library.Booster(model_str=checked_text(text, outputs))
         for (_, model), text in texts.items()
     }
+    if any(model.num_feature() != inputs for model in models.values()):
+        raise ValueError(f"trees must be of {inputs} features")
     for wanted, counts in needed:
         for model, count in zip(wanted.tolist(), counts.tolist(), strict=True):
             if count and not 0 < count <= models[model].current_iteration():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ _UNUSABLE = {
     "nested": "lists and records have no rule: make each part a column of its own",
     "empty": "no value in any row",
 }
+
+
+#: Seconds after which a line says how far it is.
+_SILENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ def read_columns(
     features: str | Iterable[str] | None = None,
     task: str | None = None,
     sensitive_types: Mapping[str, Kind] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Columns:
     """Decide what is done with each column of ``frame``, and look for what should worry.
 
@@ -175,6 +181,8 @@ def read_columns(
         Wins over the rules by which it is decided.
     sensitive_types : mapping of sensitive column to "discrete" or "continuous", optional
         Wins over the rules of :class:`SensitiveTable`.
+    say : callable, optional
+        Told in a line of text how far it is, every few seconds, where there are many columns.
 
     Returns
     -------
@@ -220,11 +228,14 @@ def read_columns(
         drop=left_out,
         features=listed,
     )
-    contents = {
-        name: content_of(frame[name], name)
-        for name, role in roles.items()
-        if role not in ("id", "dropped")
-    }
+    read = [name for name, role in roles.items() if role not in ("id", "dropped")]
+    # Each is looked at by itself, then held against the target and every sensitive column.
+    against = 1 + sum(role == "sensitive" for role in roles.values())
+    step = _Steps(say, len(read), 1 + against)
+    contents = {}
+    for name in read:
+        contents[name] = content_of(frame[name], name)
+        step()
     outcome = read_outcome(frame[target], contents[target], target, task)
     table = SensitiveTable.from_data(
         frame[[name for name, role in roles.items() if role == "sensitive"]],
@@ -244,7 +255,7 @@ def read_columns(
             + "; ".join(f"{each.name!r} is {each.role}" for each in columns)
         )
     flags = [
-        *telling_flags(frame, used, target=target, outcome=outcome, table=table),
+        *telling_flags(frame, used, target=target, outcome=outcome, table=table, step=step),
         *content_flags(used, frame),
         *missing_flags(table),
     ]
@@ -274,6 +285,34 @@ def _read(
         elif content.kind == "category" and content.distinct > MAX_CATEGORIES:
             why = f"its {MAX_CATEGORIES - 1} most frequent categories apart, the others together"
     return ReadColumn(name, role, read_as, content.words, content.missing, why)
+
+
+class _Steps:
+    """Counts looks at ``columns`` columns, ``looks`` at each, and says every few seconds how far.
+
+    seconds: by a clock that tests can set.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None] | None,
+        columns: int,
+        looks: int,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say = say
+        self._columns = columns
+        self._total = columns * looks
+        self._seconds = seconds
+        self._done = 0
+        self._next = seconds() + _SILENCE
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._say is not None and self._seconds() >= self._next:
+            share = self._done / self._total
+            self._say(f"Looking at {_counted(self._columns, 'column')}: {share:.0%} done ...")
+            self._next = self._seconds() + _SILENCE
 
 
 def _counted(count: int, noun: str) -> str:

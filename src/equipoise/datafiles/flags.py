@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.datafiles.kinds import (
     Content,
@@ -101,8 +102,12 @@ def telling_flags(
     target: str,
     outcome: Outcome,
     table: SensitiveTable,
+    step: Callable[[], None],
 ) -> list[Flag]:
-    """Find features that give the target away, and features that stand in for sensitive ones."""
+    """Find features that give the target away, and features that stand in for sensitive ones.
+
+    step: is called for each feature and column that it is measured against.
+    """
     generator = np.random.default_rng(0)
     most = rows_to_sample(len(contents))
     told = _sample_target(frame[target], outcome, generator, most)
@@ -111,12 +116,14 @@ def telling_flags(
         words = f"{len(frame):,} rows are too few{of_classes} to look for columns that give"
         return [Flag("rows", "", f"{words} the target away (at least {FEWEST_ROWS} are needed)")]
     flags = []
-    renamed = [name for name in contents if _renames(frame, contents[name], name, target, outcome)]
+    classes = pd.factorize(frame[target])[0] if outcome.classes else None
+    renamed = [name for name in contents if _renames(frame[name], contents[name], classes, outcome)]
     for name in renamed:
         words = f"{name!r} is the target under another name: each of its values goes with one class"
         flags.append(Flag("giveaway", name, f"{words}; drop it"))
-    for name, measured in _measure(frame, contents, told):
-        if measured > GIVES_AWAY and name not in renamed:
+    already = set(renamed)
+    for name, measured in _measure(frame, contents, told, step):
+        if measured > GIVES_AWAY and name not in already:
             flags.append(
                 Flag(
                     "giveaway",
@@ -126,7 +133,8 @@ def telling_flags(
                 )
             )
     for column in table.columns:
-        flags += _proxies(frame, contents, column, _sample_sensitive(column, generator, most))
+        sampled = _sample_sensitive(column, generator, most)
+        flags += _proxies(frame, contents, column, sampled, step)
     return flags
 
 
@@ -135,13 +143,14 @@ def _proxies(
     contents: Mapping[str, Content],
     column: SensitiveColumn,
     told: Told | None,
+    step: Callable[[], None],
 ) -> list[Flag]:
     """Features that stand in for one sensitive column, as a whole or by one of their levels."""
     if told is None:
         return []
     nearly = {
         name: measured
-        for name, measured in _measure(frame, contents, told)
+        for name, measured in _measure(frame, contents, told, step)
         if measured > STANDS_IN[told.measure]
     }
     flags = [
@@ -186,11 +195,12 @@ def _level_flags(
 
 
 def _measure(
-    frame: pd.DataFrame, contents: Mapping[str, Content], told: Told
+    frame: pd.DataFrame, contents: Mapping[str, Content], told: Told, step: Callable[[], None]
 ) -> Iterator[tuple[str, float]]:
     """How much each feature tells."""
     for name, content in contents.items():
-        values = frame[name].iloc[told.rows]
+        step()
+        values = frame[name].array.take(told.rows)
         categories = content.kind == "category"
         column = pd.factorize(values, use_na_sentinel=True)[0] if categories else numbers_of(values)
         yield name, told_by(column, categories=categories, told=told)
@@ -214,12 +224,13 @@ def _sample_sensitive(
 
 
 def _renames(
-    frame: pd.DataFrame, content: Content, name: str, target: str, outcome: Outcome
+    values: pd.Series[Any], content: Content, classes: NDArray[Any] | None, outcome: Outcome
 ) -> bool:
     """Whether each value of a column goes with one class and each class with one value."""
-    if content.missing or content.distinct != len(outcome.classes):
+    if classes is None or content.missing or content.distinct != len(outcome.classes):
         return False
-    return len(frame[[name, target]].drop_duplicates()) == content.distinct
+    pairs = pd.factorize(values)[0] * len(outcome.classes) + classes
+    return len(np.unique(pairs)) == content.distinct
 
 
 def _text_flags(name: str, values: pd.Series[Any]) -> list[Flag]:

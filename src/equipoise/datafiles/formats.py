@@ -81,6 +81,12 @@ def find_data_file(path: str | os.PathLike[str]) -> DataFile:
     place = Path(path)
     if place.is_dir():
         refuse(place, "must be a file, got a folder; name the file in it")
+    if place.exists() and not place.is_file():
+        refuse(
+            place,
+            "must be a file on disk, got a pipe, socket or device, which can not be read more than "
+            "once; write what it gives into a file first",
+        )
     if not place.is_file():
         _refuse_absent(place)
     file = _by_name(place)

@@ -100,7 +100,9 @@ def content_of(values: pd.Series[Any], name: str) -> Content:
     return Content(kind, rows, missing, distinct, _levels(values, distinct), True, np.inf)
 
 
-def numbers_of(values: pd.Series[Any]) -> NDArray[np.float64]:
+def numbers_of(
+    values: pd.Series[Any] | pd.api.extensions.ExtensionArray,
+) -> NDArray[np.float64]:
     """Numbers or booleans as float64 (n,), NaN where missing."""
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 

@@ -67,8 +67,9 @@ def as_names(option: str, value: str | Iterable[str]) -> tuple[str, ...]:
 
 def check_columns(option: str, columns: Sequence[str], names: Sequence[str]) -> None:
     """Refuse names that are not among ``names``, and those given twice."""
+    known = set(names)
     for name in columns:
-        if name not in names:
+        if name not in known:
             refuse_unknown(option, name, names)
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
@@ -96,7 +97,8 @@ def _refuse_two_parts(given: dict[str, Sequence[str]]) -> None:
     options = list(given)
     for first, option in enumerate(options):
         for other in options[first + 1 :]:
-            both = [name for name in given[option] if name in given[other]]
+            named = set(given[other])
+            both = [name for name in given[option] if name in named]
             if both:
                 reason = _REASONS.get((option, other), "a column plays one part")
                 raise InputError(

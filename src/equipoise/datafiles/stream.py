@@ -120,8 +120,9 @@ def _frame(batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
 def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return list(names)
+    known = set(names)
     for name in columns:
-        if name not in names:
+        if name not in known:
             refuse_unknown("columns", name, names)
     return list(columns)
 
@@ -136,7 +137,7 @@ def _parsed(
 ) -> Iterator[pa.RecordBatch]:
     # The last column is read along, because only there an open quote hides the rest of a file.
     included = [*chosen, *(name for name in names[-1:] if name not in chosen)]
-    last: object = None
+    place, last = included.index(names[-1]), None
     try:
         with pyarrow.csv.open_csv(
             open_text(file),
@@ -150,7 +151,7 @@ def _parsed(
         ) as reader:
             for batch in reader:
                 if batch.num_rows:
-                    last = batch.column(included.index(names[-1]))[-1].as_py()
+                    last = batch.column(place)[-1].as_py()
                 yield batch.select(chosen)
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error):

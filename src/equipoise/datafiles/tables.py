@@ -12,7 +12,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from equipoise.datafiles.formats import DataFile, find_data_file
-from equipoise.datafiles.memory import memory_available, refuse_too_large
+from equipoise.datafiles.memory import Metered, memory_available, metered, refuse_too_large
 from equipoise.datafiles.text_faults import (
     check_last_quote,
     check_names,
@@ -105,19 +105,30 @@ def open_arrow(file: DataFile) -> pa.RecordBatchFileReader:
 
 def _read_binary(file: DataFile) -> pa.Table:
     with open_parquet(file) if file.layout == "parquet" else open_arrow(file) as opened:
-        refuse_too_large(file, memory_available())
+        available = memory_available()
+        refuse_too_large(file, available)
+        parquet = file.layout == "parquet"
+        schema = opened.schema_arrow if parquet else opened.schema
+        batches = opened.iter_batches() if parquet else map(opened.get_batch, _numbers(opened))
         try:
-            return opened.read() if file.layout == "parquet" else opened.read_all()
+            table = pa.Table.from_batches(metered(file, batches, available), schema)
+            return table.unify_dictionaries()
         except (pa.ArrowException, OSError) as error:
             file.refuse_damaged(error)
 
 
+def _numbers(reader: pa.RecordBatchFileReader) -> range:
+    return range(reader.num_record_batches)
+
+
 def _read_text(file: DataFile) -> pa.Table:
-    refuse_too_large(file, memory_available())
+    available = memory_available()
+    refuse_too_large(file, available)
     read_header(file)
+    source = open_text(file)
     try:
         table = pyarrow.csv.read_csv(
-            open_text(file),
+            pa.PythonFile(Metered(file, source, available), "r") if file.gzipped else source,
             parse_options=parse_options(file),
             convert_options=pyarrow.csv.ConvertOptions(
                 null_values=MISSING_WORDS,

@@ -17,6 +17,7 @@ from typing import NoReturn
 from equipoise.datafiles.formats import DataFile
 
 _CHUNK = 1 << 20
+_LONGEST_LINE = 1 << 26
 #: Byte order marks, the longer first: that of UTF-32 begins as that of UTF-16 does.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -125,8 +126,19 @@ class _Records(Iterator[list[str]]):
     """The records of a text file as lists of text; ``line``: the last line read so far."""
 
     def __init__(self, file: DataFile) -> None:
+        self._file = file
         self._text = io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="")
-        self._reader = csv.reader(self._text, delimiter=file.delimiter, strict=True)
+        self._reader = csv.reader(self._lines(), delimiter=file.delimiter, strict=True)
+
+    def _lines(self) -> Iterator[str]:
+        """Lines, none of which may fill the memory."""
+        for number, line in enumerate(iter(lambda: self._text.readline(_LONGEST_LINE), ""), 1):
+            if len(line) == _LONGEST_LINE:
+                self._file.refuse(
+                    f"must have lines of fewer than {_LONGEST_LINE:,} characters, but line "
+                    f"{number} is longer; write each row on a line of its own"
+                )
+            yield line
 
     @property
     def line(self) -> int:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
 from equipoise.estimators.attributes import n_inputs
@@ -19,23 +21,24 @@ from equipoise.features import (
     TreeEncoderState,
 )
 from equipoise.recipe import NetworkFactory
-from equipoise.storage import Contents, from_json, to_json
-from equipoise.training import TASKS, Health, History
+from equipoise.sensitive.inputs import Learned
+from equipoise.storage import Contents, from_json, holds, made, to_json
+from equipoise.training import TASKS, Health, History, Task
 
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
 
-#: Learned attributes that are plain values; an estimator has some of them.
-_LEARNED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "sensitive_",
-    "classes_",
-    "center_",
-    "scale_",
-    "averaged_seeds_",
-    "attribute_inputs_",
-)
+#: Learned attributes that are plain values, with their types; an estimator has some of them.
+_LEARNED = {
+    "n_features_in_": int,
+    "feature_names_in_": NDArray[np.object_],
+    "sensitive_": str,
+    "classes_": NDArray[Any],
+    "center_": float,
+    "scale_": float,
+    "averaged_seeds_": tuple[int, ...],
+    "attribute_inputs_": tuple[Learned, ...],
+}
 
 
 def contents_of(model: FairEstimator) -> Contents:
@@ -88,7 +91,12 @@ def history_arrays(history: History) -> dict[str, NDArray[Any]]:
 
 def history_in(arrays: Mapping[str, NDArray[Any]]) -> History:
     """Return the history that `history_arrays` wrote."""
-    return History(**{f.name: arrays[f"history.{f.name}"] for f in fields(History)})
+    history = made(History, {f.name: arrays[f"history.{f.name}"] for f in fields(History)})
+    checks, members = history.task.shape
+    parts = history.iterations, history.penalty, history.stopped_at
+    if [part.shape for part in parts] != [(checks,), (checks, members), (members,)]:
+        raise ValueError("the parts of a history differ in length")
+    return history
 
 
 def parameters_in(contents: Contents) -> dict[str, Any]:
@@ -98,25 +106,53 @@ def parameters_in(contents: Contents) -> dict[str, Any]:
 
 def needs_network(contents: Contents) -> bool:
     """Whether the user's function that makes the network is missing from these contents."""
-    return bool(contents.document["own_network"])
+    own = contents.document["own_network"]
+    if not isinstance(own, bool):
+        raise ValueError("a network is the user's own or not")
+    return own
 
 
 def fill(model: FairEstimator, contents: Contents, network: NetworkFactory | None) -> None:
     """Give a new estimator everything the fitted one had learned."""
     document, arrays = contents.document, contents.arrays
     fill_shell(model, contents)
+    if not hasattr(model, "sensitive_"):
+        raise ValueError("every estimator says what its sensitive columns were")
     model.history_ = history_in(arrays)
-    model.health_ = Health(**read(document["health"]))
-    model.predictor_ = predictor_in(arrays, TASKS[document["task"]], n_inputs(model), network)
+    model.health_ = made(Health, read(document["health"]))
+    task = TASKS[document["task"]]
+    model.predictor_ = predictor_in(arrays, task, n_inputs(model), n_outputs(model, task), network)
+    if (model.predictor_.encoder is not None) != isinstance(model, TransformerMixin):
+        raise ValueError("an encoder, and nothing else, has a representation")
+
+
+def n_outputs(model: FairEstimator, task: Task) -> int | None:
+    """Return how many outputs the network of an estimator has; None for any number."""
+    if isinstance(model, TransformerMixin):
+        return None
+    tasks, outputs = ("absolute", "squared", "huber"), 1
+    if isinstance(model, ClassifierMixin):
+        classes = len(model.classes_)
+        tasks, outputs = (("binary",), 1) if classes == 2 else (("multiclass",), classes)
+    if task.name not in tasks:
+        raise ValueError(f"the task {task.name!r} is another estimator's")
+    return outputs
 
 
 def fill_shell(model: FairEstimator, contents: Contents) -> None:
     """Give a new estimator the labels, names and encoding that `shell_of` wrote."""
-    for name, value in read(contents.document["learned"]).items():
-        if name not in _LEARNED:
-            raise ValueError(f"no estimator learns {name!r}")
+    learned = read(contents.document["learned"])
+    for name, value in learned.items():
+        if name not in _LEARNED or not holds(value, _LEARNED[name]):
+            raise ValueError(f"no estimator learns such a {name!r}")
         setattr(model, name, value)
     model.encoder_ = _encoder_in(contents)
+    columns = list(model.encoder_.state().families)
+    named = learned.get("feature_names_in_", np.array(columns)).tolist()
+    if model.n_features_in_ != len(columns) or named != columns:
+        raise ValueError("the columns of the estimator are not those of its encoding")
+    if isinstance(model, RegressorMixin) and not np.isfinite([model.center_, model.scale_]).all():
+        raise ValueError("the units of the outcome must be finite")
 
 
 def _encoding(encoder: FeatureEncoder | TreeEncoder) -> Contents:
@@ -131,8 +167,12 @@ def _encoding(encoder: FeatureEncoder | TreeEncoder) -> Contents:
 def _encoder_in(contents: Contents) -> FeatureEncoder | TreeEncoder:
     document = contents.document
     if "tree_encoder" in document:
-        return TreeEncoder.from_state(TreeEncoderState(**read(document["tree_encoder"])))
-    return FeatureEncoder.from_state(_encoder_state(document["encoder"], contents.arrays))
+        trees = made(TreeEncoderState, read(document["tree_encoder"]))
+        trees.check()
+        return TreeEncoder.from_state(trees)
+    state = _encoder_state(document["encoder"], contents.arrays)
+    state.check()
+    return FeatureEncoder.from_state(state)
 
 
 def _encoder_document(state: EncoderState) -> dict[str, Any]:
@@ -150,13 +190,19 @@ def _encoder_document(state: EncoderState) -> dict[str, Any]:
 
 def _encoder_state(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EncoderState:
     plain = read(document)
-    levels = {name: Levels(*kept) for name, kept in plain.pop("levels").items()}
+    levels = {
+        name: made(Levels, {"categories": categories, "rare": rare})
+        for name, (categories, rare) in plain.pop("levels").items()
+    }
     scaler = {
         name.removeprefix("scaler."): array
         for name, array in arrays.items()
         if name.startswith("scaler.")
     }
-    return EncoderState(**plain, levels=levels, constant=arrays["constant"], scaler=scaler)
+    return made(
+        EncoderState,
+        {**plain, "levels": levels, "constant": arrays["constant"], "scaler": scaler},
+    )
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:

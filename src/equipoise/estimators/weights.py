@@ -60,20 +60,27 @@ def predictor_in(
     arrays: Mapping[str, NDArray[Any]],
     task: Task,
     inputs: int,
+    outputs: int | None,
     network: NetworkFactory | None,
     filled_with: Iterable[Weights] | None = None,
 ) -> Predictor:
     """Return the predictor whose arrays these are; weights of several members are an average.
 
-    A user's ``network`` is checked to give what it gave when the model was saved, and boosted trees
-    to have what the weights need that a shell will be ``filled_with``.
+    ``outputs`` is how many it must have, None for any number. A user's ``network`` is checked to
+    give what it gave when the model was saved, and boosted trees to have what the weights need that
+    a shell will be ``filled_with``.
     """
     state = _state(arrays)
-    members = len(next(iter(state.values())))
+    (members,) = {len(tensor) for tensor in state.values()}
     if network is None:
+        if outputs is not None and _n_outputs(state) != outputs:
+            raise ValueError(f"the network must have {outputs} outputs")
         built = _built_in(state, arrays, task, inputs, members, filled_with)
         return _averaged(built, members)
-    return _own(state, arrays["probe"], task, inputs, members, network)
+    probe = arrays["probe"]
+    if probe.ndim != 2 or (outputs is not None and probe.shape[1] != outputs):
+        raise ValueError(f"the network must have {outputs} outputs")
+    return _own(state, probe, task, inputs, members, network)
 
 
 def _built_in(
@@ -90,16 +97,18 @@ def _built_in(
     """
     if "network.rounds" in state:
         start = state["network.start"]
-        forest = forest_in(arrays, start.shape[-1], _needed(state, filled_with))
+        if start.dim() != 2 or start.dtype != torch.float64:
+            raise ValueError("trees must have one start for each member and output")
+        forest = forest_in(arrays, inputs, start.shape[-1], _needed(state, filled_with))
         return _with_weights(Predictor(BoostedTrees(forest, start), task), state)
     if "network.share" in state:
         return _vote(state, task, inputs)
     encoder = None
-    widths = _widths(state, "encoder")
+    widths = _checked_widths(state, "encoder", inputs, members)
     if widths:
         encoder = _mlp(state, "encoder", inputs, widths, None, members)
         inputs = widths[-1]
-    *hidden, outputs = _widths(state, "network")
+    *hidden, outputs = _checked_widths(state, "network", inputs, members)
     network = _mlp(state, "network", inputs, hidden, outputs, members)
     return _with_weights(Predictor(network, task, encoder=encoder), state)
 
@@ -183,17 +192,61 @@ def _state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     }
 
 
+def _n_outputs(state: Mapping[str, Tensor]) -> int:
+    """Outputs of one of our own networks."""
+    if "network.rounds" in state:
+        return state["network.start"].shape[-1]
+    return 1 if "network.share" in state else _widths(state, "network")[-1]
+
+
+def _checked_widths(state: Mapping[str, Tensor], part: str, inputs: int, members: int) -> list[int]:
+    """Output widths of the dense layers, each as wide as the one before gives.
+
+    A width is that of weights that are really there: an array without numbers can have any shape.
+    """
+    pieces = _pieces(state, part)
+    width = inputs
+    if pieces is not None:
+        count = len(pieces.start)
+        kinds = {"column": np.int64, "start": np.float64, "slope": np.float64}
+        for name, values in vars(pieces).items():
+            if values.shape != (count,) or values.dtype != kinds[name]:
+                raise ValueError("the pieces of columns do not fit one another")
+        check_columns(state[f"{part}.layers.0.column"], inputs)
+        width += count
+    widths = _widths(state, part)
+    for layer in _dense(state, part):
+        if layer.shape != (members, layer.shape[1], width) or layer.numel() == 0:
+            raise ValueError("the layers of a network do not fit one another")
+        width = layer.shape[1]
+    return widths
+
+
+def check_columns(columns: Tensor, inputs: int) -> None:
+    """Refuse pieces of columns that are not among the inputs."""
+    if not bool(((columns >= 0) & (columns < inputs)).all()):
+        raise ValueError("a piece is of a column that is not there")
+
+
 def _widths(state: Mapping[str, Tensor], part: str) -> list[int]:
     """Output widths of the dense layers of one part, first to last; [] where it is not there."""
+    return [layer.shape[1] for layer in _dense(state, part)]
+
+
+def _dense(state: Mapping[str, Tensor], part: str) -> list[Tensor]:
+    """Weights of the dense layers of one part, first to last."""
     name = re.compile(rf"{part}\.layers\.(\d+)\.weight")
     found = [(name.fullmatch(key), tensor) for key, tensor in state.items()]
     # Batch normalisation has weights as well, of two dimensions: (1, width).
-    dense = [(int(m[1]), tensor.shape[1]) for m, tensor in found if m and tensor.dim() == 3]
-    return [width for _, width in sorted(dense)]
+    dense = {int(m[1]): tensor for m, tensor in found if m and tensor.dim() == 3}
+    return [dense[position] for position in sorted(dense)]
 
 
 def _with_weights(predictor: Predictor, state: Mapping[str, Tensor]) -> Predictor:
     predictor = predictor.requires_grad_(False).double().eval()
+    for name, tensor in predictor.state_dict().items():
+        if name in state and state[name].dtype != tensor.dtype:
+            raise ValueError(f"weights are of type {state[name].dtype}, not {tensor.dtype}")
     predictor.load_state_dict(state)
     return predictor
 

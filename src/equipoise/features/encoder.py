@@ -7,7 +7,7 @@ a flag of their own. Everything learned comes from the rows given to `fit`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -127,21 +127,23 @@ class FeatureEncoder:
     def describe(self) -> str:
         """One line for each input column: what it is and what it becomes."""
         width = max(map(len, self._families))
+        flagged = set(self._flagged)
+        names = self._number_names
+        constant = dict(zip(names, self._constant, strict=True)) if names else {}
         lines = []
         for name, family in self._families.items():
-            became = f"{family}, {self._treatment(name, family)}"
-            if name in self._flagged:
+            became = f"{family}, {self._treatment(name, family, constant)}"
+            if name in flagged:
                 became += ", missing values flagged"
             lines.append(f"{name.ljust(width)}  {became}")
         return "\n".join(lines)
 
-    def _treatment(self, name: str, family: Family) -> str:
+    def _treatment(self, name: str, family: Family, constant: Mapping[str, np.bool_]) -> str:
         if family in ("text", "categorical"):
             return f"one-hot of {len(self._levels[name].categories)} categories"
         if family == "boolean":
             return "0/1"
-        constant = self._constant[self._number_names.index(name)]
-        return "zeros (constant)" if constant else _SCALING_WORDS[self.scaling]
+        return "zeros (constant)" if constant[name] else _SCALING_WORDS[self.scaling]
 
     def _fit(self, columns: Sequence[Column]) -> None:
         check_choice("scaling", self.scaling, get_args(Scaling))
@@ -205,12 +207,11 @@ class FeatureEncoder:
         return np.where(np.isnan(numbers), self._medians[column.name], numbers)
 
     def _warn_newly_missing(self, columns: Sequence[Column]) -> None:
+        flagged = set(self._flagged)
         affected = [
             column.name
             for column in columns
-            if column.name in self._medians
-            and column.name not in self._flagged
-            and column.missing.any()
+            if column.name in self._medians and column.name not in flagged and column.missing.any()
         ]
         if affected:
             warnings.warn(

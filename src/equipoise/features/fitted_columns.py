@@ -67,8 +67,9 @@ def _refuse_other_names(fitted: list[str], given: list[str]) -> None:
     """Let only nameless columns, which are told apart by position, differ in name."""
     if len(fitted) == len(given) and _nameless(len(given)) in (fitted, given):
         return
-    missing = [name for name in fitted if name not in given]
-    extra = [name for name in given if name not in fitted]
+    known, found = set(fitted), set(given)
+    missing = [name for name in fitted if name not in found]
+    extra = [name for name in given if name not in known]
     if _nameless(len(given)) == given or _nameless(len(fitted)) == fitted:
         raise InputError(
             f"X must have the {len(fitted)} columns seen at fit, got {len(given)}; "

@@ -48,6 +48,26 @@ class EncoderState:
     constant: NDArray[np.bool_]
     scaler: Mapping[str, NDArray[np.float64]]
 
+    def check(self) -> None:
+        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        numeric = [*self.number_names, *self.boolean_names]
+        if not self.families or set(self.medians) != set(numeric):
+            raise ValueError("there must be a median for each number and boolean")
+        if not np.isfinite(list(self.medians.values())).all():
+            raise ValueError("medians must be finite")
+        if len(set(self.flagged)) < len(self.flagged) or not set(self.flagged) <= set(numeric):
+            raise ValueError("only numbers and booleans can be flagged, and once")
+        if set(self.levels) != set(self.families) - set(numeric):
+            raise ValueError("there must be categories for each column of text")
+        for levels in self.levels.values():
+            known = set(levels.categories)
+            if len(known) < len(levels.categories) or not set(levels.rare) <= known:
+                raise ValueError("categories must be distinct, and rare ones among them")
+        columns = len(self.number_names)
+        if self.constant.shape != (columns,):
+            raise ValueError("there must be one constant flag for each number")
+        _check_scaler(self.scaling, self.scaler, columns)
+
     @property
     def number_names(self) -> list[str]:
         """Columns that are scaled, those without any value included."""
@@ -116,3 +136,22 @@ def scaler_from_arrays(
         for name in _LEARNED[scaling]:
             setattr(scaler, name, arrays[name])
     return scaler
+
+
+def _check_scaler(
+    scaling: Scaling, arrays: Mapping[str, NDArray[np.float64]], columns: int
+) -> None:
+    """Refuse arrays that are not those of a scaler of this many columns."""
+    if scaling != "rank":
+        names = _LEARNED[scaling] if columns else ()
+        if set(arrays) != set(names) or any(arrays[n].shape != (columns,) for n in names):
+            raise ValueError("the scaler has other columns")
+        return
+    pairs = [(f"knots_{position}", f"scores_{position}") for position in range(columns)]
+    if set(arrays) != {name for pair in pairs for name in pair}:
+        raise ValueError("the scaler has other columns")
+    for knots, scores in pairs:
+        if arrays[knots].ndim != 1 or arrays[knots].shape != arrays[scores].shape:
+            raise ValueError("knots and scores differ in number")
+        if not len(arrays[knots]) or not (np.diff(arrays[knots]) > 0).all():
+            raise ValueError("knots must ascend")

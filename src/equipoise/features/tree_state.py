@@ -32,6 +32,14 @@ class TreeEncoderState:
     complete: tuple[str, ...] = ()
     powers: Mapping[str, int] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        text = {name for name, kind in self.families.items() if kind in ("text", "categorical")}
+        if not self.families or set(self.levels) != text or not set(self.ordered) <= text:
+            raise ValueError("there must be levels for each column of text or categories")
+        if not set(self.complete) <= self.families.keys() - text:
+            raise ValueError("only numbers and booleans can be complete")
+
     @property
     def categorical(self) -> tuple[int, ...]:
         """Positions of the columns whose codes are names of categories, not amounts."""

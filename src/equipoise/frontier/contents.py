@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.estimators import FairEncoder
 from equipoise.estimators.attributes import n_inputs
@@ -17,6 +18,7 @@ from equipoise.estimators.contents import (
     fill_shell,
     history_arrays,
     history_in,
+    n_outputs,
     needs_network,
     read,
     refuse_foreign_class,
@@ -24,25 +26,37 @@ from equipoise.estimators.contents import (
     written,
 )
 from equipoise.estimators.loading import new_estimator
-from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
-from equipoise.frontier.criteria import Criteria
+from equipoise.estimators.weights import (
+    check_columns,
+    has_own_network,
+    predictor_arrays,
+    predictor_in,
+)
+from equipoise.frontier.criteria import UTILITIES, Criteria, samples_of
 from equipoise.frontier.curve import Curve
 from equipoise.frontier.entries import Entry
 from equipoise.frontier.evidence import FromFile
 from equipoise.frontier.families import family_of
-from equipoise.frontier.rows import Split
+from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.snapshots import Snapshots, Weights
 from equipoise.frontier.stored_rows import rows_arrays, rows_document, rows_in
 from equipoise.frontier.strand import Strand, strand_of
+from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks.members import member_tensors
 from equipoise.recipe import NetworkFactory
-from equipoise.storage import Contents
+from equipoise.storage import Contents, holds, made
 from equipoise.training import TASKS, Health
 
 if TYPE_CHECKING:
     from equipoise.frontier.estimator import FairFrontier
 
 Arrays = Mapping[str, NDArray[Any]]
+#: Kind of outcome of each task.
+OUTCOMES: Mapping[str, OutcomeKind] = {
+    **dict.fromkeys(TASKS, "continuous"),
+    "binary": "binary",
+    "multiclass": "multiclass",
+}
 #: Arrays of a `Snapshots`, one value for each snapshot.
 _PER_SNAPSHOT = ("entry", "iteration", "utility", "threshold", "unfairness")
 
@@ -127,24 +141,35 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     document, arrays = contents.document, contents.arrays
     rest = read(document["rest"])
     kept = arrays["kept"].tolist()
-    criteria = Criteria(rest["utility"], tuple(rest["measures"]))
+    if not holds(tuple(kept), tuple[int, ...]) or len(set(kept)) < len(kept):
+        raise ValueError("kept snapshots are numbers, each once")
+    criteria = made(Criteria, {"utility": rest["utility"], "measures": tuple(rest["measures"])})
+    if not criteria.measures or len(set(criteria.measures)) < len(criteria.measures):
+        raise ValueError("measures must be distinct, and at least one")
+    for metric in criteria.metrics:
+        find_metric(metric)
+    if not holds(rest["validation_rows"], int):
+        raise ValueError("validation rows are a number")
     test = None if document["test"] is None else rows_in(document["test"], _of("test", arrays))
     scores = None
     if test is not None:
-        if not {attribute for _, attribute in criteria.measures} <= set(test.table.names):
-            raise ValueError("a sensitive column of the test rows is missing")
         scores = {number: arrays[f"test_scores.{number}"] for number in kept}
-        _same_length([test.y, *scores.values()])
+        _check_test_rows(test, criteria, list(scores.values()))
     _same_length([kept, rest["health"]])
-    healths = [Health(**health) for health in rest["health"]]
+    healths = [made(Health, health) for health in rest["health"]]
     evidence = FromFile(dict(zip(kept, healths, strict=True)), scores)
     parts = [
         Contents(each, _of(f"strand{place}", arrays))
         for place, each in enumerate(document["strands"])
     ]
     strands = tuple(_strand_in(part, evidence, network) for part in parts)
-    if len({strand.predictor for strand in strands}) < len(strands):
-        raise ValueError("a family is there twice")
+    if len({strand.predictor for strand in strands}) < len(strands) or not strands:
+        raise ValueError("a family is there twice, or none")
+    outcomes = {OUTCOMES[strand.prototype.task.name] for strand in strands}
+    if {UTILITIES[outcome] for outcome in outcomes} != {criteria.utility}:
+        raise ValueError("the utility is that of another task")
+    if test is not None and {test.outcome} != outcomes:
+        raise ValueError("the test rows are of another task")
     return Curve(
         strands=strands,
         snapshots=_snapshots(arrays, criteria, strands, parts, kept),
@@ -162,24 +187,32 @@ def _strand_in(contents: Contents, evidence: FromFile, network: NetworkFactory |
         raise ValueError("the models of a frontier predict")
     fill_shell(template, shell)
     rest = read(document["rest"])
-    entries = tuple(Entry(*entry) for entry in rest["entries"])
+    names = [field.name for field in fields(Entry)]
+    entries = tuple(made(Entry, dict(zip(names, entry, strict=True))) for entry in rest["entries"])
     if {document["predictor"], *(entry.predictor for entry in entries)} != {family_of(template)}:
         raise ValueError("the entries of a family are not all of that family")
     history = history_in(arrays)
+    members = len(history.stopped_at)
     _same_length([history.stopped_at, rest["member_health"]])
+    for entry in entries:
+        if not entry.members or not all(0 <= member < members for member in entry.members):
+            raise ValueError("an entry has members that are not there")
+        _same_length([entry.members, entry.seeds])
+    task = TASKS[document["task"]]
     kept = {name: torch.from_numpy(a.copy()) for name, a in _of("kept_weights", arrays).items()}
     return Strand(
         predictor=document["predictor"],
         entries=entries,
         prototype=predictor_in(
             _of("prototype", arrays),
-            TASKS[document["task"]],
+            task,
             n_inputs(template),
+            n_outputs(template, task),
             own,
             [kept] if kept else [],
         ),
         history=history,
-        member_health=tuple(Health(**health) for health in rest["member_health"]),
+        member_health=tuple(made(Health, health) for health in rest["member_health"]),
         template=template,
         evidence=evidence,
     )
@@ -194,7 +227,10 @@ def sensitive_in(contents: Contents) -> str:
 
 def split_in(contents: Contents) -> Split:
     """Return the positions of the rows of each part."""
-    return Split(**_of("split", contents.arrays))
+    split = made(Split, _of("split", contents.arrays))
+    if any(positions.ndim != 1 for positions in vars(split).values()):
+        raise ValueError("rows of a part have one position each")
+    return split
 
 
 def _one_after_another(parts: Sequence[Weights]) -> dict[str, NDArray[Any]]:
@@ -214,9 +250,15 @@ def _snapshots(
     kept: Sequence[int],
 ) -> Snapshots:
     columns = {name: arrays[f"snapshots.{name}"].copy() for name in _PER_SNAPSHOT}
-    _same_length(list(columns.values()))
-    if columns["unfairness"].shape[1] != len(criteria.measures):
-        raise ValueError("measures and their values differ in number")
+    count = len(columns["entry"])
+    shapes = dict.fromkeys(_PER_SNAPSHOT, (count,))
+    if {name: a.shape for name, a in columns.items()} != {
+        **shapes,
+        "unfairness": (count, len(criteria.measures)),
+    }:
+        raise ValueError("snapshots, measures and their values differ in number")
+    if not all(0 <= number < count for number in kept):
+        raise ValueError("a kept snapshot is missing")
     entries = [entry for strand in strands for entry in strand.entries]
     if not set(columns["entry"].tolist()) <= set(range(len(entries))):
         raise ValueError("the entry of a snapshot is missing")
@@ -228,13 +270,41 @@ def _snapshots(
         if mine and found.keys() != {name for name, _ in member_tensors(strand.prototype)}:
             raise ValueError("some weights of a kept snapshot are missing")
         sizes = [len(entries[places[n]].members) for n in mine]
+        for name, tensor in member_tensors(strand.prototype):
+            _check_weights(name, found, tensor, sum(sizes), n_inputs(strand.template))
         split = {
             name: torch.split(torch.from_numpy(array.copy()), sizes)
             for name, array in found.items()
         }
         for place, n in enumerate(mine):
             weights[n] = {name: pieces[place] for name, pieces in split.items()}
-    return Snapshots(criteria=criteria, **columns, weights=dict(sorted(weights.items())))
+    made_of = {**columns, "criteria": criteria, "weights": {}}
+    return replace(made(Snapshots, made_of), weights=dict(sorted(weights.items())))
+
+
+def _check_weights(name: str, found: Arrays, like: Tensor, members: int, inputs: int) -> None:
+    """Refuse weights of so many members that do not fit into a stack like this."""
+    if not members:
+        return
+    array = found[name]
+    floating = array.dtype.kind == "f" and like.is_floating_point()
+    if not floating and torch.from_numpy(array[:0]).dtype != like.dtype:
+        raise ValueError(f"weights of a kept snapshot are of type {array.dtype}")
+    if array.shape != (members, *like.shape[1:]):
+        raise ValueError("weights of a kept snapshot have another shape")
+    if name.endswith(".column"):
+        check_columns(torch.from_numpy(array.copy()), inputs)
+
+
+def _check_test_rows(test: HeldOut, criteria: Criteria, scores: Sequence[NDArray[Any]]) -> None:
+    """Refuse test rows that no report can be made of, and scores that are not theirs."""
+    if not {attribute for _, attribute in criteria.measures} <= set(test.table.names):
+        raise ValueError("a sensitive column of the test rows is missing")
+    width = int(test.y.max()) + 1 if test.outcome == "multiclass" else 1
+    for array in scores:
+        if array.shape != (len(test), width) or not holds(array, NDArray[np.float64]):
+            raise ValueError("scores must be those of the test rows")
+    samples_of(test)
 
 
 def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

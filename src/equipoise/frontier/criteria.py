@@ -141,7 +141,7 @@ def criteria_for(
                 f"metrics must count row weights when sample_weight is given, got {metric.name!r}, "
                 "which does not; leave one of the two out"
             )
-    samples = [_samples(part) for part in parts]
+    samples = [samples_of(part) for part in parts]
     measures = [
         (metric.name, attribute)
         for metric in chosen
@@ -162,7 +162,7 @@ def _applicable(metric: Metric, samples: Mapping[str, Sample]) -> list[str]:
     return found
 
 
-def _samples(rows: HeldOut) -> dict[str, Sample]:
+def samples_of(rows: HeldOut) -> dict[str, Sample]:
     """Any scores, all distinct, beside each attribute: what metrics need to know of the rows."""
     try:
         any_scores = np.linspace(0.0, 1.0, len(rows))

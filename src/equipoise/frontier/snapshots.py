@@ -168,7 +168,13 @@ class Recorder:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` of a recorder of the same entries and criteria gave."""
-        self._iterations = list(state["iterations"])
+        width = 2 + len(self._criteria.measures)
+        for table in state["judged"]:
+            if table.shape != (len(self._entries), width) or not table.is_floating_point():
+                raise ValueError("snapshots must be judged by the same criteria")
+        if len(state["iterations"]) != len(state["judged"]):
+            raise ValueError("snapshots must be judged at iterations")
+        self._iterations = [int(iteration) for iteration in state["iterations"]]
         self._judged = [table.clone() for table in state["judged"]]
         self._weights = {
             int(number): {name: tensor.clone() for name, tensor in weights.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from equipoise.storage import CheckpointFile
 
@@ -37,6 +37,10 @@ class Stage:
         if kept is None or not self.later:
             return None if kept is None else kept.get(_BEFORE, kept)
         return kept if _BEFORE in kept else None
+
+    def refuse(self, error: Exception) -> NoReturn:
+        """Say that the file holds no state of a run."""
+        self.file.refuse(error)
 
     def write(self, state: dict[str, Any]) -> None:
         """Replace the state of this family."""

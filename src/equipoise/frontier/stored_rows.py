@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, get_args
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.frontier.rows import HeldOut
-from equipoise.metrics.outcome import OutcomeKind
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
-from equipoise.storage import from_json, to_json
+from equipoise.storage import from_json, made, to_json
 
 _PER_ROW = ("codes", "values", "scores")
 
@@ -44,26 +44,45 @@ def rows_arrays(rows: HeldOut) -> dict[str, NDArray[Any]]:
 
 def rows_in(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeldOut:
     """Return the rows that `rows_document` and `rows_arrays` wrote."""
-    if document["outcome"] not in get_args(OutcomeKind):
-        raise ValueError(f"no outcome is {document['outcome']!r}")
     if len({len(array) for array in arrays.values()}) > 1:
         raise ValueError("columns of rows differ in length")
+    y, weights = arrays["y"], arrays.get("weights")
     columns = []
     for number, (name, kind, rule, categories) in enumerate(from_json(document["columns"])):
         codes, values, scores = (arrays.get(f"{part}.{number}") for part in _PER_ROW)
-        column = SensitiveColumn(name, kind, rule, codes, categories, values, scores)
-        if codes is not None and not (codes < len(categories)).all():
+        found = (name, kind, rule, codes, categories, values, scores)
+        names = (field.name for field in fields(SensitiveColumn))
+        column = made(SensitiveColumn, dict(zip(names, found, strict=True)))
+        if (kind == "discrete") != (codes is not None) or (codes is None) != (values is not None):
+            raise ValueError(f"column {name!r} is of another kind than its values")
+        if codes is not None and not ((codes >= -1) & (codes < len(categories))).all():
             raise ValueError(f"column {name!r} has a category without a name")
-        if len(column.missing) != len(arrays["y"]):
+        if {each.shape for each in (codes, values, scores) if each is not None} != {y.shape}:
             raise ValueError(f"column {name!r} has no values")
         columns.append(column)
-    return HeldOut(
-        document["part"],
-        arrays["y"],
-        document["outcome"],
-        SensitiveTable(tuple(columns)),
-        arrays.get("weights"),
-    )
+    if not columns or len({column.name for column in columns}) < len(columns):
+        raise ValueError("sensitive columns must have distinct names")
+    _check_outcome(document["outcome"], y, weights)
+    outcome, table = document["outcome"], SensitiveTable(tuple(columns))
+    found_rows = {"part": document["part"], "y": y, "outcome": outcome, "weights": weights}
+    return made(HeldOut, {**found_rows, "table": table})
+
+
+def _check_outcome(outcome: str, y: NDArray[Any], weights: NDArray[Any] | None) -> None:
+    """Refuse outcomes (n,) that are not of this kind, and weights that are none."""
+    if y.ndim != 1 or not len(y):
+        raise ValueError("there must be one outcome for each row")
+    if outcome == "continuous" and not (y.dtype == np.float64 and np.isfinite(y).all()):
+        raise ValueError("outcomes must be finite numbers")
+    if outcome != "continuous":
+        classes = np.unique(y)
+        whole = y.dtype == np.int64 and np.array_equal(classes, np.arange(len(classes)))
+        if not whole or (len(classes) > 2) != (outcome == "multiclass") or len(classes) < 2:
+            raise ValueError("outcomes must be numbers of classes, each of them there")
+    if weights is not None and (weights.shape != y.shape or not (weights > 0).all()):
+        raise ValueError("weights must be positive")
+    if weights is not None and not np.isfinite(weights).all():
+        raise ValueError("weights must be finite")
 
 
 def _plain(category: Hashable) -> Any:

@@ -20,6 +20,9 @@ _FREQUENT = 24
 _FREQUENT_ROWS = 10
 #: Knots spread evenly over the distinct values.
 _EVEN = 8
+#: Pieces of all columns together; where there are more columns than this allows for, each is cut
+#: less finely, or not at all. A first layer has weights for every piece of every member.
+MOST_PIECES = 16_384
 #: Least distance of two knots, as a share of the column's range; least range that is cut at all.
 _CLOSEST = 1e-6
 _SMALLEST_RANGE = 1e-24
@@ -47,14 +50,24 @@ def find_pieces(x: Tensor) -> Pieces:
     """
     step = -(-len(x) // KNOT_ROWS)
     rows = x[::step].cpu().double().numpy()
+    found = {place: find_knots(rows[:, place]) for place in range(rows.shape[1])}
+    cut = {place: knots for place, knots in found.items() if len(knots) > 2}
+    if sum(len(knots) - 1 for knots in cut.values()) > MOST_PIECES:
+        each = MOST_PIECES // len(cut)
+        cut = {place: _thinned(knots, each) for place, knots in cut.items()} if each > 1 else {}
     column, start, slope = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
-    for position in range(rows.shape[1]):
-        knots = find_knots(rows[:, position])
-        if len(knots) > 2:
-            column.append(np.full(len(knots) - 1, position))
-            start.append(knots[:-1])
-            slope.append(1 / np.diff(knots))
+    for place, knots in cut.items():
+        column.append(np.full(len(knots) - 1, place))
+        start.append(knots[:-1])
+        slope.append(1 / np.diff(knots))
     return Pieces(np.concatenate(column), np.concatenate(start), np.concatenate(slope))
+
+
+def _thinned(knots: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
+    """Knots of at most so many pieces, evenly chosen, the outermost among them."""
+    if len(knots) - 1 <= pieces:
+        return knots
+    return knots[np.linspace(0, len(knots) - 1, pieces + 1).round().astype(np.int64)]
 
 
 def find_knots(values: NDArray[np.float64]) -> NDArray[np.float64]:

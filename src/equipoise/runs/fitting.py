@@ -121,6 +121,7 @@ def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
         features=options.features or None,
         task=options.task or None,
         sensitive_types=options.types or None,
+        say=say,
     )
     file = describe_file(path, len(frame))
     request.check_file(file, earlier, say)

@@ -83,7 +83,8 @@ class RowScorer:
                 f"id must not name a column {taken[0]!r}, which is written here; rename it in the "
                 "data"
             )
-        absent = [name for name in self.names if name not in names]
+        known = set(names)
+        absent = [name for name in self.names if name not in known]
         if absent:
             listed = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
             raise InputError(

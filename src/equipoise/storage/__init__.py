@@ -8,4 +8,6 @@ from equipoise.storage.model_file import read_model_file as read_model_file
 from equipoise.storage.model_file import refuse_contents as refuse_contents
 from equipoise.storage.model_file import write_model_file as write_model_file
 from equipoise.storage.values import from_json as from_json
+from equipoise.storage.values import holds as holds
+from equipoise.storage.values import made as made
 from equipoise.storage.values import to_json as to_json

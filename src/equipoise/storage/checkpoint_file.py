@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from numpy.typing import NDArray
@@ -60,10 +60,15 @@ class CheckpointFile:
         contents = read_model_file(self.path, CHECKPOINT)
         try:
             state = _put_together(contents.document["state"], contents)
+            if not isinstance(state, dict):
+                raise ValueError("a state has parts by name")
         except Exception as error:  # the checksum is right: somebody made this file by hand
-            refuse_contents(self.path, error, CHECKPOINT)
-        assert isinstance(state, dict)
+            self.refuse(error)
         return state
+
+    def refuse(self, error: Exception) -> NoReturn:
+        """Say that the file is whole, yet holds no state of a run."""
+        refuse_contents(self.path, error, CHECKPOINT)
 
 
 def _take_apart(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -29,6 +30,7 @@ _NO_DIGEST = "0" * 64
 _DIGEST = re.compile(rb'"equipoise_sha256":"([0-9a-f]{64})"')
 _LENGTH_BYTES = 8  # safetensors: length of the JSON header, little-endian, before the header
 _LONGEST_HEADER = 100_000_000  # safetensors itself reads no longer one
+_LONGEST_REASON = 300  # characters of an error, which may quote what a file holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +102,11 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
             "which is another kind of file or whose beginning is damaged; copy it again or "
             f"{kind.remedy}"
         )
-    blank = content[: place.start] + _NO_DIGEST.encode() + content[place.stop :]
-    if hashlib.sha256(blank).hexdigest().encode() != content[place]:
+    # In pieces, since a second copy of a large model may not fit beside the first.
+    digest, view = hashlib.sha256(), memoryview(content)
+    for piece in (view[: place.start], _NO_DIGEST.encode(), view[place.stop :]):
+        digest.update(piece)
+    if digest.hexdigest().encode() != content[place]:
         raise InputError(
             f"{kind.argument} must name an undamaged {kind.noun}, got '{path}', whose checksum "
             f"does not match its {len(content)} bytes; copy it again or {kind.remedy}"
@@ -111,12 +116,14 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
         version = metadata["equipoise_format"]
         if version == FORMAT_VERSION:
             document = json.loads(metadata[kind.key])
+            if not isinstance(document, dict):
+                raise ValueError("the document is no object")
             return Contents(document, safetensors.numpy.load(content))
     except Exception as error:  # the checksum is right: another kind, or somebody made it by hand
         refuse_contents(path, error, kind)
     raise InputError(
         f"{kind.argument} must name a {kind.noun} of format version {FORMAT_VERSION}, got version "
-        f"{version!r} in '{path}'; {kind.remedy_of_version}"
+        f"{version!r:.40} in '{path}'; {kind.remedy_of_version}"
     )
 
 
@@ -124,16 +131,28 @@ def refuse_contents(
     path: str | PathLike[str], error: Exception, kind: FileKind = MODEL
 ) -> NoReturn:
     """Say that a file is whole, yet not what `write_model_file` writes."""
+    said = f"{type(error).__name__}: {error}"
+    said = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}..."
     raise InputError(
         f"{kind.argument} must name a {kind.noun} written by {kind.writer}, got '{path}', whose "
-        f"checksum is right but whose contents are not a {kind.noun} "
-        f"({type(error).__name__}: {error}); {kind.remedy}"
+        f"checksum is right but whose contents are not a {kind.noun} ({said}); {kind.remedy}"
     ) from None
 
 
 def _read(path: Path, kind: FileKind) -> bytes:
     try:
+        # Whoever opens a pipe waits for its writer, and a device may have no end.
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise InputError(
+                f"{kind.argument} must name {kind.one} in a file on disk, got '{path}', which is a "
+                "pipe, socket or device; write what it gives into a file first"
+            )
         return path.read_bytes()
+    except MemoryError:
+        raise InputError(
+            f"{kind.argument} must name {kind.one} that fits into memory, got '{path}' of "
+            f"{path.stat().st_size:,} bytes; free some memory"
+        ) from None
     except FileNotFoundError:
         raise InputError(
             f"{kind.argument} must name {kind.one}, got '{path}', where there is no file"
@@ -146,6 +165,8 @@ def _read(path: Path, kind: FileKind) -> bytes:
 
 def _is_kind(path: Path, kind: FileKind) -> bool:
     """Whether a file begins as `write_model_file` begins one of this kind, intact or not."""
+    if not path.is_file():  # reading from a pipe would wait for its writer
+        return False
     with path.open("rb") as file:
         start = file.read(_LENGTH_BYTES)
         length = min(int.from_bytes(start, "little"), _LONGEST_HEADER)

@@ -83,6 +83,8 @@ class BatchStream:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the stream of `state_dict` was, by shuffling its epoch again."""
+        if not 0 <= state["position"] <= self.batches_per_epoch:
+            raise ValueError(f"an epoch has {self.batches_per_epoch} batches")
         for random, kept in zip(self._generators, state["generators"], strict=True):
             random.set_state(kept)
         self._shuffle()

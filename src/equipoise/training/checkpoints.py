@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from equipoise.errors import InputError
 from equipoise.networks.members import member_tensors
 from equipoise.training.loop import Standing
+
+#: Characters of an option that a message quotes.
+_LONGEST_SHOWN = 200
 
 
 class Stateful(Protocol):
@@ -39,6 +42,10 @@ class Store(Protocol):
         """Return the state kept last, or None."""
         ...
 
+    def refuse(self, error: Exception) -> NoReturn:
+        """Say that what is kept is no state of a run, with the error that it led to."""
+        ...
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -59,7 +66,7 @@ class Identity:
         ['iterations was 100, is 200', 'features differ']
         """
         stated = [
-            f"{name} was {self.stated.get(name, 'not given')}, is {value}"
+            f"{name} was {_shown(self.stated.get(name, 'not given'))}, is {_shown(value)}"
             for name, value in later.stated.items()
             if self.stated.get(name) != value
         ]
@@ -68,6 +75,10 @@ class Identity:
             f"{name} differ" for name in names if self.hashed.get(name) != later.hashed.get(name)
         ]
         return stated + hashed
+
+
+def _shown(value: str) -> str:
+    return value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
 
 
 def digest(tensors: Iterable[Tensor]) -> str:
@@ -99,19 +110,33 @@ class Checkpoints:
         self._parts = {"standing": standing, **parts}
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 
-    def restore(self) -> bool:
-        """Go on from the state in the store, if there is one and it is of this very run."""
+    def restore(self, iterations: int) -> bool:
+        """Go on from the state in the store, if there is one and it is of this very run.
+
+        iterations: how many the run has in all.
+        """
         kept = self._store.read()
         if kept is None:
             return False
-        changes = Identity(**kept["identity"]).changes(self._identity)
+        try:
+            changes = Identity(**kept["identity"]).changes(self._identity)
+        except Exception as error:  # somebody made this state by hand
+            self._store.refuse(error)
         if changes:
             raise InputError(
                 f"resume must go on with the run that wrote '{self._store}', but "
                 f"{', '.join(changes)}; fit as that run did, or remove the file to start anew"
             )
-        for name, part in self._parts.items():
-            part.load_state_dict(kept["parts"][name])
+        try:
+            if not 0 < kept["parts"]["standing"]["checked"] <= iterations:
+                raise ValueError(f"a run of {iterations} iterations can not stand there")
+            for name, part in self._parts.items():
+                _check_form(kept["parts"][name], part.state_dict())
+                part.load_state_dict(kept["parts"][name])
+        except InputError:
+            raise
+        except Exception as error:
+            self._store.refuse(error)
         return True
 
     def keep(self) -> None:
@@ -121,6 +146,28 @@ class Checkpoints:
         parts = {name: part.state_dict() for name, part in self._parts.items()}
         self._store.write({"identity": asdict(self._identity), "parts": parts})
         self._due = time.monotonic() + self._seconds
+
+
+def _check_form(kept: Any, own: Any) -> None:
+    """Refuse a state unlike that of the run that is to go on from it: names, types, shapes.
+
+    Where the run has nothing yet, as optimisers before their first step, anything will do.
+    """
+    if isinstance(own, Tensor):
+        if not isinstance(kept, Tensor) or (kept.dtype, kept.shape) != (own.dtype, own.shape):
+            raise ValueError(f"a tensor must be of {own.dtype} and shape {tuple(own.shape)}")
+    elif isinstance(own, Mapping):
+        if not isinstance(kept, dict) or (own and kept.keys() != own.keys()):
+            raise ValueError(f"a part must have {', '.join(map(str, own)) or 'names'}")
+        for name, part in own.items():
+            _check_form(kept[name], part)
+    elif isinstance(own, list):
+        if not isinstance(kept, list) or (own and len(kept) != len(own)):
+            raise ValueError(f"a part must have {len(own)} entries")
+        for mine, theirs in zip(own, kept, strict=False):
+            _check_form(theirs, mine)
+    elif type(kept) is not type(own):
+        raise ValueError(f"a value must be {type(own).__name__}, not {type(kept).__name__}")
 
 
 @dataclass(frozen=True)
@@ -154,4 +201,22 @@ class OptimizerState:
         """Hand every optimiser its memory; torch moves it to where its weights are."""
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
-            each.load_state_dict({"state": state[str(number)], "param_groups": groups})
+            memory = state[str(number)]
+            _check_memory(memory, each)
+            each.load_state_dict({"state": memory, "param_groups": groups})
+
+
+def _check_memory(memory: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Refuse a memory that does not fit the weights, which torch itself does not look at."""
+    adam = isinstance(optimizer, torch.optim.Adam)
+    names = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    if not set(memory) <= set(range(len(weights))):
+        raise ValueError("an optimiser remembers weights that are not there")
+    for place, found in memory.items():
+        if set(found) != names:
+            raise ValueError(f"an optimiser must remember {', '.join(sorted(names))}")
+        for name, tensor in found.items():
+            shape = () if name == "step" else weights[place].shape
+            if tensor is not None and (tensor.shape != shape or not tensor.is_floating_point()):
+                raise ValueError(f"the {name} of an optimiser has another shape or type")

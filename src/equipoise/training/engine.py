@@ -121,7 +121,7 @@ def run_supervised(
         streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
     alone = streams or nullcontext()
     checkpoints = _checkpoints(supervision, step, batches, standing, streams)
-    resumed = checkpoints is not None and checkpoints.restore()
+    resumed = checkpoints is not None and checkpoints.restore(settings.iterations)
     if pretrain is not None:
         pretrain(resumed=resumed)
     with first_interrupt_asks() as interrupted:

@@ -86,6 +86,9 @@ class Standing:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Stand where the run of `state_dict` stood, on the device of this one."""
         device = self.stopped_at.device
+        for iteration, averages in state["records"]:
+            if type(iteration) is not int or averages.shape != (2, len(self.stopped_at)):
+                raise ValueError("a record must be an iteration and its averages")
         self.stopped_at = state["stopped_at"].to(device)
         self.checked, self.ended = state["checked"], state["ended"]
         self.called_off = state["called_off"]

@@ -1,0 +1,106 @@
+"""Time of everything that looks at columns against their number: it must grow no faster.
+
+500 rows; of ten columns nine are numbers and one has three categories. Reading a CSV file, deciding
+what each column is for, and fits of five iterations, each size in a process of its own. Processor
+time, so that other programs on the machine do not count. "growth" is the time for the most columns
+over that for the fewest, divided by how many times more there are: 1 is linear.
+
+Writes benchmarks/results/columns.json.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import _environment
+from equipoise import FairClassifier, FairFrontier
+from equipoise.datafiles import read_columns, read_table
+
+COLUMNS = (1_000, 4_000, 20_000)
+ROWS = 500
+#: A first fit imports half of torch, which has nothing to do with columns.
+WARM_COLUMNS = 10
+
+
+def table(columns: int) -> pd.DataFrame:
+    """Columns that say nothing, an outcome and a sensitive column."""
+    random = np.random.default_rng(0)
+    found: dict[str, Any] = {
+        f"c{place}": random.choice(list("abc"), ROWS)
+        if place % 10 == 0
+        else random.normal(size=ROWS)
+        for place in range(columns)
+    }
+    return pd.DataFrame(
+        {**found, "y": random.integers(0, 2, ROWS), "a": random.choice(["f", "m"], ROWS)}
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of some work."""
+    begun = time.process_time()
+    work()
+    return round(time.process_time() - begun, 3)
+
+
+def fits(frame: pd.DataFrame) -> dict[str, float]:
+    """Seconds of short fits."""
+    X, given = frame.drop(columns=["y", "a"]), {"sensitive_features": frame["a"]}
+    model = FairClassifier(strength=0.5, iterations=5, random_state=0)
+    frontier = FairFrontier(
+        strengths=(0.0, 0.5), seeds=1, iterations=4, evaluate_every=2, random_state=0
+    )
+    return {
+        "FairClassifier.fit": seconds(lambda: model.fit(X, frame["y"], **given)),
+        "FairClassifier.predict": seconds(lambda: model.predict(X)),
+        "FairFrontier.fit": seconds(lambda: frontier.fit(X, frame["y"], **given)),
+    }
+
+
+def one_size(columns: int) -> dict[str, float]:
+    """Seconds of each part, for one number of columns."""
+    warnings.simplefilter("ignore")
+    fits(table(WARM_COLUMNS))
+    frame = table(columns)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "wide.csv"
+        frame.to_csv(path, index=False)
+        reading = seconds(lambda: read_table(path))
+    deciding = seconds(lambda: read_columns(frame, target="y", sensitive="a"))
+    return {"read_table": reading, "read_columns": deciding, **fits(frame)}
+
+
+def main() -> None:
+    found = {}
+    for columns in COLUMNS:
+        command = [sys.executable, "-m", "benchmarks.columns", str(columns)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        found[columns] = json.loads(run.stdout.splitlines()[-1])
+        print(f"{columns:,} columns: {found[columns]}", flush=True)
+    few, many = found[COLUMNS[0]], found[COLUMNS[-1]]
+    times = COLUMNS[-1] / COLUMNS[0]
+    growth = {part: round(many[part] / few[part] / times, 2) for part in few}
+    print(f"growth: {growth}", flush=True)
+    document = {
+        "device": _environment.device_name("cpu"),
+        "versions": _environment.versions(),
+        "rows": ROWS,
+        "seconds": found,
+        "growth": growth,
+    }
+    _environment.write("columns", document)
+
+
+if __name__ == "__main__":
+    print(json.dumps(one_size(int(sys.argv[1]))))
