@@ -15,7 +15,7 @@ from people import SMALL_ON_CPU, equipoise, same_model
 
 from equipoise.cli.app import app
 from equipoise.cli.running import run as run_command
-from equipoise.runs.folder import put_back, resume_command, set_aside
+from equipoise.runs.folder import resume_command
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
 
@@ -77,15 +77,6 @@ def test_bad_input_loses_no_earlier_run(people, run):
         ran = equipoise(*FIT, *SMALL_ON_CPU, "--out", "run", "--overwrite", *wrong)
         assert ran.code == 1
         assert state_of(run) == before, wrong
-
-
-def test_an_overwrite_killed_before_it_trained_loses_no_earlier_run(run):
-    before = state_of(run)
-    set_aside(run)
-    (run / "settings.json").write_text("of the run that was killed", "utf-8")
-    set_aside(run)
-    put_back(run)
-    assert state_of(run) == before
 
 
 def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(run):
