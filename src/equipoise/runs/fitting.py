@@ -13,6 +13,7 @@ import pandas as pd
 
 from equipoise.boosting.library import lightgbm
 from equipoise.datafiles import Columns, read_columns, read_table
+from equipoise.datafiles.writer import spreadsheet_safe
 from equipoise.estimators.inputs import read_device
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
@@ -192,9 +193,9 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> EndedRun:
     with files.changing(run, place) as staged:
         frontier.save(staged / files.FRONTIER)
         tables = {
-            files.COLUMNS: pd.DataFrame(record.columns).to_csv(index=False),
-            files.TABLE: frontier.table().to_csv(),
-            files.MEMBERS: frontier.members().to_csv(),
+            files.COLUMNS: spreadsheet_safe(pd.DataFrame(record.columns)).to_csv(index=False),
+            files.TABLE: spreadsheet_safe(frontier.table()).to_csv(),
+            files.MEMBERS: spreadsheet_safe(frontier.members()).to_csv(),
         }
         for name, table in tables.items():
             write_atomically(staged / name, table.encode())

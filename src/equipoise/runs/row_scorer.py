@@ -157,13 +157,22 @@ class RowScorer:
         """Score these rows; halve them where the model refuses, until the row is found."""
         given = attributes.iloc[rows] if self.attributes else None
         try:
-            scores[rows] = self._predict(features.iloc[rows], given)
+            found = self._predict(features.iloc[rows], given)
         except InputError as error:
             if len(rows) == 1:
                 reasons[int(rows[0])] = [str(error)]
                 return
             for half in np.array_split(rows, 2):
                 self._fill(scores, half, features, attributes, reasons)
+            return
+        finite = np.isfinite(found).all(axis=1)
+        scores[rows[finite]] = found[finite]
+        for row, score in zip(rows[~finite], found[~finite], strict=True):
+            worst = score[~np.isfinite(score)][0]
+            reasons[int(row)] = [
+                f"the score of the model must be a finite number, got {worst}; a value of this row "
+                "may lie far from all that it was trained on"
+            ]
 
     def _predict(self, X: pd.DataFrame, attributes: pd.DataFrame | None) -> NDArray[np.float64]:
         with warnings.catch_warnings():
