@@ -99,11 +99,11 @@ class RowScorer:
         attributes = self._expected(frame, self.attributes, reasons)
         self._check_attributes(attributes, reasons)
         usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
-        tally.count(features.iloc[usable])
         scores = np.full((len(frame), len(self.outputs)), np.nan)
         for start in range(0, len(usable), _ROWS_AT_ONCE):
             part = usable[start : start + _ROWS_AT_ONCE]
             self._fill(scores, part, features, attributes, reasons)
+        tally.count(features[np.isfinite(scores).all(axis=1)])
         return self._written(scores, reasons)
 
     def _written(
