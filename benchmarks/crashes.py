@@ -120,6 +120,11 @@ class Bench:
         for name in ("overwrite", "select", "predict"):
             demand(self.before != self.after[name], f"{name} must change something")
 
+    def sizes(self) -> list[int]:
+        """Numbers of bytes within which one file of a run after the other has no room."""
+        found = {path.stat().st_size for path in (self.old / "run").iterdir()}
+        return [0, *(size - 1 for size in sorted(found))]
+
     @contextmanager
     def inside(self, place: Path) -> Iterator[None]:
         """Work in a folder that has the table."""
@@ -380,8 +385,7 @@ def main() -> None:
             full = (on_a_full_disk(bench, name, at) for at in range(len(steps)))
             content.setdefault("disk_full_from_every_step", {})[name] = counted(full)
             print(f"disk full: {content['disk_full_from_every_step'][name]}", flush=True)
-            sizes = [0, 100, 1000, 3000, 10_000, 20_000, 50_000, 100_000, 300_000, 1_000_000]
-            cut = (with_files_cut_at(bench, name, size) for size in sizes)
+            cut = (with_files_cut_at(bench, name, size) for size in bench.sizes())
             content.setdefault("disk_full_within_a_file", {})[name] = counted(cut)
             print(f"within a file: {content['disk_full_within_a_file'][name]}", flush=True)
         rng = random.Random(SEED)
