@@ -1,6 +1,7 @@
 """``equipoise audit``: the numbers of the library, written where they were asked for."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +85,26 @@ def test_other_files_are_left_alone(people):
     assert refused(*AUDIT, "--out", "people.csv") == (
         "--out must name a folder, got 'people.csv', which is a file"
     )
+
+
+def test_leftovers_of_a_killed_audit_are_no_other_files(people):
+    Path("audit").mkdir()
+    left = Path("audit", f".audit.html.{'0123456789abcdef' * 2}.part")
+    left.write_text("half", "utf-8")
+    ran = equipoise(*AUDIT)
+    assert ran.code == 0, ran.err
+    assert sorted(os.listdir("audit")) == ["audit.csv", "audit.html", "audit.json"]
+
+
+def test_groups_are_not_run_as_formulas(people):
+    rows = table().replace({"sex": {"F": "=F()"}})
+    rows.to_csv("odd.csv", index=False)
+    ran = equipoise("audit", "odd.csv", "--score", "grade", "--sensitive", "sex")
+    assert ran.code == 0, ran.err
+    text = Path("audit/audit.csv").read_text("utf-8")
+    assert "'=F()" in text
+    frame = pd.read_csv("audit/audit.csv", dtype=str, keep_default_na=False)
+    numbers = r"-?[0-9.]+(e-?[0-9]+)?"
+    for column in frame:
+        suspect = frame[column][frame[column].str.match(r"[=+\-@]")]
+        assert suspect.str.fullmatch(numbers).all()

@@ -121,6 +121,8 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
     options = {**SMALL, "strengths": (0.0, 0.9), "iterations": 60}
     ended = demonstrate(Path("demo"), say=said.append, options=options)
     assert ended.report == Path("demo/run/report.html") and ended.report.exists()
+    again = demonstrate(Path("demo"), say=said.append, options=options)  # over the older one
+    assert again.selection.snapshot == ended.selection.snapshot
     data, fit = [line.split() for line in said[0].splitlines()[1:3]]
     kept = Path("demo/run/table.csv").read_bytes()
     Path("demo").rename("first")
@@ -135,3 +137,19 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
         "files; choose another name\n"
     )
     assert Path("demo/letter.txt").exists()
+
+
+def test_the_demo_overwrites_nothing_of_anybody_else(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("demo").mkdir()
+    Path("demo/adult.csv").write_text("mine", "utf-8")
+    said = equipoise("demo", "--out", "demo")
+    assert said.code == 1 and "'demo', whose adult.csv is not that of the demo" in said.err
+    assert Path("demo/adult.csv").read_text("utf-8") == "mine"
+    Path("demo/adult.csv").unlink()
+    assert equipoise("datasets", "adult", "--out", "demo/adult.csv").code == 0
+    shutil.copytree(folder / "run", "demo/run")
+    before = {path: path.read_bytes() for path in Path("demo").rglob("*") if path.is_file()}
+    said = equipoise("demo", "--out", "demo")
+    assert said.code == 1 and "where 'run' is not the run of the demo" in said.err
+    assert {p: p.read_bytes() for p in Path("demo").rglob("*") if p.is_file()} == before

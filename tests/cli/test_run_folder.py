@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from people import SMALL_ON_CPU, equipoise, same_model
 
 from equipoise.cli.app import app
 from equipoise.cli.running import run as run_command
-from equipoise.runs.folder import put_back, resume_command, set_aside
+from equipoise.runs.folder import resume_command, writing
+from equipoise.runs.record import read_record, write_record
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
 
@@ -63,6 +65,8 @@ def test_a_folder_of_somebody_else_is_never_written_to(people, content):
 
 def test_an_empty_folder_will_do_and_a_file_will_not(people):
     Path("empty").mkdir()
+    assert equipoise(*FIT, "--strengths", "0,1.5", "--out", "empty").code == 1
+    assert Path("empty").is_dir()  # it was there before, so it is there after a failure
     assert equipoise(*FIT, *SMALL_ON_CPU, "--out", "empty").code == 0
     assert refused(*FIT, "--out", "people.csv") == (
         "--out must name a folder, got 'people.csv', which is a file"
@@ -79,15 +83,6 @@ def test_bad_input_loses_no_earlier_run(people, run):
         assert state_of(run) == before, wrong
 
 
-def test_an_overwrite_killed_before_it_trained_loses_no_earlier_run(run):
-    before = state_of(run)
-    set_aside(run)
-    (run / "settings.json").write_text("of the run that was killed", "utf-8")
-    set_aside(run)
-    put_back(run)
-    assert state_of(run) == before
-
-
 def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(run):
     spaced = run.rename(run.with_name("my run"))
     assert resume_command(Path("my run")) == "equipoise fit --resume --out 'my run'"
@@ -97,10 +92,25 @@ def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(r
     )
 
 
+def test_a_settings_file_is_named_so_that_it_can_be_typed(people, run):
+    shutil.copytree(run, "my run")
+    with Path("people.csv").open("a", encoding="utf-8") as file:
+        file.write("p99999,30,F,Ulm,40,0.5,yes\n")
+    document = json.loads(Path("my run/settings.json").read_text("utf-8"))
+    record = read_record(Path("my run/settings.json"))
+    write_record(
+        Path("my run/settings.json"),
+        replace(record, data=replace(record.data, path="people.csv")),
+    )
+    said = refused("fit", "--settings", "my run/settings.json", "--out", "new")
+    assert said.endswith("equipoise fit people.csv --settings 'my run/settings.json'")
+    assert document["data"]["sha256"] in said
+
+
 def test_a_run_that_can_not_begin_leaves_no_folder(people):
     ran = equipoise(*FIT, "--strengths", "0,1.5", "--out", "new/run")
     assert ran.code == 1 and "strength" in ran.err
-    assert not Path("new/run").exists()
+    assert not Path("new").exists()
 
 
 def truncated(run, name):
@@ -174,6 +184,120 @@ def test_another_model_in_the_folder_is_found(run, folder, tmp_path):
         f"RUN must have a selected model, but '{run / 'selection.json'}' is missing; select one: "
         f"equipoise select {run} --max-unfairness 0.1"
     )
+
+
+def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
+    ran = equipoise(*FIT, *SMALL_ON_CPU, "--seed", "1", "--out", "other")
+    assert ran.code == 0, ran.err
+    shutil.copy("other/frontier.equipoise", run)
+    said = refused("select", run, "--max-unfairness", "0.9")
+    for part in (f"'{run}'", "frontier.equipoise", "settings.json", "SHA-256", "--overwrite"):
+        assert part in said
+    shutil.copy("other/model.equipoise", run)
+    assert "'selection.json' tells of" in refused("predict", run, people, "--out", "scores.csv")
+    shutil.copy("other/selection.json", run)
+    for command in (("report", run), ("predict", run, people, "--out", "scores.csv")):
+        assert f"'{run / 'selection.json'}'" in refused(*command)
+    shutil.copy("other/settings.json", run)
+    assert equipoise("report", run).code == 0  # now all of them are of one run
+
+
+def test_an_edited_selection_is_found(run, folder, tmp_path):
+    document = json.loads((run / "selection.json").read_text("utf-8"))
+    text = json.dumps({**document, "threshold": document["threshold"] / 2})
+    (run / "selection.json").write_text(text, "utf-8")
+    for arguments in (
+        ("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv"),
+        ("report", run),
+    ):
+        said = refused(*arguments)
+        for part in ("selection.json", "was changed", f"equipoise select {run}"):
+            assert part in said
+    assert not (tmp_path / "scores.csv").exists()
+    assert equipoise("select", run, "--max-unfairness", "0.9").code == 0
+    assert equipoise("report", run).code == 0
+
+
+def test_runs_of_older_versions_without_digests_are_taken_as_they_are(run, folder, tmp_path):
+    settings = run / "settings.json"
+    document = json.loads(settings.read_text("utf-8"))
+    known = document.pop("files")
+    del document["checksum"]
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
+    document["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    settings.write_text(json.dumps(document), "utf-8")
+    scores = tmp_path / "scores.csv"
+    for command in (("report", run), ("predict", run, folder / "people.csv", "--out", scores)):
+        ran = equipoise(*command)
+        assert ran.code == 0, ran.err
+    assert equipoise("select", run, "--max-unfairness", "0.9").code == 0
+    now = json.loads(settings.read_text("utf-8"))["files"]
+    assert set(now) == {"frontier.equipoise", "model.equipoise", "selection.json"}
+    assert now["frontier.equipoise"] == known["frontier.equipoise"]
+
+
+def test_a_folder_in_use_is_refused_to_others_that_would_write(people, run):
+    before = state_of(run)
+    with writing(run, argument="--out"):
+        for command in (
+            (*FIT, *SMALL_ON_CPU, "--out", run, "--overwrite"),
+            ("select", run, "--max-unfairness", "0.9"),
+            ("report", run),
+        ):
+            said = refused(*command)
+            for part in ("must not be in use", f"'{run}'", f"process {os.getpid()} ", "wait"):
+                assert part in said
+        # Reading goes on meanwhile, for training may take hours.
+        assert equipoise("predict", run, people, "--out", "scores.csv").code == 0
+    assert state_of(run) == before
+    Path(run, ".equipoise-lock").write_text("1\n", "utf-8")  # as a killed process leaves it
+    assert equipoise("report", run).code == 0
+    assert not Path(run, ".equipoise-lock").exists()
+
+
+def test_of_two_fits_at_once_one_is_refused(people):
+    Path("a").mkdir()
+    Path("b").mkdir()
+    processes = []
+    for place in ("a", "b"):
+        os.chdir(place)  # where each says what it has to say
+        fit = [str(part) for part in FIT]
+        fit[1] = str(people)
+        processes.append(in_a_process(*fit, *SMALL_ON_CPU, "--out", "../run"))
+        os.chdir("..")
+    codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+    assert sorted(codes) == [0, 1]
+    said = Path("ab"[codes.index(1)], "said.txt").read_text("utf-8")
+    assert f"process {processes[codes.index(0)]} " in said or "which holds a run" in said
+    assert equipoise("report", "run").code == 0
+    assert not [name for name in os.listdir("run") if name.startswith(".")]
+
+
+def test_an_overwrite_ended_by_ctrl_c_can_be_resumed(people, run):
+    training = "run/.equipoise-overwrite/training.checkpoint"
+    fit = [*FIT, *LONG, "--device", "cpu", "--out", "run"]
+    assert signalled(signal.SIGINT, training, *fit, "--overwrite") == 1
+    document = json.loads(Path("run/settings.json").read_text("utf-8"))
+    assert (document["state"], document["options"]["iterations"]) == ("interrupted", 400)
+    assert set(document["files"]) >= {"training.checkpoint", "frontier.equipoise"}
+    assert not Path("run/.equipoise-overwrite").exists()
+    assert equipoise("select", "run", "--min-utility", "0").code == 0
+    assert equipoise("fit", "--resume", "--out", "run").code == 0
+    assert not Path("run/training.checkpoint").exists()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_that_an_older_version_had_put_aside_comes_back(people, run, begun):
+    before = state_of(run)
+    (run / ".replaced").mkdir()
+    for path in run.iterdir():
+        if path.is_file():
+            path.rename(run / ".replaced" / path.name)
+    if begun:
+        record = read_record(run / ".replaced" / "settings.json")
+        write_record(run / "settings.json", replace(record, state="training", files={}))
+    assert equipoise("predict", run, people, "--out", "scores.csv").code == 0
+    assert state_of(run) == before
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path, folder):

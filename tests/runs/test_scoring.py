@@ -1,5 +1,6 @@
 """Scoring files: the scores are the model's own, every row is answered, memory stays flat."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 
 from equipoise import FairClassifier, FairRegressor
 from equipoise.datafiles import read_table
+from equipoise.datafiles.writer import ScoreWriter, spreadsheet_safe
 from equipoise.errors import InputError
 from equipoise.runs.scoring import score_file
+from equipoise.storage.atomic import remove_leftovers
 
 ROWS = 500
 TINY = {"strength": 0, "iterations": 15, "hidden": (8,), "random_state": 0}
@@ -208,6 +212,76 @@ def test_a_value_that_scaling_can_not_hold_spoils_its_row_only(tmp_path):
     expected = scaled.predict_proba(frame[FEATURES].drop(index=[7, 250]))[:, 1]
     found = pd.read_parquet(tmp_path / "s.parquet")["score"].drop(index=[7, 250])
     assert_same(found, expected)
+
+
+def test_a_score_that_is_no_number_is_a_problem_and_not_a_score(tmp_path, model):
+    frame = people()
+    broken = FairClassifier(**TINY).fit(frame[FEATURES], frame["hours"] > 40)
+    with torch.no_grad():
+        for weights in broken.predictor_.network.parameters():
+            weights.fill_(float("nan"))
+    data = write(people(7).assign(gap=np.nan), tmp_path / "new.csv")
+    report = score_file(broken, data, tmp_path / "scores.csv", threshold=0.5)
+    assert (report.rows, report.scored, report.notes) == (7, 0, ())
+    assert all("finite" in why and "nan" in why for _, why in report.problems)
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert scores[["score", "decision"]].isna().all(axis=None)
+    assert scores["problem"].notna().all()
+
+
+#: As somebody could name a person, or a column, to have a spreadsheet run it.
+ODD = ["=1+1", "+49 1", "-2+3", "@SUM(A1)", "\tx", "\rx", "\uff1d1", "'=1", "''-1-1", "'-5"]
+PLAIN = ["-5", "+1.5e-3", "-.5", "a=b", "", "'tis", "x-1"]
+
+
+def test_no_text_is_run_as_a_formula_and_all_of_it_can_be_had_back():
+    texts = pd.Series([*ODD, *PLAIN, None])
+    frame = pd.DataFrame({"=name": texts, "number": -0.5, "kind": texts.astype("category")})
+    safe = spreadsheet_safe(frame)
+    assert list(safe) == ["'=name", "number", "kind"]
+    assert (safe["number"] == -0.5).all()
+    for column in ("'=name", "kind"):
+        found = safe[column].tolist()
+        assert found[: len(ODD)] == [f"'{text}" for text in ODD]
+        assert found[len(ODD) : -1] == PLAIN
+        assert pd.isna(found[-1])
+        assert (
+            safe[column]
+            .str.replace(r"^'(?='*[=+\-@\t\r\n\uff1d])", "", regex=True)[: len(ODD)]
+            .tolist()
+            == ODD
+        )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_names_of_rows_are_safe_in_text_files_only(tmp_path, model, ending):
+    frame = people(3).assign(person=["=1+1", "-5", "Ada"]).rename(columns={"person": "@who"})
+    data = write(frame, tmp_path / "new.parquet")
+    score_file(model, data, tmp_path / f"scores.{ending}", id="@who")
+    if ending == "csv":
+        scores = pd.read_csv(tmp_path / "scores.csv")
+        assert scores["'@who"].tolist() == ["'=1+1", "-5", "Ada"]
+    else:
+        scores = pd.read_parquet(tmp_path / "scores.parquet")
+        assert scores["@who"].tolist() == ["=1+1", "-5", "Ada"]
+
+
+def test_scores_that_another_process_is_writing_are_left_to_it(tmp_path, model):
+    data, out = write(people(3), tmp_path / "new.csv"), tmp_path / "scores.csv"
+    columns = {"row": [1], "score": [0.5], "problem": [""]}
+    with ScoreWriter(out) as writer:
+        writer.write(pd.DataFrame(columns))
+        (part,) = tmp_path.glob(".scores.csv.*.part")
+        said = refusal(model, data, out)
+        for expected in ("out must not be in use", f"'{out}'", f"process {os.getpid()} "):
+            assert expected in said
+        remove_leftovers(out)  # what others call leftovers is in use
+        assert part.exists()
+    assert pd.read_csv(out)["score"].tolist() == [0.5]
+    left = tmp_path / f".scores.csv.{'0123456789abcdef' * 2}.part"
+    left.write_text("half", "utf-8")
+    score_file(model, data, out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "scores.csv"]
 
 
 @pytest.mark.parametrize("coded", [False, True])

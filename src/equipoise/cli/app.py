@@ -67,8 +67,8 @@ def equipoise(
     demo shows all of it on census data in about a minute.
 
     Every command answers on standard output (with --json as one JSON object) and says everything
-    else on standard error. Exit codes: 0 answered, 1 something to correct in what was asked, 2 a
-    fault of the program.
+    else on standard error. Exit codes: 0 answered, 1 something to correct in what was asked (also
+    an answer that standard output did not take), 2 a fault of the program.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -76,4 +76,4 @@ def equipoise(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line that the process was started with, and exit."""
-    sys.exit(running.run(app, sys.argv[1:] if arguments is None else arguments))
+    sys.exit(running.run_process(app, sys.argv[1:] if arguments is None else arguments))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 import typer
 
@@ -15,6 +19,26 @@ from equipoise.cli.answers import Answer, note
 
 #: Exit codes: the answer was given; something is wrong with what was asked; a fault of ours.
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
+
+
+def run_process(app: typer.Typer, arguments: Sequence[str]) -> int:
+    """Run the one command line of a process; return its exit code.
+
+    Where standard error is closed or full, notes are lost and the command goes on. Where standard
+    output is, the command does its work and the exit code says that the answer was lost.
+    """
+    _open_closed_files()
+    with _forgiving("stderr"), _forgiving("stdout") as output:
+        code = run(app, arguments)
+        sys.stdout.flush()
+        problem = output.problem
+        # Who closes a pipe has seen enough, as in equipoise datasets | head -1.
+        if problem is not None and problem.errno != errno.EPIPE:
+            note(
+                "error: standard output must be open and have room for the answer, got "
+                f"{str(problem.strerror).lower()}; what was written to files is complete"
+            )
+        return code or (FINE if problem is None else USER_ERROR)
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
@@ -102,3 +126,67 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.simplefilter("always")
         warnings.showwarning = show
         yield
+
+
+class _Forgiving(io.RawIOBase):
+    """What lies below standard output or error; remembers what is wrong with it and goes on."""
+
+    def __init__(self, below: io.RawIOBase | None) -> None:
+        self._below = below
+        self.problem = None if below else OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int | None:
+        if self._below is not None and self.problem is None:
+            try:
+                return self._below.write(data)
+            except OSError as problem:
+                self.problem = problem
+        return memoryview(data).nbytes
+
+    def fileno(self) -> int:
+        if self._below is None:
+            raise io.UnsupportedOperation("fileno")
+        return self._below.fileno()
+
+    def isatty(self) -> bool:
+        return self._below is not None and self._below.isatty()
+
+
+@contextmanager
+def _forgiving(name: str) -> Iterator[_Forgiving]:
+    """Let writes to ``sys.stdout`` or ``sys.stderr`` fail without an error."""
+    stream = getattr(sys, name)
+    below = getattr(stream, "buffer", None)
+    below = getattr(below, "raw", below)
+    forgiving = _Forgiving(below)
+    if stream is not None and below is None:  # no file at all, as in a notebook
+        forgiving.problem = None
+        yield forgiving
+        return
+    if stream is not None:
+        stream.flush()
+    text = io.TextIOWrapper(
+        io.BufferedWriter(forgiving),
+        encoding=getattr(stream, "encoding", "utf-8"),
+        errors="backslashreplace",  # a file may have a name that this terminal can not show
+        line_buffering=getattr(stream, "line_buffering", False),
+        write_through=getattr(stream, "write_through", False),
+    )
+    setattr(sys, name, text)
+    try:
+        yield forgiving
+    finally:
+        text.flush()
+        setattr(sys, name, stream)
+
+
+def _open_closed_files() -> None:
+    """Make sure that no file of ours gets the number of standard output, where libraries print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the smallest number that is free

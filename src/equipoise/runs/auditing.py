@@ -11,11 +11,13 @@ import pandas as pd
 from equipoise.audit import Audit, audit
 from equipoise.datafiles import read_table
 from equipoise.datafiles.roles import refuse_unknown
+from equipoise.datafiles.writer import spreadsheet_safe
 from equipoise.errors import InputError
-from equipoise.storage import write_atomically
+from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 
 PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"
 FILES = (PAGE, TABLE, DOCUMENT)
+_LOCK = ".equipoise-lock"
 
 
 def audit_file(
@@ -47,7 +49,7 @@ def refuse_taken(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must name a folder, got '{folder}', which is a file")
     inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if inside - set(FILES):
+    if any(name not in (*FILES, _LOCK) and not is_leftover(name, FILES) for name in inside):
         raise InputError(
             f"--out must be new, empty or hold an audit, got '{folder}', which holds other files; "
             "choose another name"
@@ -60,11 +62,12 @@ def write_audit(folder: Path, found: Audit) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         PAGE: found.to_html(),
-        TABLE: found.to_frame().to_csv(index=False),
+        TABLE: spreadsheet_safe(found.to_frame()).to_csv(index=False),
         DOCUMENT: found.to_json(),
     }
-    for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
+    with only_writer(folder / _LOCK, argument="--out", what=folder):
+        for name, text in texts.items():
+            write_atomically(folder / name, text.encode())
     return [folder / name for name in FILES]
 
 

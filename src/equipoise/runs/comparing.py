@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.report.compare_page import compare_page
 from equipoise.report.comparison import ComparedRun, beware, comparison
 from equipoise.report.families import families_in_words
-from equipoise.runs.folder import Run, open_run
+from equipoise.runs.folder import Run, reading
 from equipoise.runs.frames import as_text, plain_rows
 from equipoise.storage import checked_target, write_atomically
 
@@ -89,11 +89,12 @@ def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
     target = checked_target(out, "--out")
     if target.suffix != ".html":
         raise InputError(f"--out must end in .html, got '{target}'")
-    runs = [open_run(folder) for folder in folders]
+    found = [reading(folder, lambda run: (run, run.frontier())) for folder in folders]
+    runs = [run for run, _ in found]
     names = _names(runs)
     compared = [
-        ComparedRun(name, run.frontier(), _settings(run))
-        for name, run in zip(names, runs, strict=True)
+        ComparedRun(name, frontier, _settings(run))
+        for name, (run, frontier) in zip(names, found, strict=True)
     ]
     table = comparison(compared)
     write_atomically(target, compare_page(compared).encode())

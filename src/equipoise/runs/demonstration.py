@@ -10,10 +10,14 @@ from typing import Any
 
 import torch
 
+from equipoise.datasets import load_dataset
 from equipoise.errors import InputError
 from equipoise.runs.fitting import EndedRun, fit_run
+from equipoise.runs.folder import SETTINGS
+from equipoise.runs.record import read_record, sha256
 from equipoise.runs.request import FitRequest, Say
-from equipoise.runs.samples import write_dataset
+from equipoise.runs.samples import as_csv, write_dataset
+from equipoise.storage.atomic import is_leftover
 
 DATA, RUN = "adult.csv", "run"
 #: Enough to see the curve, little enough for a minute.
@@ -32,16 +36,16 @@ def demonstrate(
     folder: Path, *, say: Say, options: Mapping[str, Any] = MappingProxyType(SMALL)
 ) -> EndedRun:
     """Write the Adult data and a run on them into ``folder``; over nothing but an older demo."""
-    _refuse_taken(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / DATA).unlink(missing_ok=True)
-    write_dataset("adult", folder / DATA)
     request = FitRequest(
         data=folder / DATA,
         given=options,
         out=folder / RUN,
         overwrite=True,
     )
+    _refuse_taken(folder, request)
+    if not (folder / DATA).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_dataset("adult", folder / DATA)
     command = request.command(request.options(None), folder / DATA)
     data = shlex.join(["equipoise", "datasets", "adult", "--out", str(folder / DATA)])
     say(f"The same as:\n  {data}\n  {command}\n")
@@ -51,12 +55,25 @@ def demonstrate(
     return fit_run(request, say=say, verbose=1)
 
 
-def _refuse_taken(folder: Path) -> None:
+def _refuse_taken(folder: Path, request: FitRequest) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must name a folder, got '{folder}', which is a file")
     inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if inside - {DATA, RUN}:
+    other = None
+    if any(name not in (DATA, RUN) and not is_leftover(name, [DATA]) for name in inside):
+        other = "which holds other files"
+    elif DATA in inside and (folder / DATA).read_bytes() != as_csv(load_dataset("adult")):
+        other = f"whose {DATA} is not that of the demo"
+    elif (folder / RUN / SETTINGS).exists():
+        record = read_record(folder / RUN / SETTINGS)
+        # The same options on the same data: whatever is lost is made again.
+        if DATA not in inside or (record.options, record.data.sha256) != (
+            request.options(None),
+            sha256(folder / DATA),
+        ):
+            other = f"where '{RUN}' is not the run of the demo"
+    if other is not None:
         raise InputError(
-            f"--out must be new, empty or hold an older demo, got '{folder}', which holds other "
-            "files; choose another name"
+            f"--out must be new, empty or hold an older demo, got '{folder}', {other}; choose "
+            "another name"
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pandas as pd
 
 from equipoise.boosting.library import lightgbm
 from equipoise.datafiles import Columns, read_columns, read_table
+from equipoise.datafiles.writer import spreadsheet_safe
 from equipoise.estimators.inputs import read_device
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
@@ -23,7 +22,7 @@ from equipoise.runs.choice import Choice, choice_without_wish
 from equipoise.runs.folder import Run
 from equipoise.runs.frames import plain_rows
 from equipoise.runs.options import FitOptions
-from equipoise.runs.record import RunRecord, describe_file, versions, write_record
+from equipoise.runs.record import RunRecord, describe_file, versions
 from equipoise.runs.request import FitRequest, Say
 from equipoise.runs.selecting import take
 from equipoise.runs.selection_file import selection_document
@@ -103,14 +102,18 @@ class EndedRun:
 
 def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
     """Read the data, say how, train, and write the run folder."""
+    with files.fitting_in(request.out, resume=request.resume, overwrite=request.overwrite):
+        return _fit_alone(request, say, verbose)
+
+
+def _fit_alone(request: FitRequest, say: Say, verbose: int) -> EndedRun:
+    """Fit while no other process writes to the folder."""
     earlier = request.earlier()
     options = request.options(earlier)
     path = request.file(earlier)
     parse_method(options.method)
     if options.has_trees:
         lightgbm(f"--predictor {options.predictor}")
-    if not request.resume:
-        files.refuse_taken(request.out, overwrite=request.overwrite)
     frame = read_table(path)
     columns = read_columns(
         frame,
@@ -140,34 +143,29 @@ def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
         versions=versions(has_trees=options.has_trees),
     )
     run = Run(request.out, record)
-    with _folder_kept_if_begun(run, new=not request.resume, say=say):
-        frontier = _train(run, frame, columns, resume=request.resume, verbose=verbose)
-    say(f"Picking a model and writing {run.path(files.REPORT)} ...")
-    return _finish(run, frontier)
-
-
-@contextmanager
-def _folder_kept_if_begun(run: Run, *, new: bool, say: Say) -> Iterator[None]:
-    """Prepare the folder; where training ends with an error, keep it if one can go on from it."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    if new:
-        files.set_aside(run.folder)
+    resume = request.resume
+    place = files.unfinished_place(run.folder) if resume else files.new_place(run)
     try:
-        write_record(run.path(files.SETTINGS), run.record)
-        columns = pd.DataFrame(run.record.columns)
-        write_atomically(run.path(files.COLUMNS), columns.to_csv(index=False).encode())
-        yield
+        frontier = files.saved_frontier(run.folder, place) if resume else None
+        if frontier is None or _cut_short(frontier, options):
+            checkpoint = place / files.CHECKPOINT
+            frontier = _train(run, frame, columns, checkpoint, resume=resume, verbose=verbose)
+        say(f"Picking a model and writing {run.path(files.REPORT)} ...")
+        return _finish(run, place, frontier)
     except BaseException:
-        if run.path(files.CHECKPOINT).exists():
+        if resume or not files.abandon(run, place):
             say(f"What was trained is kept; go on with: {files.resume_command(run.folder)}")
-        elif new:
-            files.put_back(run.folder)
         raise
-    files.let_go(run.folder)
 
 
 def _train(
-    run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, verbose: int
+    run: Run,
+    frame: pd.DataFrame,
+    columns: Columns,
+    checkpoint: Path,
+    *,
+    resume: bool,
+    verbose: int,
 ) -> FairFrontier:
     options = run.record.options
     is_solved = parse_method(options.method).solve is not None
@@ -178,31 +176,32 @@ def _train(
         frame[columns.features],
         frame[columns.target],
         sensitive_features=frame[columns.sensitive],
-        checkpoint=run.path(files.CHECKPOINT) if keeps_state else None,
+        checkpoint=checkpoint if keeps_state else None,
         resume=resume and keeps_state,
     )
 
 
-def _finish(run: Run, frontier: FairFrontier) -> EndedRun:
-    """Write everything that a trained frontier has to say."""
-    frontier.save(run.path(files.FRONTIER))
-    tables = {files.TABLE: frontier.table(), files.MEMBERS: frontier.members()}
-    for name, table in tables.items():
-        write_atomically(run.path(name), table.to_csv().encode())
+def _finish(run: Run, place: Path, frontier: FairFrontier) -> EndedRun:
+    """Write everything that a trained frontier has to say; the run has ended once all is there."""
     trained = _trained(frontier)
-    interrupted = _cut_short(frontier, run.record.options)
     record = run.record.ended(
-        "interrupted" if interrupted else "finished",
+        "interrupted" if _cut_short(frontier, run.record.options) else "finished",
         iterations=trained.get("network", 0),
         rounds=trained.get("boosting", 0),
     )
-    ended = Run(run.folder, record)
-    write_record(ended.path(files.SETTINGS), record)
+    run = Run(run.folder, record)
     choice = choice_without_wish(frontier, record.options.max_unfairness)
-    selection = take(ended, frontier, choice)
-    if not interrupted:
-        ended.path(files.CHECKPOINT).unlink(missing_ok=True)
-    return EndedRun(ended, selection, choice)
+    with files.changing(run, place) as staged:
+        frontier.save(staged / files.FRONTIER)
+        tables = {
+            files.COLUMNS: spreadsheet_safe(pd.DataFrame(record.columns)).to_csv(index=False),
+            files.TABLE: spreadsheet_safe(frontier.table()).to_csv(),
+            files.MEMBERS: spreadsheet_safe(frontier.members()).to_csv(),
+        }
+        for name, table in tables.items():
+            write_atomically(staged / name, table.encode())
+        selection = take(run, staged, frontier, choice)
+    return EndedRun(files.open_run(run.folder), selection, choice)
 
 
 def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:

@@ -1,17 +1,58 @@
-"""The run folder: which files it holds, who may write to it, and whether it is whole."""
+"""The run folder: which files it holds, who may write to it, and whether it is whole.
+
+A run is never changed file by file. New files are written to a hidden folder inside the run folder,
+their ``settings.json`` last. That one write decides: from then on the new files are the run, and
+whatever comes next moves them to their places, ``settings.json`` last again. So a process can be
+killed, or the disk be full, at any moment. What is found afterwards:
+
+=================================  ===============================================================
+in the folder                      what it is, and what becomes of it
+=================================  ===============================================================
+nothing but leftovers              an empty folder: the next ``fit`` removes them
+settings.json, "training"          a new run in training: ``fit --resume`` goes on with it
+settings.json, "interrupted"       a whole run, made of what there was at Ctrl-C; all commands
+                                   work, and ``fit --resume`` goes on with it
+settings.json, "finished"          a whole run
+.equipoise-changes with settings   decided: the next command moves the files to their places
+.equipoise-changes without         a model that was being selected, or the end of a fit: removed
+                                   by the next writer; ``--resume`` takes a saved frontier from it
+.equipoise-overwrite, "training"   ``fit --overwrite`` in training: the old run beside it is whole
+                                   and in use; ``--resume`` goes on with the new run,
+                                   ``--overwrite`` removes it and starts anew
+.equipoise-overwrite, ended        decided: the next command puts it in the place of the old run
+.equipoise-overwrite without       not begun: removed by the next writer
+.equipoise-lock                    the number of the process that writes, or was killed writing
+.replaced                          of older versions, where the old run waited: it is put back
+                                   unless the new one has a checkpoint, which ``--resume`` takes up
+=================================  ===============================================================
+
+Only one process writes at a time. Those that only read do not wait for it; where the run was
+exchanged while they read, they read again.
+"""
 
 from __future__ import annotations
 
 import shlex
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 from equipoise.boosting.library import lightgbm
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
-from equipoise.runs.record import FORMAT, RunRecord, read_document, read_record
+from equipoise.runs.record import (
+    FORMAT,
+    RunRecord,
+    read_document,
+    read_record,
+    sha256,
+    write_record,
+)
+from equipoise.storage.atomic import is_leftover, only_writer, remove_leftovers
 
 SETTINGS = "settings.json"
 COLUMNS = "columns.csv"
@@ -25,8 +66,8 @@ REPORT = "report.html"
 CARD = "model_card.md"
 CARD_JSON = "model_card.json"
 
-#: Everything that equipoise writes into a run folder, and all it ever removes from one. The
-#: settings come last: a folder half emptied is still known for what it is.
+#: Everything that equipoise writes into a run folder, and all it ever removes from one, apart from
+#: what is hidden. The settings come last: until they are moved, a move can be taken up again.
 FILES = (
     COLUMNS,
     CHECKPOINT,
@@ -41,8 +82,15 @@ FILES = (
     SETTINGS,
 )
 
-#: Where the files of a run wait that is being overwritten.
-_ASIDE = ".replaced"
+_LOCK = ".equipoise-lock"
+_CHANGES = ".equipoise-changes"
+_OVERWRITE = ".equipoise-overwrite"
+_REPLACED = ".replaced"
+_HIDDEN = (_LOCK, _CHANGES, _OVERWRITE, _REPLACED)
+#: Seconds to wait for a process that is moving files, which takes it milliseconds.
+_MOVING = 10.0
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -70,7 +118,7 @@ class Run:
                 f"from a copy, or make the run again: {self.record.command} --overwrite"
             )
         try:
-            return load(self.path(name))
+            found = load(self.path(name))
         except InputError as problem:
             if self.record.options.has_trees:
                 lightgbm(f"'{self.path(name)}'")  # where that is missing, nothing is damaged
@@ -78,6 +126,17 @@ class Run:
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
                 f"{self.record.command} --overwrite"
             ) from None
+        if not self.has(name):
+            raise InputError(
+                f"'{self.folder}' must hold the files of one run, but {name} is not the one that "
+                f"{SETTINGS} tells of: their SHA-256 differ; restore both from one copy, or make "
+                f"the run again: {self.record.command} --overwrite"
+            )
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether a file is the one that belongs to the run; runs of older versions do not know."""
+        return self.record.files.get(name) in (None, sha256(self.path(name)))
 
 
 def resume_command(folder: Path) -> str:
@@ -87,13 +146,62 @@ def resume_command(folder: Path) -> str:
 
 def open_run(folder: str | PathLike[str]) -> Run:
     """Open a run folder that has a frontier, finished or interrupted."""
-    run = Run(Path(folder), _record_in(Path(folder)))
+    folder = Path(folder)
+    if _is_moving(folder):
+        with writing(folder, argument="RUN", wait=_MOVING):
+            pass  # settled by now
+    run = Run(folder, _record_in(folder))
     if run.record.state == "training":
         raise InputError(
             f"RUN must be a run that has ended, got '{folder}', whose training was cut off; go on "
             f"with it: {resume_command(run.folder)}"
         )
     return run
+
+
+def reading(folder: str | PathLike[str], read: Callable[[Run], Found]) -> Found:
+    """Open a run and read from it; again, where another process has changed it meanwhile."""
+    while True:
+        run = open_run(folder)
+        try:
+            return read(run)
+        except InputError:
+            if open_run(folder).record == run.record:
+                raise
+
+
+@contextmanager
+def writing(
+    folder: Path, *, argument: str, wait: float = 0.0, resume: bool = False
+) -> Iterator[None]:
+    """Be the only process that writes to a run folder, and settle what a killed one has left."""
+    with only_writer(folder / _LOCK, argument=argument, what=folder, wait=wait):
+        _settle(folder, resume=resume)
+        yield
+
+
+@contextmanager
+def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Be the only process that writes to ``--out``, once sure that it may be written to.
+
+    Folders that are made for it are removed after an error unless something is in them.
+    """
+    if not resume:
+        refuse_taken(folder, overwrite=overwrite)
+    elif not _holds_run(folder):
+        _record_in(folder)  # says what it is instead
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with writing(folder, argument="--out", resume=resume):
+            if not resume:
+                refuse_taken(folder, overwrite=overwrite)  # another process may have been first
+            yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
+        raise
 
 
 def _record_in(folder: Path) -> RunRecord:
@@ -112,7 +220,7 @@ def _record_in(folder: Path) -> RunRecord:
 
 def unfinished_run(folder: Path) -> RunRecord:
     """Return the record of a run that can be resumed."""
-    record = _record_in(folder)
+    record = _record_in(unfinished_place(folder))
     if record.state == "finished":
         raise InputError(
             f"--resume goes on with an unfinished run, got '{folder}', which is finished; take "
@@ -121,13 +229,86 @@ def unfinished_run(folder: Path) -> RunRecord:
     return record
 
 
+def unfinished_place(folder: Path) -> Path:
+    """Return where the run is in training that is resumed."""
+    overwrite = folder / _OVERWRITE
+    return overwrite if (overwrite / SETTINGS).exists() else folder
+
+
+def new_place(run: Run) -> Path:
+    """Return where a new run is to be trained, with its settings in it: beside an older run."""
+    _remove(run.path(_CHANGES))
+    place = run.folder
+    if run.path(SETTINGS).exists():
+        place = run.path(_OVERWRITE)
+        _remove(place)
+        place.mkdir()
+    write_record(place / SETTINGS, run.record)
+    return place
+
+
+def abandon(run: Run, place: Path) -> bool:
+    """Remove a new run whose training has failed; whether it was, for nothing can be resumed."""
+    begun = (place / CHECKPOINT, _staged(run.folder, place) / FRONTIER)
+    if _is_moving(run.folder) or any(path.exists() for path in begun):
+        return False
+    if place != run.folder:
+        _remove(place)
+    else:
+        _remove(run.path(_CHANGES))
+        for name in FILES:
+            run.path(name).unlink(missing_ok=True)
+    return True
+
+
+def saved_frontier(folder: Path, place: Path) -> FairFrontier | None:
+    """Return the frontier of an unfinished run that was saved before the rest could be."""
+    with suppress(InputError):
+        found = load(_staged(folder, place) / FRONTIER)
+        assert isinstance(found, FairFrontier)
+        return found
+    return None
+
+
+@contextmanager
+def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
+    """Yield a folder for new files of a run; when the block ends without an error they are its own.
+
+    ``run`` has the new record. ``place``: where it was trained, if it was.
+    """
+    place = run.folder if place is None else place
+    staged = _staged(run.folder, place)
+    if staged != place:
+        _remove(staged)
+        staged.mkdir()
+    try:
+        yield staged
+    except BaseException:
+        if staged != place and not (staged / FRONTIER).exists():
+            _remove(staged)
+        raise
+    names = [FRONTIER, MODEL, SELECTION]
+    if run.record.state == "interrupted":
+        names.append(CHECKPOINT)
+    paths = [staged / name if (staged / name).exists() else place / name for name in names]
+    files = {path.name: sha256(path) for path in paths if path.exists()}
+    write_record(staged / SETTINGS, replace(run.record, files=files))
+    _move(staged, run.folder)
+
+
+def _staged(folder: Path, place: Path) -> Path:
+    """Return where the files are written that a run in training at ``place`` ends with."""
+    return folder / _CHANGES if place == folder else place
+
+
 def refuse_taken(folder: Path, *, overwrite: bool) -> None:
     """Raise unless a new run may be written to this folder; nothing is changed yet."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    if not _is_ours(folder):
+    inside = [path.name for path in folder.iterdir()] if folder.exists() else []
+    if not _holds_run(folder):
+        if all(name in _HIDDEN or is_leftover(name, FILES) for name in inside):
+            return
         raise InputError(
             f"--out must be new, empty or a run folder, got '{folder}', which holds other files; "
             "choose another name"
@@ -139,42 +320,64 @@ def refuse_taken(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def set_aside(folder: Path) -> None:
-    """Move the files of an earlier run out of the way, for `put_back` if the new one fails."""
-    aside = folder / _ASIDE
-    if not (folder / CHECKPOINT).exists():
-        # What waits there is of an overwrite that was killed before it had trained anything.
-        for name in FILES:
-            if (aside / name).exists():
-                (aside / name).replace(folder / name)
-    shutil.rmtree(aside, ignore_errors=True)
-    found = [name for name in FILES if (folder / name).exists()]
-    if found:
-        aside.mkdir()
-    for name in found:
-        (folder / name).rename(aside / name)
+def _holds_run(folder: Path) -> bool:
+    """Whether a folder has settings of a run, of whichever format, or such a run waits in it."""
+    for place in (folder, folder / _OVERWRITE, folder / _REPLACED):
+        with suppress(InputError):
+            if isinstance(read_document(place / SETTINGS).get("equipoise_run"), type(FORMAT)):
+                return True
+    return False
 
 
-def put_back(folder: Path) -> None:
-    """Undo `set_aside`; without an earlier run, leave no folder behind where it is empty."""
+def _has_ended(place: Path) -> bool:
+    """Whether a folder has settings that say so."""
+    with suppress(InputError):
+        return read_record(place / SETTINGS).state != "training"
+    return False
+
+
+def _is_moving(folder: Path) -> bool:
+    """Whether files are not in their places: another process moves them, or was killed then."""
+    waits = (folder / _REPLACED).is_dir() and not (folder / CHECKPOINT).exists()
+    return (
+        _has_ended(folder / _CHANGES)
+        or _has_ended(folder / _OVERWRITE)
+        or (waits and not _has_ended(folder))
+    )
+
+
+def _settle(folder: Path, *, resume: bool) -> None:
+    """Bring what a killed process has left into order."""
+    changes, overwrite, replaced = (folder / each for each in (_CHANGES, _OVERWRITE, _REPLACED))
+    for staged in (changes, overwrite):
+        if _has_ended(staged):
+            _move(staged, folder)
+    if not resume:
+        _remove(changes)
+    if not (overwrite / SETTINGS).exists():
+        _remove(overwrite)
+    if _has_ended(folder):
+        _remove(replaced)
+    elif not (folder / CHECKPOINT).exists() and replaced.is_dir():
+        _move(replaced, folder)
     for name in FILES:
-        (folder / name).unlink(missing_ok=True)
-        if (folder / _ASIDE / name).exists():
-            (folder / _ASIDE / name).rename(folder / name)
-    let_go(folder)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+        for place in (folder, overwrite, changes):
+            remove_leftovers(place / name)
 
 
-def let_go(folder: Path) -> None:
-    """Remove the files that were set aside."""
-    shutil.rmtree(folder / _ASIDE, ignore_errors=True)
+def _move(staged: Path, folder: Path) -> None:
+    """Put files into their places; can be taken up again at any point."""
+    if staged.name != _REPLACED and CHECKPOINT not in read_record(staged / SETTINGS).files:
+        (staged / CHECKPOINT).unlink(missing_ok=True)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    for name in FILES:
+        if (staged / name).exists():
+            (staged / name).replace(folder / name)
+    _remove(staged)
+    if staged.name != _REPLACED:
+        _remove(folder / _REPLACED)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether a folder has settings of a run, of whichever format."""
-    try:
-        document = read_document(folder / SETTINGS)
-    except InputError:
-        return False
-    return isinstance(document.get("equipoise_run"), type(FORMAT))
+def _remove(place: Path) -> None:
+    """Remove a hidden folder; what can not be removed now is when somebody next writes."""
+    shutil.rmtree(place, ignore_errors=True)

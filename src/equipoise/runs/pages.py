@@ -17,8 +17,10 @@ from equipoise.runs.folder import CARD, CARD_JSON, FRONTIER, REPORT, Run
 from equipoise.storage import write_atomically
 
 
-def write_pages(run: Run, frontier: FairFrontier, selection: Selection, choice: Choice) -> None:
-    """Write report.html, model_card.md and model_card.json for the selected model."""
+def write_pages(
+    run: Run, folder: Path, frontier: FairFrontier, selection: Selection, choice: Choice
+) -> None:
+    """Write report.html, model_card.md and model_card.json of the selected model to ``folder``."""
     facts = replace(facts_of(run), picked=choice.remark)
     card = model_card(selection, facts, frontier)
     texts = {
@@ -27,7 +29,7 @@ def write_pages(run: Run, frontier: FairFrontier, selection: Selection, choice: 
         CARD_JSON: to_json(card),
     }
     for name, text in texts.items():
-        write_atomically(run.path(name), text.encode())
+        write_atomically(folder / name, text.encode())
 
 
 def facts_of(run: Run) -> RunFacts:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -54,6 +54,10 @@ class RunRecord:
     device : str
         What it was trained on, "cpu" or "cuda".
     versions : mapping of str to str
+    files : mapping of str to str
+        SHA-256 of the files that belong to a run that has ended: frontier, model, selection, and
+        the checkpoint as it was where training was interrupted. Empty before, and for runs of
+        versions that did not note it.
     """
 
     state: State
@@ -67,6 +71,7 @@ class RunRecord:
     flags: tuple[str, ...]
     device: str
     versions: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def ended(self, state: State, *, iterations: int, rounds: int) -> Self:
         """Return the record of the same run after training."""
@@ -87,6 +92,7 @@ class RunRecord:
             "flags": list(self.flags),
             "device": self.device,
             "versions": dict(self.versions),
+            "files": dict(self.files),
         }
         return {**content, "checksum": _checksum(content)}
 
@@ -133,6 +139,7 @@ def read_record(path: Path) -> RunRecord:
         flags=tuple(content["flags"]),
         device=content["device"],
         versions=content["versions"],
+        files=content.get("files", {}),  # older versions noted none
     )
 
 
@@ -140,7 +147,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
     try:
         document = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"'{path}' must be a settings file, but there is no file") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise InputError(
@@ -156,10 +163,14 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def describe_file(path: Path, rows: int) -> DataFile:
-    """Return name, size and SHA-256 of a data file, read a piece at a time."""
+    """Return name, size and SHA-256 of a data file."""
+    return DataFile(path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=rows)
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, read a piece at a time."""
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return DataFile(path=str(path), bytes=path.stat().st_size, sha256=digest, rows=rows)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

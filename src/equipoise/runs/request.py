@@ -107,7 +107,7 @@ class FitRequest:
             raise InputError(
                 f"{changed} {file.sha256}, was {earlier.data.sha256}; restore the file, or name it "
                 f"to train on it as it is: equipoise fit {shlex.quote(file.path)} --settings "
-                f"{self.settings}"
+                f"{shlex.quote(str(self.settings))}"
             )
         say(f"note: {changed} another one; training on '{file.path}' with the settings alone")
 

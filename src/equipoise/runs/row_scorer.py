@@ -100,11 +100,11 @@ class RowScorer:
         attributes = self._expected(frame, self.attributes, reasons)
         self._check_attributes(attributes, reasons)
         usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
-        tally.count(features.iloc[usable])
         scores = np.full((len(frame), len(self.outputs)), np.nan)
         for start in range(0, len(usable), _ROWS_AT_ONCE):
             part = usable[start : start + _ROWS_AT_ONCE]
             self._fill(scores, part, features, attributes, reasons)
+        tally.count(features[np.isfinite(scores).all(axis=1)])
         return self._written(scores, reasons)
 
     def _written(
@@ -158,13 +158,22 @@ class RowScorer:
         """Score these rows; halve them where the model refuses, until the row is found."""
         given = attributes.iloc[rows] if self.attributes else None
         try:
-            scores[rows] = self._predict(features.iloc[rows], given)
+            found = self._predict(features.iloc[rows], given)
         except InputError as error:
             if len(rows) == 1:
                 reasons[int(rows[0])] = [str(error)]
                 return
             for half in np.array_split(rows, 2):
                 self._fill(scores, half, features, attributes, reasons)
+            return
+        finite = np.isfinite(found).all(axis=1)
+        scores[rows[finite]] = found[finite]
+        for row, score in zip(rows[~finite], found[~finite], strict=True):
+            worst = score[~np.isfinite(score)][0]
+            reasons[int(row)] = [
+                f"the score of the model must be a finite number, got {worst}; a value of this row "
+                "may lie far from all that it was trained on"
+            ]
 
     def _predict(self, X: pd.DataFrame, attributes: pd.DataFrame | None) -> NDArray[np.float64]:
         with warnings.catch_warnings():

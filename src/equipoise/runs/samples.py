@@ -19,7 +19,7 @@ from equipoise.datasets import (
     load_dataset,
 )
 from equipoise.errors import InputError
-from equipoise.storage import checked_target, write_atomically
+from equipoise.storage.atomic import checked_target, write_atomically, written_beside
 
 #: Data sets that need no file of the user's.
 AT_HAND = ("adult", "crime", "synthetic")
@@ -74,15 +74,24 @@ def write_dataset(name: str, out: Path) -> Dataset:
     target = checked_target(out, "--out")
     if target.exists():
         raise InputError(f"--out must be new, got '{target}', which is there; choose another name")
-    frame = pd.concat([data.X, data.A, data.y], axis=1)
     match target.suffix:
         case ".csv":
-            write_atomically(target, frame.to_csv(index=False).encode())
+            write_atomically(target, as_csv(data))
         case ".parquet":
-            frame.to_parquet(target, index=False)
+            with written_beside(target) as beside:
+                _whole(data).to_parquet(beside, index=False)
         case ending:
             raise InputError(f"--out must end in .csv or .parquet, got {ending or 'no ending'!r}")
     return data
+
+
+def as_csv(data: Dataset) -> bytes:
+    """Return the content of the CSV file that `write_dataset` writes."""
+    return _whole(data).to_csv(index=False).encode()
+
+
+def _whole(data: Dataset) -> pd.DataFrame:
+    return pd.concat([data.X, data.A, data.y], axis=1)
 
 
 def fit_command(data: Dataset, out: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from dataclasses import asdict, fields
@@ -13,7 +12,8 @@ from equipoise.errors import InputError
 from equipoise.frontier.selection import Selection
 from equipoise.report.page import plain
 from equipoise.runs.choice import Choice
-from equipoise.runs.record import read_document
+from equipoise.runs.folder import MODEL, SELECTION, Run
+from equipoise.runs.record import read_document, sha256
 from equipoise.storage import write_atomically
 
 
@@ -36,52 +36,51 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
     return document
 
 
-def write_selection(path: Path, model: Path, selection: Selection, choice: Choice) -> None:
+def write_selection(folder: Path, selection: Selection, choice: Choice) -> None:
     """Write the model, then what was selected, which names the model by its checksum."""
-    selection.model.save(model)
-    document = {**selection_document(selection, choice), "model_sha256": _digest(model)}
+    selection.model.save(folder / MODEL)
+    told = selection_document(selection, choice)
+    document = {**told, "model_sha256": sha256(folder / MODEL)}
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    write_atomically(path, f"{text}\n".encode())
+    write_atomically(folder / SELECTION, f"{text}\n".encode())
 
 
-def read_choice(path: Path) -> Choice:
+def read_choice(run: Run) -> Choice:
     """Return the wish that a selection came from."""
-    document = _selection_in(path)
-    return Choice(**document["choice"])
+    return Choice(**_selection_of(run)["choice"])
 
 
-def read_threshold(path: Path, model: Path) -> float | None:
+def read_threshold(run: Run) -> float | None:
     """Return where decisions are cut, once sure that the model beside is the one selected."""
-    document = _selection_in(path)
-    if not model.exists() or document["model_sha256"] != _digest(model):
+    document, model = _selection_of(run), run.path(MODEL)
+    if not model.exists() or document["model_sha256"] != sha256(model):
         raise InputError(
-            f"'{model}' must be the model that '{path.name}' tells of, but it is missing or "
-            f"another one; select it again: {_command(path)} ..."
+            f"'{model}' must be the model that '{SELECTION}' tells of, but it is missing or "
+            f"another one; select it again: {_command(run)} ..."
         )
     threshold: float | None = document["threshold"]
     return threshold
 
 
-def _selection_in(path: Path) -> dict[str, Any]:
+def _selection_of(run: Run) -> dict[str, Any]:
+    path = run.path(SELECTION)
     if not path.exists():
         raise InputError(
             f"RUN must have a selected model, but '{path}' is missing; select one: "
-            f"{_command(path)} --max-unfairness 0.1"
+            f"{_command(run)} --max-unfairness 0.1"
         )
     document = read_document(path)
     names = {each.name for each in fields(Choice)}
-    if set(document.get("choice", ())) != names or "model_sha256" not in document:
+    is_selection = set(document.get("choice", ())) == names and "model_sha256" in document
+    if not is_selection or not run.has(SELECTION):
         raise InputError(
-            f"'{path}' must be a selection as equipoise wrote it, but it was changed; select "
-            f"again: {_command(path)} --max-unfairness 0.1"
+            f"'{path}' must be the selection that equipoise wrote for this run, but it was changed "
+            "or is of another run; restore it from a copy, or select again: "
+            f"{_command(run)} --max-unfairness 0.1"
         )
     return document
 
 
-def _command(path: Path) -> str:
-    """Command that selects a model of the run whose selection is at ``path``, without a wish."""
-    return f"equipoise select {shlex.quote(str(path.parent))}"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _command(run: Run) -> str:
+    """Command that selects a model of a run, without a wish."""
+    return f"equipoise select {shlex.quote(str(run.folder))}"

@@ -1,16 +1,45 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and by one process at a time."""
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import re
+import sys
+import time
 import uuid
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from equipoise.errors import InputError
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        # Far behind what is in the file: a locked part of it could not be read.
+        os.lseek(file, 1 << 30, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        os.lseek(file, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+#: Windows neither renames nor removes a file that is open.
+_KEEPS_OPEN_FILES = os.name == "nt"
 #: How names of files end that are being written.
 _UNFINISHED = ".part"
+_HEXADECIMAL = "[0-9a-f]" * 32
+#: What systems answer where another process holds a lock, and where there are no locks at all.
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path:
@@ -29,25 +58,145 @@ def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path
     return target
 
 
-def remove_leftovers(target: Path) -> None:
-    """Remove what processes left beside ``target`` that were killed while they wrote it."""
-    hexadecimal = "[0-9a-f]" * 32
-    for beside in target.parent.glob(f".{glob.escape(target.name)}.{hexadecimal}{_UNFINISHED}"):
-        beside.unlink(missing_ok=True)
-
-
 def write_atomically(target: Path, content: bytes) -> None:
     """Put ``content`` into a new file beside ``target``, then rename it.
 
-    Whoever reads ``target`` meanwhile, or after a crash, finds the old file or the new one.
+    Whoever reads ``target`` meanwhile, or after a crash, finds the old file or the new one. What
+    a killed process left of an earlier attempt is removed.
     """
-    # "x" with a name of our own, not tempfile: that would make the file unreadable to others.
+    with written_beside(target) as beside:
+        beside.write_bytes(content)
+
+
+@contextmanager
+def written_beside(target: Path) -> Iterator[Path]:
+    """Yield the path of a new, empty file that takes the name of ``target`` in the end.
+
+    After an error it is removed and ``target`` stays as it was.
+    """
+    remove_leftovers(target)
     beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+    # "x" with a name of our own, not tempfile: that would make the file unreadable to others.
+    file = beside.open("xb")
     try:
-        with beside.open("xb") as file:
-            file.write(content)
-            file.flush()
+        with file:
+            # The lock tells `remove_leftovers` of other processes that this file is in use.
+            if not _KEEPS_OPEN_FILES:
+                with suppress(OSError):  # some file systems have no locks
+                    _lock(file.fileno())
+            yield beside
             os.fsync(file.fileno())
-        beside.replace(target)
+            if not _KEEPS_OPEN_FILES:
+                beside.replace(target)
+        if _KEEPS_OPEN_FILES:
+            beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what processes left beside ``target`` that were killed while they wrote it."""
+    for beside in target.parent.glob(f".{glob.escape(target.name)}.{_HEXADECIMAL}{_UNFINISHED}"):
+        with suppress(OSError):  # gone by now, or in use
+            if _KEEPS_OPEN_FILES:
+                beside.unlink()
+            else:
+                with beside.open("r+b") as file:
+                    _lock(file.fileno())
+                    beside.unlink()
+
+
+def is_leftover(name: str, targets: Collection[str]) -> bool:
+    """Whether a file of this name was left by a process killed while it wrote one of ``targets``.
+
+    >>> is_leftover(".a.csv.0123456789abcdef0123456789abcdef.part", ["a.csv"])
+    True
+    """
+    found = re.fullmatch(rf"\.(.+)\.{_HEXADECIMAL}{re.escape(_UNFINISHED)}", name)
+    return found is not None and found[1] in targets
+
+
+@contextmanager
+def only_writer(lock: Path, *, argument: str, what: Path, wait: float = 0.0) -> Iterator[None]:
+    """Be the only process that writes to ``what``, or raise an `InputError` that names the other.
+
+    The system holds the lock on the file ``lock``, so a process that is killed frees it. The file
+    tells whose it is, and is removed in the end.
+
+    Parameters
+    ----------
+    lock : path of a file
+    argument : str
+        What errors call ``what``.
+    what : path
+    wait : float
+        Seconds to wait for another process.
+    """
+    until = time.monotonic() + wait
+    while (held := _take(lock)) is None:
+        if time.monotonic() >= until:
+            raise InputError(
+                f"{argument} must not be in use, got '{what}', which {_holder(lock)} is writing "
+                "to; wait until that has ended, or choose another name"
+            )
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        if _KEEPS_OPEN_FILES:
+            os.close(held)
+        with suppress(OSError):  # gone with its folder, or no longer allowed
+            lock.unlink()
+        if not _KEEPS_OPEN_FILES:
+            os.close(held)
+
+
+def _take(lock: Path) -> int | None:
+    """Return an open file that is locked and tells our number; None where another has the lock."""
+    while True:
+        held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if not _try_lock(held):
+                os.close(held)
+                return None
+            # Who held it before may have removed it since it was opened here.
+            if _KEEPS_OPEN_FILES or _same_file(held, lock):
+                os.ftruncate(held, 0)
+                os.write(held, f"{os.getpid()}\n".encode())
+                return held
+        except OSError:
+            os.close(held)
+            raise
+        os.close(held)
+
+
+def _same_file(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(lock: Path) -> str:
+    try:
+        number = lock.read_text("ascii").strip()
+    except (OSError, ValueError):
+        number = ""
+    return f"process {number}" if number.isdigit() else "another process"
+
+
+def _try_lock(file: int) -> bool:
+    """Lock an open file; whether no other process has."""
+    try:
+        _lock(file)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
+        warnings.warn(
+            "this file system has no locks; make sure yourself that no other process writes to "
+            "the same place",
+            stacklevel=4,
+        )
+    return True

@@ -25,10 +25,9 @@ def report(
     One HTML file that needs no network: the answer in two sentences, the frontier to explore, how
     the selected model treats whom, how to deploy it, and what is not promised.
     """
-    from equipoise.runs.folder import open_run
     from equipoise.runs.selecting import rewrite_report
 
-    page = rewrite_report(open_run(run))
+    page = rewrite_report(run)
     if open:
         open_page(Path(page))
     return Answer(page, {"run": str(run), "report": page})

@@ -59,7 +59,6 @@ def select(
     """
     from equipoise.errors import InputError
     from equipoise.runs.choice import Choice
-    from equipoise.runs.folder import open_run
     from equipoise.runs.selecting import select_in_run
     from equipoise.runs.selection_file import selection_document
 
@@ -76,7 +75,7 @@ def select(
         attribute=attribute,
         candidates=candidates,
     )
-    selection = select_in_run(open_run(run), choice)
+    selection = select_in_run(run, choice)
     return Answer(
         f"{selection}\n\nStored in {run}: report.html, the model card and equipoise predict are "
         "about this model now.",
