@@ -18,6 +18,7 @@ import torch
 import equipoise
 from equipoise import SBPPenalty, SensitiveTable, audit, load, load_dataset
 from equipoise.datasets import make_synthetic
+from equipoise.errors import InputError
 from equipoise.inference.bootstrap import bootstrap
 from equipoise.inference.certificate import certify
 from equipoise.inference.permutation import permutation_test
@@ -40,15 +41,18 @@ from equipoise.metrics import (
 from .draw import (
     COLUMN_FORMS,
     FRAME_FORMS,
+    TABLE_FORMS,
     Column,
     Draw,
     Table,
     attributes,
     classes,
     features,
+    levels,
     numbers,
     outcomes,
     strange,
+    text,
     weights,
 )
 from .options import OPTIONS, options_for
@@ -110,7 +114,7 @@ def measure_entry(draw: Draw, call: Call) -> None:
     first = value(everyone, column)
     call.settle()
     whole = w is None or (w.values == np.round(w.values)).all()
-    laws = ["form"]
+    laws = ["members"]
     # Where weights are fractions, sums in another order may tell tied thresholds apart.
     laws += ["rows", "names"] if whole or "youden" not in str(options) else []
     if METRICS[metric].weighted and w is not None and whole and w.values.max() < 100:
@@ -119,8 +123,11 @@ def measure_entry(draw: Draw, call: Call) -> None:
         laws += ["scale"] if y is None or len(np.unique(y.values.astype(str))) < 10 else []
     law = draw.pick(laws)
     draw.notes["law"] = law
-    if law == "form":
-        agree(value(everyone, column), first, "calling again")
+    if law == "members":
+        row = np.asarray(scores.data, np.float64).reshape(n)
+        both = call(measure, metric, draw.pick((np.stack, _stacked))([row[::-1], row]), column,
+                    y, weights=w, **options)  # fmt: skip
+        agree(np.asarray(both.values)[..., 1], first, "a second score beside it")
     if law == "rows":
         order = draw.random.permutation(n)
         agree(value(order, column.take(order)), first, "another order of rows")
@@ -135,6 +142,10 @@ def measure_entry(draw: Draw, call: Call) -> None:
         assert w is not None
         factor = float(draw.pick((2, 4, 2.0**20)))
         agree(value(everyone, column, w.map(lambda v: v * factor)), first, "weights times a number")
+
+
+def _stacked(scores: list[Any]) -> torch.Tensor:
+    return torch.from_numpy(np.stack(scores))
 
 
 def _relabelled(draw: Draw, column: Any) -> Any:
@@ -511,6 +522,45 @@ def estimator_entry(name: str) -> Run:
     return run
 
 
+LAWS = ("again", "names", "labels", "form", "units", "saved", "weights", "new rows", "new rows",
+        "left out")  # fmt: skip
+
+
+def new_rows(draw: Draw, x: Table) -> Table:
+    """Rows to predict for, of which something is new."""
+    count = len(x.columns)
+    new = draw.whole(0, 7)
+    if new == 0:
+        return x.take(np.arange(0))
+    if new == 1:
+        return x.order(draw.random.permutation(count))
+    if new == 2:
+        return x.order(range(count - 1))
+    if new == 3:
+        return x.rename([f"other {i}" for i in range(count)])
+    if new == 4:
+        form = draw.pick(tuple(TABLE_FORMS))
+        return Table(x.columns, x.names, form, x.n, x.index_kind)
+    column = draw.whole(0, count - 1)
+    values = strange(draw, x.n) if new == 5 else draw.pick((numbers, text, levels))(draw, x.n)
+    columns = tuple(values if i == column else c for i, c in enumerate(x.columns))
+    return Table(columns, x.names, x.form, x.n, x.index_kind)
+
+
+def run_options(draw: Draw) -> dict[str, Any]:
+    """Options of a call of fit beside the data, of which some must be refused."""
+    if not draw.odd():
+        return {}
+    return draw.pick(
+        (
+            {"checkpoint_every": draw.pick((-1, float("nan"), "60", None))},
+            {"resume": True},
+            {"callback": 3},
+            {"checkpoint": draw.pick(("", ".", "no/such/folder/file", 3))},
+        )
+    )
+
+
 def fit_and_predict(
     draw: Draw,
     call: Call,
@@ -529,12 +579,15 @@ def fit_and_predict(
     seed = options.get("random_state")
     globally = {"draws_globally_": not isinstance(seed, int | np.integer)}
 
-    def fit(x: Table, y: Column, a: Table | None, w: Column | None, **changed: Any) -> Any:
-        model = kind(**{**options, **changed})
-        call(model.fit, x, y, sensitive_features=a, sample_weight=w, **globally)
+    more = draw.notes["fit"] = run_options(draw)
+
+    def fit(x: Table, y: Column, a: Table | None, w: Column | None) -> Any:
+        model = kind(**options)
+        call(model.fit, x, y, sensitive_features=a, sample_weight=w, **globally, **more)
         return model
 
     model = fit(x, y, a, w)
+    must(not more, f"{more} was accepted")
     must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
     needs = options.get("method") == "scutari"
 
@@ -562,11 +615,9 @@ def fit_and_predict(
     part = answers(model, x.take(rows), None if a is None or not needs else a.take(rows)) \
         if not needs else first[rows]  # fmt: skip
     agree(part, first[rows], "predicting other rows along with one", tolerance=1e-9)
-    law = draw.pick(
-        ("again", "names", "labels", "form", "units", "saved", "weights", "none", "none")
-    )
+    law = draw.pick(LAWS)
     draw.notes["law"] = law
-    if globally["draws_globally_"] and law != "saved":
+    if globally["draws_globally_"] and law not in ("saved", "new rows"):
         return
     if law == "again":
         agree(answers(fit(x, y, a, w), x, a), first, "fitting again", tolerance=1e-12)
@@ -591,11 +642,46 @@ def fit_and_predict(
     if law == "weights" and w is not None and "Boosting" not in kind.__name__:
         doubled = Column(w.values.astype(np.float64) * 4.0, "array")
         agree(answers(fit(x, y, a, doubled), x, a), first, "weights times 4", tolerance=1e-6)
+    if law == "left out":
+        call.settled = False
+        some = draw.random.random(n) < 0.8
+        given = np.ones(n) if w is None else np.asarray(w.values, np.float64)
+        zeros, kept = Column(np.where(some, given, 0.0), "array"), np.flatnonzero(some)
+        try:
+            found = answers(fit(x, y, a, zeros), x, a)
+        except Refused:
+            return
+        call.settle()
+        fewer = fit(
+            x.take(kept), y.take(kept), None if a is None else a.take(kept), zeros.take(kept)
+        )
+        agree(answers(fewer, x, a), found, "leaving out rows of weight 0")
     if law == "saved":
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.equipoise"
             call(model.save, path)
             agree(answers(call(load, path), x, a), first, "saving and loading", tolerance=0.0)
+            _refuse_damaged(draw, path)
+    if law == "new rows" and not needs:
+        call.settled = False
+        x = draw.notes["new X"] = new_rows(draw, x)
+        answers(model, x, a)
+
+
+def _refuse_damaged(draw: Draw, path: Path) -> None:
+    """A model file of which one byte differs, or some are lacking, is refused in words."""
+    content = bytearray(path.read_bytes())
+    place = draw.whole(0, len(content) - 1)
+    if draw.chance(0.5):
+        content[place] ^= 1 << draw.whole(0, 7)
+    else:
+        del content[place:]
+    path.write_bytes(content)
+    try:
+        load(path)
+    except InputError:
+        return
+    raise Nonsense("a damaged file was loaded")
 
 
 def _labels(model: Any, values: Any) -> Any:
@@ -633,6 +719,44 @@ def full_batch_entry(draw: Draw, call: Call) -> None:
     agree(answers(order, w), first, "another order of rows", tolerance=1e-4)
     repeated = np.repeat(everyone, w.values.astype(int))
     agree(answers(repeated, None), first, "repeating rows, not weighing", tolerance=1e-4)
+
+
+def plain_trees_entry(draw: Draw, call: Call) -> None:
+    """Trees at strength 0, on which the order of rows has no bearing, nor rows of weight 0.
+
+    LightGBM itself grows other trees on repeated rows than on weighted ones.
+    """
+    n = draw.rows(12, 40)
+    regression = draw.chance(0.5)
+    kind = equipoise.FairBoostingRegressor if regression else equipoise.FairBoostingClassifier
+    single = {
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "num_leaves": 3,
+        "min_sum_hessian_in_leaf": 0.0,
+    }
+    options = {"strength": 0.0, "rounds": 2, "lightgbm": single, "random_state": draw.whole(0, 99)}
+    count = draw.whole(1, 3)
+    values = tuple(draw.random.standard_normal(n).round(3) for _ in range(count))
+    x = Table(values, tuple(f"x{i}" for i in range(count)), "pandas", n)
+    y = outcomes(draw, n) if regression else classes(draw, n)
+    w = Column(draw.random.integers(0, 4, n).astype(np.float64), "array")
+    draw.notes.update(estimator=kind.__name__, options=options, X=x, y=y, weights=w)
+
+    def answers(rows: Any, w: Column | None) -> Any:
+        model = kind(**options)
+        given = None if w is None else w.take(rows)
+        call(model.fit, x.take(rows), y.take(rows), sample_weight=given)
+        return model.predict(x.data) if regression else model.predict_proba(x.data)
+
+    everyone = np.arange(n)
+    first = answers(everyone, w)
+    must(np.isfinite(first).all(), "an answer that is not finite")
+    call.settle()
+    order = draw.random.permutation(n)
+    agree(answers(order, w), first, "another order of rows", tolerance=1e-4)
+    kept = np.flatnonzero(w.values > 0)
+    agree(answers(kept, w), first, "leaving out rows of weight 0", tolerance=1e-9)
 
 
 # --------------------------------------------------------------------------------------- frontier
@@ -847,6 +971,7 @@ ENTRIES: Mapping[str, Entry] = {
     "FairBoostingClassifier": Entry(estimator_entry("FairBoostingClassifier"), 4, 40),
     "FairBoostingRegressor": Entry(estimator_entry("FairBoostingRegressor"), 4, 40),
     "fits on all rows at once": Entry(full_batch_entry, 2.5, 25),
+    "plain trees": Entry(plain_trees_entry, 2.5, 40),
     "FairFrontier": Entry(frontier_entry, 2.5, 40),
     "load_dataset, make_synthetic": Entry(dataset_entry, 2.5, 100),
     "command line": Entry(command_entry, 2.2, 8),

@@ -35,6 +35,7 @@ _SKLEARN = re.compile(
     re.IGNORECASE,
 )
 _ERRSTATE: Any = np.geterr()
+_FEATURE_NAMES = re.compile("X (has|does not have valid) feature names, but")
 _WARNINGS = (ConvergenceWarning, DataConversionWarning)
 
 
@@ -112,7 +113,9 @@ class Call:
             finally:
                 changed = _global_state(numpy=not global_draws) != state
         for each in heard:
-            if not issubclass(each.category, _WARNINGS):
+            if not issubclass(each.category, _WARNINGS) and not _FEATURE_NAMES.match(
+                str(each.message)
+            ):
                 raise Foreign(f"{each.category.__name__}: {each.message} ({_place(each)})")
         if changed:
             raise Nonsense("a global random state, default or thread count has changed")
