@@ -134,7 +134,7 @@ def levels(draw: Draw, n: int, low: int = 2, high: int = 4) -> Values:
     codes = codes[draw.random.permutation(n)]
     if count == 2 and draw.chance(0.4):
         return codes.astype(bool)
-    return codes.astype(np.float64) + draw.pick((0, 0, 0, 1, -1, 10, 0.5))
+    return codes.astype(np.float64) + draw.pick((0, 0, 0, 1, -1, 10))
 
 
 def with_missing(draw: Draw, values: Values) -> Values:
