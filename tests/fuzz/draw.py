@@ -71,6 +71,10 @@ class Draw:
     def odd(self) -> bool:
         return self.chance(self.oddness)
 
+    def calm(self) -> None:
+        """Make most cases of an entry that asks for much lawful."""
+        self.oddness = min(self.oddness, self.pick((0.01, 0.01, 0.1)))
+
     def pick(self, options: Sequence[Any]) -> Any:
         return options[int(self.random.integers(len(options)))]
 
