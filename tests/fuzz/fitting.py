@@ -7,6 +7,7 @@ import inspect
 import io
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,10 @@ def fit_and_predict(
         options["missing_sensitive"] = "skip"
     if draw.chance(0.15) and options.get("strength") == 0:
         a = None  # type: ignore[assignment]
+    crossed = draw.chance(0.04) and x.form.startswith("pandas") and n > 1
+    if crossed:
+        other = "range" if x.index_kind == "shuffled" else "shuffled"
+        y = replace(y, form="pandas", index_kind=other)
     draw.notes.update(estimator=kind.__name__, options=options, X=x, y=y, A=a, weights=w)
     seed = options.get("random_state")
     globally = {"draws_globally_": not isinstance(seed, int | np.integer)}
@@ -146,6 +151,7 @@ def fit_and_predict(
 
     model = fit(x, y, a, w)
     must(not more, f"{more} was accepted")
+    must(not crossed, "a y whose index has another order was accepted")
     must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
     needs = options.get("method") == "scutari"
 

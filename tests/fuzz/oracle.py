@@ -39,7 +39,7 @@ _ERRSTATE: Any = np.geterr()
 #: What is said on purpose about new rows: by scikit-learn, and by our encoders.
 _NEW_ROWS = re.compile(
     "X (has feature names, but|does not have valid feature names, but|has categories not seen"
-    "|column .* had no value)"
+    "|has missing values in|column .* had no value)"
 )
 _WARNINGS = (ConvergenceWarning, DataConversionWarning)
 
