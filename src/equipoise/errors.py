@@ -46,8 +46,8 @@ def check_number(
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} {rule}, got {value!r}{remedy}")
-    # A whole number may be too large for a float.
-    if not abs(value) < 1e308:
+    size: Any = abs(value)
+    if not size < 1e308:  # a whole number may be too large for a float
         raise InputError(f"{name} must be finite, got {value}{remedy}")
     if not holds(float(value)):
         raise InputError(f"{name} {rule}, got {value}{remedy}")

@@ -130,7 +130,8 @@ def n_outputs(model: FairEstimator, task: Task) -> int | None:
     """Return how many outputs the network of an estimator has; None for any number."""
     if isinstance(model, TransformerMixin):
         return None
-    tasks, outputs = ("absolute", "squared", "huber"), 1
+    tasks: tuple[str, ...] = ("absolute", "squared", "huber")
+    outputs = 1
     if isinstance(model, ClassifierMixin):
         classes = len(model.classes_)
         tasks, outputs = (("binary",), 1) if classes == 2 else (("multiclass",), classes)
