@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from equipoise import FairClassifier, FairFrontier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods.agarwal import base_learner, largest_distance
+from equipoise.methods.agarwal import Vote, largest_distance
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 
@@ -102,32 +102,17 @@ def test_a_vote_is_the_share_of_the_classifiers_that_say_yes():
     assert vote(x).isfinite().all()
 
 
-def test_a_classifier_that_decides_the_same_for_all_is_a_vote_like_any_other():
-    """A feature that is the group: the reduction tries the constant that fairlearn has for it."""
-    random = np.random.default_rng(0)
-    y = random.random(24) < 0.5
-    X = np.column_stack([y, random.normal(size=24)]).astype(float)
-    group = np.where(y, "a", "b")
-    model = FairClassifier(method="agarwal", strength=0.5, random_state=0)
-    model.fit(X, y, sensitive_features=group)
-    x = model.encoder_.transform(X).astype(float)
-    plain = base_learner().fit(x, y)
-    cell = (group == "b").astype(int)
-    bound = 0.5 * largest_distance(plain.predict(x), y, cell, Notion.INDEPENDENCE)
-    reduction = ExponentiatedGradient(
-        base_learner(), DemographicParity(difference_bound=bound), eps=bound
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        reduction.fit(x, y.astype(int), sensitive_features=cell)
-        expected = reduction._pmf_predict(x)[:, 1]
-    used = [
-        each
-        for each, share in zip(reduction.predictors_, reduction.weights_, strict=True)
-        if share > 0
-    ]
-    assert any(isinstance(each, DummyClassifier) for each in used)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-9)
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_classifier_that_decides_the_same_for_all_is_a_vote_like_any_other(constant):
+    """Fairlearn has one where a weighing of the rows makes one decision right for all of them."""
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    linear = LogisticRegression().fit(x, x[:, 0] > 0)
+    same = DummyClassifier(strategy="constant", constant=constant).fit(x, np.full(50, constant))
+    vote = Vote.of([linear, same], [0.3, 0.1])
+    network = StackedVote(vote.weight[None], vote.bias[None], vote.share[None])
+    found = expit(network(torch.from_numpy(x)[None])[0, :, 0].numpy())
+    expected = 0.75 * linear.predict(x) + 0.25 * same.predict(x)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_a_saved_model_and_its_onnx_file_need_no_fairlearn(mitigated, rows, tmp_path, monkeypatch):

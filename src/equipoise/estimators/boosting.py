@@ -172,7 +172,8 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     """Gradient-boosted trees (LightGBM) for a continuous outcome, under the same penalty.
 
     As :class:`FairBoostingClassifier`. The outcome keeps its units; the penalty weighs against it
-    as if it had been scaled to unit variance, so ``strength`` means the same whatever they are.
+    as if it had been scaled to unit variance, so ``strength`` means the same whatever they are. An
+    outcome that single precision can not hold is centred and scaled first.
 
     Parameters
     ----------

@@ -231,8 +231,8 @@ class FairFrontier(BaseEstimator):
         sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
             Any mix of discrete and continuous attributes.
         sample_weight : (n,), optional
-            Weights of the rows: in training, when judging and in the report. Rows of weight 0 are
-            left out.
+            Weights of the rows: in training, when judging and in the report; only their ratios
+            count. Rows of weight 0 are left out.
         checkpoint : path of a file, optional
             Where to keep the state of the run; needs an integer ``random_state``.
         checkpoint_every : float
