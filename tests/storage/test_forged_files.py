@@ -22,7 +22,7 @@ from equipoise.errors import InputError
 from equipoise.storage import from_json
 from equipoise.storage.checkpoint_file import CheckpointFile
 
-CASES = 260
+CASES = 208
 
 
 @pytest.fixture(scope="module")
