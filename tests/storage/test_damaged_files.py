@@ -108,6 +108,8 @@ def test_what_can_not_be_read_is_refused(tmp_path):
     assert str(refused.value) == (
         f"path must name a file that can be read, got '{tmp_path}': Is a directory"
     )
+    with pytest.raises(InputError, match="path must name a file that can be read, got 'a\0b'"):
+        load("a\0b")
 
 
 def unsealed(content, path):

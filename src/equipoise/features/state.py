@@ -60,8 +60,9 @@ class EncoderState:
         if set(self.levels) != set(self.families) - set(numeric):
             raise ValueError("there must be categories for each column of text")
         for levels in self.levels.values():
-            known = set(levels.categories)
-            if len(known) < len(levels.categories) or not set(levels.rare) <= known:
+            known, rare = set(levels.categories), set(levels.rare)
+            repeated = len(known) < len(levels.categories) or len(rare) < len(levels.rare)
+            if repeated or not rare <= known:
                 raise ValueError("categories must be distinct, and rare ones among them")
         columns = len(self.number_names)
         if self.constant.shape != (columns,):

@@ -292,7 +292,7 @@ def _check_weights(name: str, found: Arrays, like: Tensor, members: int, inputs:
         raise ValueError(f"weights of a kept snapshot are of type {array.dtype}")
     if array.shape != (members, *like.shape[1:]):
         raise ValueError("weights of a kept snapshot have another shape")
-    if name.endswith(".column"):
+    if name.endswith("layers.0.column"):
         check_columns(torch.from_numpy(array.copy()), inputs)
 
 

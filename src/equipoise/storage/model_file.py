@@ -142,12 +142,8 @@ def refuse_contents(
 def _read(path: Path, kind: FileKind) -> bytes:
     try:
         # Whoever opens a pipe waits for its writer, and a device may have no end.
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise InputError(
-                f"{kind.argument} must name {kind.one} in a file on disk, got '{path}', which is a "
-                "pipe, socket or device; write what it gives into a file first"
-            )
-        return path.read_bytes()
+        ordinary = path.is_dir() or stat.S_ISREG(path.stat().st_mode)
+        content = path.read_bytes() if ordinary else None
     except MemoryError:
         raise InputError(
             f"{kind.argument} must name {kind.one} that fits into memory, got '{path}' of "
@@ -157,10 +153,17 @@ def _read(path: Path, kind: FileKind) -> bytes:
         raise InputError(
             f"{kind.argument} must name {kind.one}, got '{path}', where there is no file"
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        said = error.strerror if isinstance(error, OSError) else error
         raise InputError(
-            f"{kind.argument} must name a file that can be read, got '{path}': {error.strerror}"
+            f"{kind.argument} must name a file that can be read, got '{path}': {said}"
         ) from None
+    if content is None:
+        raise InputError(
+            f"{kind.argument} must name {kind.one} in a file on disk, got '{path}', which is a "
+            "pipe, socket or device; write what it gives into a file first"
+        )
+    return content
 
 
 def _is_kind(path: Path, kind: FileKind) -> bool:
