@@ -290,6 +290,37 @@ def test_measure_says_what_it_takes(arguments, found):
         measure(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("scores", "found"),
+    [
+        (np.array(["0.1", "0.9"] * (N // 2)), "scores must hold numbers"),
+        (np.array(["0.1", "0.9"] * (N // 2), dtype=object), "scores must hold numbers"),
+        (X["a"].to_numpy() * 1j, "scores must hold numbers"),
+        (np.ma.masked_array(X["a"], mask=np.arange(N) == 4), "finite, got nan at position 4"),
+    ],
+)
+def test_what_is_no_score_is_refused_by_name(scores, found):
+    with pytest.raises(InputError, match=found):
+        audit(scores, None, A)
+
+
+def test_masked_features_are_missing():
+    hidden = np.ma.masked_array(X.to_numpy(), mask=np.arange(2 * N).reshape(N, 2) % 7 == 0)
+    expected = fit(FairClassifier, X=hidden.filled(np.nan))
+    found = fit(FairClassifier, X=hidden).predict_proba(hidden)
+    np.testing.assert_array_equal(found, expected.predict_proba(hidden.filled(np.nan)))
+
+
+@pytest.mark.parametrize("types", [3, "continuous", {"age": "kontinuous"}])
+def test_options_about_attributes_are_read_without_them(types):
+    with pytest.raises(InputError, match=r"^sensitive_types"):
+        fit(FairClassifier, strength=0, sensitive_features=None, sensitive_types=types)
+    with pytest.raises(
+        InputError, match=r"^missing_sensitive must be 'error' or 'skip', got 'drop'"
+    ):
+        fit(FairClassifier, strength=0, sensitive_features=None, missing_sensitive="drop")
+
+
 TEXT = ("notion", "method", "divergence", "density_ratio", "scaling", "embedding")
 TEXT += ("normalization", "critic_normalization", "optimizer", "schedule", "loss", "task")
 TEXT += ("missing_sensitive", "predictor")

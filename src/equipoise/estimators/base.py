@@ -33,6 +33,7 @@ from equipoise.features import FeatureEncoder, TreeEncoder
 from equipoise.recipe import Recipe
 from equipoise.sensitive import Kind, SensitiveTable, check_aligned
 from equipoise.sensitive.inputs import Learned
+from equipoise.sensitive.kinds import check_types
 from equipoise.storage import CheckpointFile, write_model_file
 from equipoise.training import (
     Callback,
@@ -235,6 +236,8 @@ class FairEstimator(BaseEstimator, ABC):
     ) -> SensitiveTable | None:
         check_choice("missing_sensitive", self.missing_sensitive, ("error", "skip"))
         if sensitive_features is None:
+            types = {} if self.sensitive_types is None else self.sensitive_types
+            check_types(types, tuple(types) if isinstance(types, Mapping) else ())
             if self.strength > 0:
                 raise InputError(
                     "sensitive_features is required unless strength=0: call "

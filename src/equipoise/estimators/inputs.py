@@ -35,6 +35,8 @@ def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             f"X must have two dimensions, got a {type(X).__name__}; pass a frame of one column, "
             "such as X.to_frame()"
         )
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
     refuse_repeated_names(X, argument="X")
     with _told_as("X"):
         if not nw.dependencies.is_into_dataframe(X):

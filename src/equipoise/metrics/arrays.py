@@ -68,13 +68,7 @@ def as_numbers(argument: str, values: Any) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values.detach().to(torch.float64)
     else:
-        try:
-            array = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{argument} must hold numbers, got {type(values).__name__} that does not convert "
-                "to floats"
-            ) from None
+        array = _as_floats(argument, values)
         # torch cannot share the memory of read-only or negatively strided arrays.
         shareable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
         tensor = torch.from_numpy(array if shareable else array.copy())
@@ -86,6 +80,22 @@ def as_numbers(argument: str, values: Any) -> Tensor:
             f"{where[0] if len(where) == 1 else where}; drop or fill these rows"
         )
     return tensor
+
+
+def _as_floats(argument: str, values: Any) -> NDArray[np.float64]:
+    """An array of floats; text that looks like numbers is text, and what is masked is missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), np.nan, values.data)
+    try:
+        array = np.asarray(values)
+        words = array.dtype.kind == "O" and any(isinstance(each, str) for each in array.flat)
+        if array.dtype.kind in "biufO" and not words:
+            return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(
+        f"{argument} must hold numbers, got {type(values).__name__} that does not convert to floats"
+    )
 
 
 def like(result: Tensor, scores: Any, weights: Any) -> Array:
