@@ -162,10 +162,10 @@ def test_fits_in_threads_are_those_of_their_seeds(fit):
     expected = [fit(seed) for seed in seeds]
     assert abs(expected[0] - expected[1]).max() > 1e-2
     before = generators()
-    together = threading.Barrier(len(seeds), timeout=60)
+    together = threading.Barrier(len(seeds))
 
     def one(seed):
-        together.wait()
+        together.wait(timeout=60)
         return fit(seed)
 
     with ThreadPoolExecutor(len(seeds)) as pool:
