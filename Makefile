@@ -5,8 +5,8 @@ INSTALLED := $(VENV)/.installed
 
 # Tests that compute: what another processor, thread count, shell or order of tests could change.
 COMPUTING := tests/audit tests/boosting tests/cli tests/estimators tests/frontier tests/inference \
-	tests/methods tests/metrics tests/networks tests/report tests/runs tests/storage tests/theory \
-	tests/training tests/test_density_ratio.py tests/test_divergences.py tests/test_features.py \
+	tests/methods tests/metrics tests/networks tests/runs tests/storage tests/theory tests/training \
+	tests/test_density_ratio.py tests/test_divergences.py tests/test_features.py \
 	tests/test_penalty.py tests/test_tree_encoder.py
 SEED ?= 1
 MINUTES ?= 30

@@ -23,9 +23,15 @@ def at(iteration, *, seconds=2.0, resumed_at=0, iterations=100):
     )
 
 
-def shown(evaluations, *, terminal, note=None):
+def shown(evaluations, *, terminal, note=None, kind="xterm"):
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=100, color_system="standard")
+    console = Console(
+        file=output,
+        force_terminal=terminal,
+        width=100,
+        color_system="standard",
+        _environ={"TERM": kind},
+    )
     with progress_shown(1, note, console=console) as callback:
         assert callback is not None
         for progress in evaluations:
@@ -67,6 +73,13 @@ def test_a_terminal_gets_a_bar():
     assert "\x1b[" in text
     assert "━" in text
     assert line(at(25)) in text and line(at(100)) in text
+
+
+def test_a_terminal_that_can_not_go_back_in_a_line_gets_lines(monkeypatch):
+    evaluations = [at(25), at(100)]
+    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
+    found = shown(evaluations, terminal=True, kind="dumb")
+    assert found == "".join(f"{line(progress)}\n" for progress in evaluations)
 
 
 def test_silence_is_the_default():

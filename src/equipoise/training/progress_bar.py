@@ -38,7 +38,9 @@ def progress_shown(
     from rich.console import Console
 
     console = Console(stderr=True) if console is None else console
-    show = _bar if console.is_terminal or console.is_jupyter else _lines
+    # A terminal that cannot go back in a line (TERM=dumb) would show the bar at the end only.
+    moves = console.is_terminal and not console.is_dumb_terminal
+    show = _bar if moves or console.is_jupyter else _lines
     with show(console) as put:
         last = -LINE_SECONDS
 
