@@ -6,8 +6,10 @@ import pytest
 
 from equipoise.datafiles import read_columns
 from equipoise.datafiles.columns import _Steps
+from equipoise.datafiles.formats import find_data_file
 from equipoise.datafiles.roles import assign_roles
 from equipoise.datafiles.stream import _chosen
+from equipoise.datafiles.tables import _read_text
 from equipoise.errors import InputError
 from equipoise.features import FeatureEncoder
 from equipoise.features.fitted_columns import arranged
@@ -101,6 +103,17 @@ def other_names(count):
 def test_names_are_looked_up_not_searched_for(work):
     few, many = (comparisons(lambda n=n: work(n)) for n in (300, 600))
     assert many <= 2 * few + 20  # four times as many if each were compared with all
+
+
+def test_more_columns_do_not_cut_a_file_into_more_blocks(tmp_path):
+    """As many rows make as many pieces of a column, however many columns there are."""
+    found = {}
+    for count in (1_500, 3_000):
+        path = tmp_path / f"{count}.csv"
+        row = ",".join(["0.25"] * count)
+        path.write_text("\n".join([",".join(names(count)), *[row] * 800]), encoding="ascii")
+        found[count] = _read_text(find_data_file(path)).column(0).num_chunks
+    assert found[3_000] <= found[1_500] + 1 < 8
 
 
 def test_progress_is_said_every_two_seconds_and_not_before():

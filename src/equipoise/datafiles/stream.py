@@ -11,7 +11,13 @@ import pyarrow.csv
 
 from equipoise.datafiles.formats import DataFile, find_data_file
 from equipoise.datafiles.roles import refuse_unknown
-from equipoise.datafiles.tables import open_arrow, open_parquet, open_text, parse_options
+from equipoise.datafiles.tables import (
+    block_size,
+    open_arrow,
+    open_parquet,
+    open_text,
+    parse_options,
+)
 from equipoise.datafiles.text_faults import (
     check_last_quote,
     read_header,
@@ -20,9 +26,9 @@ from equipoise.datafiles.text_faults import (
 )
 from equipoise.errors import InputError
 
-#: Bytes of a text file parsed at a time; pyarrow reads 32 such blocks ahead, and no line may be
-#: longer than one.
-_BLOCK = 1 << 20
+#: Bytes of a text file parsed at a time for each of many columns; pyarrow reads 32 blocks ahead,
+#: and no line may be longer than one.
+_BLOCK_COLUMN = 512
 #: Otherwise whole numbers would be floats in those blocks that have missing values.
 _NULLABLE = {
     pa.bool_(): pd.BooleanDtype(),
@@ -141,7 +147,9 @@ def _parsed(
     try:
         with pyarrow.csv.open_csv(
             open_text(file),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=block_size(len(names), _BLOCK_COLUMN)
+            ),
             parse_options=parse_options(file),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=included,

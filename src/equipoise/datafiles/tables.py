@@ -124,11 +124,12 @@ def _numbers(reader: pa.RecordBatchFileReader) -> range:
 def _read_text(file: DataFile) -> pa.Table:
     available = memory_available()
     refuse_too_large(file, available)
-    read_header(file)
+    names = read_header(file)
     source = open_text(file)
     try:
         table = pyarrow.csv.read_csv(
             pa.PythonFile(Metered(file, source, available), "r") if file.gzipped else source,
+            read_options=pyarrow.csv.ReadOptions(block_size=block_size(len(names), 1_024)),
             parse_options=parse_options(file),
             convert_options=pyarrow.csv.ConvertOptions(
                 null_values=MISSING_WORDS,
@@ -154,6 +155,15 @@ def _read_text(file: DataFile) -> pa.Table:
 def open_text(file: DataFile) -> pa.NativeFile:
     """Open the bytes of a text file, decompressed, for pyarrow's parser."""
     return pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
+
+
+def block_size(columns: int, each: int) -> int:
+    """Bytes of a text file to parse at a time: a mebibyte, or so many for ``each`` column.
+
+    Every column becomes a piece of its own in every block. If many columns meant few rows in a
+    block, there would be as many more blocks as there are more columns.
+    """
+    return max(1 << 20, each * columns)
 
 
 def parse_options(file: DataFile) -> pyarrow.csv.ParseOptions:
