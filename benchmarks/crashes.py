@@ -276,8 +276,9 @@ def in_a_child(work: Callable[[], int], *, kill_after: float | None = None) -> i
     child = os.fork()
     if not child:
         try:
-            signal.alarm(SECONDS)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(SECONDS)
+            torch.set_num_threads(1)  # threads of the other process are not there
             os._exit(work())
         finally:  # whatever happens, this process must not go on as a second one
             os._exit(99)

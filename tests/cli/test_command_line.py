@@ -3,17 +3,19 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
 from importlib.metadata import entry_points, version
+from pathlib import Path
 
 import pytest
 import typer
 from people import equipoise
 
 from equipoise.cli.answers import Answer
-from equipoise.cli.app import COMMANDS
+from equipoise.cli.app import COMMANDS, main
 from equipoise.cli.running import run
 from equipoise.errors import DataNotFound, InputError
 
@@ -223,3 +225,71 @@ def test_warnings_for_users_are_notes_said_once_and_others_are_not_said(capsys):
     said = capsys.readouterr()
     assert json.loads(said.out) == {"done": True}
     assert said.err == "note: something to know\n"
+
+
+#: Where standard output and error may lead, and the exit code of an answer that goes there.
+REDIRECTIONS = {">&-": 1, ">/dev/full": 1, "2>&-": 0, "2>/dev/full": 0, ">&- 2>&-": 1}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a shell and /dev/full")
+@pytest.mark.parametrize("redirection", REDIRECTIONS)
+def test_closed_or_full_output_is_told_by_the_exit_code(redirection):
+    program = f"{BARE}from equipoise.cli.app import main\nmain(['--help'])"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {redirection}', sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == REDIRECTIONS[redirection]
+    if redirection.startswith("2"):
+        assert "Usage: equipoise" in done.stdout
+    if redirection in (">&-", ">/dev/full"):
+        assert done.stderr.startswith("error: standard output must be open")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_news():
+    read, write = os.pipe()
+    os.close(read)
+    program = f"{BARE}from equipoise.cli.app import main\nmain(['--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def in_a_fork_without_output(place, *arguments):
+    """Run a command, in a forked process, whose standard output and error lead to ``place``."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    try:
+        signal.alarm(60)
+        for number in (1, 2):
+            os.close(number)
+            if place is not None:
+                os.open(place, os.O_WRONLY)  # takes the number that was closed
+        sys.stdout = None if place is None else os.fdopen(1, "w", closefd=False)
+        sys.stderr = None if place is None else os.fdopen(2, "w", closefd=False)
+        main([str(argument) for argument in arguments])
+    except SystemExit as ended:
+        os._exit(ended.code)
+    finally:  # whatever happens, this process must not go on as a second pytest
+        os._exit(99)
+
+
+@pytest.mark.parametrize("place", [None, "/dev/full"])
+def test_work_is_done_whole_where_nothing_can_be_said(place, people, run):
+    if place is not None and not Path(place).exists():
+        pytest.skip("needs /dev/full")
+    assert equipoise("predict", "run", "people.csv", "--out", "known.csv").code == 0
+    predict = ("predict", "run", "people.csv", "--out", "scores.csv")
+    assert in_a_fork_without_output(place, *predict) == 1
+    assert Path("scores.csv").read_bytes() == Path("known.csv").read_bytes()
+    again = ("fit", "people.csv", "--settings", "run/settings.json", "--out", "again")
+    assert in_a_fork_without_output(place, *again) == 1
+    assert Path("again/table.csv").read_bytes() == Path("run/table.csv").read_bytes()
+    assert equipoise("report", "again").code == 0
+    assert in_a_fork_without_output(place, "report", "nowhere") == 1

@@ -286,6 +286,43 @@ def test_an_overwrite_ended_by_ctrl_c_can_be_resumed(people, run):
     assert not Path("run/training.checkpoint").exists()
 
 
+def test_an_unfinished_overwrite_is_noted_and_the_old_run_stays_in_use(people, run):
+    record, table = read_record(run / "settings.json"), (run / "table.csv").read_bytes()
+    (run / ".equipoise-overwrite").mkdir()
+    begun = replace(record, state="training", options=replace(record.options, seed=1), files={})
+    write_record(run / ".equipoise-overwrite" / "settings.json", begun)
+    for command in (
+        ("predict", run, people, "--out", "scores.csv"),
+        ("select", run, "--max-unfairness", "0.9"),
+    ):
+        ran = equipoise(*command)
+        assert ran.code == 0, ran.err
+        assert "about the old run" in ran.err and resume_command(run) in ran.err
+    assert (run / "table.csv").read_bytes() == table
+    ran = equipoise("fit", people, "--resume", "--out", run)
+    assert ran.code == 0, ran.err
+    assert (run / "table.csv").read_bytes() != table
+    assert not (run / ".equipoise-overwrite").exists()
+
+
+def test_a_frontier_that_was_saved_is_not_trained_again(people, run):
+    record, table = read_record(run / "settings.json"), (run / "table.csv").read_bytes()
+    changes = run / ".equipoise-changes"
+    changes.mkdir()
+    (run / "frontier.equipoise").rename(changes / "frontier.equipoise")
+    for path in run.glob("*.*"):
+        if path.is_file():
+            path.unlink()
+    # Trained again, it would come out as that of another seed.
+    options = replace(record.options, seed=1)
+    begun = replace(record, state="training", options=options, files={})
+    write_record(run / "settings.json", begun)
+    ran = equipoise("fit", people, "--resume", "--out", run)
+    assert ran.code == 0, ran.err
+    assert (run / "table.csv").read_bytes() == table
+    assert not changes.exists()
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_run_that_an_older_version_had_put_aside_comes_back(people, run, begun):
     before = state_of(run)

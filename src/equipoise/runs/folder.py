@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -155,6 +156,12 @@ def open_run(folder: str | PathLike[str]) -> Run:
         raise InputError(
             f"RUN must be a run that has ended, got '{folder}', whose training was cut off; go on "
             f"with it: {resume_command(run.folder)}"
+        )
+    if (folder / _OVERWRITE / SETTINGS).exists():
+        warnings.warn(
+            f"'{folder}' is being overwritten, or was until that was cut off; this is about the "
+            f"old run. To go on with the new one: {resume_command(folder)}",
+            stacklevel=2,
         )
     return run
 

@@ -164,8 +164,9 @@ def _take(lock: Path) -> int | None:
                 os.ftruncate(held, 0)
                 os.write(held, f"{os.getpid()}\n".encode())
                 return held
-        except OSError:
+        except OSError:  # no room for the number
             os.close(held)
+            lock.unlink(missing_ok=True)
             raise
         os.close(held)
 
