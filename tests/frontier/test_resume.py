@@ -208,7 +208,7 @@ def test_callbacks_see_the_rows_of_their_evaluation(rows):
     [
         ({}, {"iterations": 50}, "iterations was 40, is 50"),
         ({}, {"random_state": 5}, "random_state was 4, is 5, features differ, outcomes differ, "),
-        ({}, {"metrics": ["SP"]}, "metrics was 'default', is ['SP']"),
+        ({}, {"metrics": ["SP"]}, "metrics was 'default', is ('SP',)"),
         ({"X": lambda X: X[::-1]}, {}, "features differ, validation rows differ, test rows differ"),
         ({"y": lambda y: 1 - y}, {}, "outcomes differ, validation rows differ, test rows differ"),
         (

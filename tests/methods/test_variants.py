@@ -162,7 +162,7 @@ def test_training_on_any_pairs_does_not_depend_on_the_attribute_at_all():
     drawn = make_synthetic(300, random_state=0)
     others = {
         "as it is": drawn.A,
-        "permuted": drawn.A.sample(frac=1, random_state=1),
+        "permuted": drawn.A.sample(frac=1, random_state=1).set_axis(drawn.A.index),
         "of another kind": {"favourite number": np.arange(300) % 7},
         "partly missing": drawn.A["age"].where(np.arange(300) % 3 > 0),
     }

@@ -74,7 +74,7 @@ def test_a_member_is_the_estimator_of_its_split(adult):
     alone = FairClassifier.as_in_paper(
         scaling="none", strength=0.5, iterations=TINY.iterations, random_state=1, device="cpu"
     )
-    alone.fit(X, y, sensitive_features=pd.DataFrame({"race": race}))
+    alone.fit(X, y, sensitive_features=pd.DataFrame({"race": race}, index=X.index))
     score = alone.predict_proba(X_new)[:, 1]
     row = adult.snapshots.query("split == 1 and iteration == 40").iloc[0]
     assert row["utility"] == pytest.approx(roc_auc_score(y_new, score), abs=1e-6)

@@ -104,7 +104,7 @@ def test_seeds_are_never_used_twice():
         ({"repetitions": 0}, "repetitions must be at least 1, got 0"),
         ({"members": (0, 25)}, "members must be numbers from 1 on, such as (1, 25), got (0, 25)"),
         ({"members": ()}, "members must be numbers from 1 on, such as (1, 25), got ()"),
-        ({"iterations": 0}, "iterations must be at least 1, got 0"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1, got 0"),
         ({"device": "abacus"}, "device must be 'auto' or a device torch can use here, got"),
     ],
 )
