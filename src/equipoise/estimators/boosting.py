@@ -92,7 +92,7 @@ class BoostingEstimator(FairEstimator):
         # LightGBM's least sum of weights in a leaf is for weights near one. Whole multiples of the
         # least weight stay exact, so that a row of weight two is two rows, and splits still tie.
         multiples = weights / weights.min()
-        return np.ldexp(multiples, -round(np.log2(multiples.mean())))
+        return np.asarray(np.ldexp(multiples, -round(np.log2(multiples.mean()))))
 
     def _recipe(self) -> BoostingRecipe:
         installed_lightgbm(type(self).__name__)
