@@ -98,5 +98,5 @@ def test_too_few_rows_are_refused():
     with pytest.raises(InputError) as caught:
         leakage(np.arange(60), SensitiveTable.from_data([0, 1] * 30))
     assert str(caught.value) == (
-        "leakage needs at least 100 rows to train a critic and to ask it, got 60"
+        "scores must have at least 100 rows, for leakage to train a critic and to ask it, got 60"
     )

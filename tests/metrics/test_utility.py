@@ -143,6 +143,13 @@ def test_rows_of_weight_zero_have_no_say_in_what_y_is(metric):
         metric(score, [3, 3, 3, 4], weights=[1, 1, 1, 0])
 
 
+def test_errors_too_large_for_a_number_are_refused():
+    with pytest.raises(InputError, match=r"scores must be so near to y.*divide scores and y"):
+        mse([1e200, -1e200], [0.0, 1.0])
+    with pytest.raises(InputError, match="scores must hold numbers"):
+        mse([10**400, 1], [0.0, 1.0])
+
+
 def test_weights_that_count_no_rows_are_refused():
     with pytest.raises(
         InputError, match=r"weights must sum to at most 2\*\*53.*got a sum of 3e.300"

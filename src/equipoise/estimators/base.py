@@ -176,8 +176,7 @@ class FairEstimator(BaseEstimator, ABC):
         weights: NDArray[np.float64] | None,
     ) -> TrainingData:
         """Put together the rows to train on, as tensors."""
-        # A learning rate is for losses of one size, and so are LightGBM's rules about sums.
-        scaled = None if weights is None else weights / weights.mean()
+        scaled = None if weights is None else self._scaled_weights(weights)
         return training_data(x, outcome, table, scaled)
 
     def _keep(self, trained: Trained, outcome: Outcome, table: SensitiveTable | None) -> None:
@@ -230,6 +229,11 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _input_facts(self) -> dict[str, Any]:
         """What the recipe must know about the inputs of the fitted encoder."""
+
+    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sample weights (n,) of mean one: a learning rate is for losses of one size."""
+        scaled: NDArray[np.float64] = weights / weights.mean()
+        return scaled
 
     def _read_sensitive(
         self, sensitive_features: Any, n: int, weights: NDArray[np.float64] | None

@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from equipoise.boosting import BoostingRecipe
 from equipoise.boosting.library import lightgbm as installed_lightgbm
@@ -86,6 +87,12 @@ class BoostingEstimator(FairEstimator):
 
     def _input_facts(self) -> dict[str, Any]:
         return {"categorical": self.encoder_.categorical_}
+
+    def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        # LightGBM's least sum of weights in a leaf is for weights near one. Whole multiples of the
+        # least weight stay exact, so that a row of weight two is two rows, and splits still tie.
+        multiples = weights / weights.min()
+        return np.asarray(np.ldexp(multiples, -round(np.log2(multiples.mean()))))
 
     def _recipe(self) -> BoostingRecipe:
         installed_lightgbm(type(self).__name__)

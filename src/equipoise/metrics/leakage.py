@@ -114,7 +114,8 @@ def leakage(
     rows = rows_of(matrix, sensitive_features, y)
     if len(rows) < 100:
         raise InputError(
-            f"leakage needs at least 100 rows to train a critic and to ask it, got {len(rows)}"
+            "scores must have at least 100 rows, for leakage to train a critic and to ask it, got "
+            f"{len(rows)}"
         )
     random = np.random.default_rng(random_state)
     rows = random.permutation(rows)[:LEAKAGE_ROWS]

@@ -62,7 +62,7 @@ def mae(scores: Any, y: Any, *, weights: Any = None) -> Array:
     1.25
     """
     tensor, values, rows = _regression(scores, y, weights)
-    return like(_mean((values - tensor).abs(), rows), scores, weights)
+    return like(_finite(_mean((values - tensor).abs(), rows)), scores, weights)
 
 
 def mse(scores: Any, y: Any, *, weights: Any = None) -> Array:
@@ -72,7 +72,7 @@ def mse(scores: Any, y: Any, *, weights: Any = None) -> Array:
     2.125
     """
     tensor, values, rows = _regression(scores, y, weights)
-    return like(_mean((values - tensor).square(), rows), scores, weights)
+    return like(_finite(_mean((values - tensor).square(), rows)), scores, weights)
 
 
 def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
@@ -164,6 +164,16 @@ def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tens
             f"y must have one value for each of the {n} scores, got shape {tuple(values.shape)}"
         )
     return tensor, values, as_weights(weights, n, tensor.device)
+
+
+def _finite(errors: Tensor) -> Tensor:
+    """Refuse errors that are too large for a number."""
+    if not bool(errors.isfinite().all()):
+        raise InputError(
+            "scores must be so near to y that their mean error is a number, got one above "
+            f"{torch.finfo(errors.dtype).max:.3g}; divide scores and y by the same number"
+        )
+    return errors
 
 
 def _of_size_one(*parts: Tensor) -> tuple[Tensor, ...]:
