@@ -46,12 +46,15 @@ def check_number(
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} {rule}, got {value!r}{remedy}")
-    size: Any = abs(value)
-    if not size < 1e308:  # a whole number may be too large for a float
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number too large for a float
+        number = math.inf
+    if not math.isfinite(number):
         raise InputError(f"{name} must be finite, got {value}{remedy}")
-    if not holds(float(value)):
+    if not holds(number):
         raise InputError(f"{name} {rule}, got {value}{remedy}")
-    return float(value)
+    return number
 
 
 def check_level(value: Any) -> float:

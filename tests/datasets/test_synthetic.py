@@ -196,12 +196,12 @@ def test_load_dataset_gives_the_default_sample():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "n must be at least 1, got 0"),
+        ({"n": 0}, "n must be a whole number of at least 1, got 0"),
         ({"task": "ranking"}, "task must be 'classification' or 'regression', got 'ranking'"),
         ({"unfairness": 1.0}, "unfairness must lie in [0, 0.95], got 1.0; 0 is exactly fair"),
         (
             {"unfairness": float("nan")},
-            "unfairness must lie in [0, 0.95], got nan; 0 is exactly fair",
+            "unfairness must be finite, got nan; 0 is exactly fair",
         ),
         (
             {"n_features": 5},

@@ -119,6 +119,7 @@ def test_labels_of_any_container_are_the_classes(y, classes):
         (np.array([b"a", b"b"] * (N // 2)), "y must not hold bytes"),
         (np.arange(N) * 1j, "y must not hold complex numbers"),
         ([[0], [0, 1]] * (N // 2), "y must not hold lists"),
+        ([0, 10**400] * (N // 2), "y must hold finite numbers, got an integer of 401 digits"),
         (np.zeros((N, 2)), r"y should be a 1d array, got an array of shape \(60, 2\)"),
         ("yes", "y should be a 1d array"),
         (Y.tolist()[:-1], "y is refused: .*inconsistent numbers of samples"),

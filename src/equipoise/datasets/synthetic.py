@@ -25,7 +25,7 @@ from equipoise.datasets.synthetic_model import (
     SyntheticModel,
 )
 from equipoise.datasets.synthetic_truth import SyntheticTruth
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice, check_number, check_whole
 
 _NOTES = (
     "circumstance depends on age and group, the outcome on circumstance, evidence on the outcome "
@@ -83,7 +83,7 @@ def make_synthetic(
     (0.903, 0.775)
     """
     _check(n=n, task=task, unfairness=unfairness, n_features=n_features)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(check_whole("random_state", random_state, least=0))
     model = SyntheticModel(task, unfairness)
     age = rng.standard_normal(n)
     group = rng.choice(len(GROUPS), size=n, p=GROUP_PROBABILITIES)
@@ -140,15 +140,16 @@ def _about(task: Task, unfairness: float) -> DatasetDescription:
 
 
 def _check(*, n: int, task: str, unfairness: float, n_features: int) -> None:
-    if n < 1:
-        raise InputError(f"n must be at least 1, got {n}")
-    if task not in get_args(Task):
-        raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
-    if not 0.0 <= unfairness <= LARGEST_UNFAIRNESS:
-        raise InputError(
-            f"unfairness must lie in [0, {LARGEST_UNFAIRNESS}], got {unfairness}; 0 is exactly fair"
-        )
-    if n_features < 2 or n_features % 2:
+    check_whole("n", n)
+    check_choice("task", task, get_args(Task))
+    check_number(
+        "unfairness",
+        unfairness,
+        f"must lie in [0, {LARGEST_UNFAIRNESS}]",
+        lambda share: 0 <= share <= LARGEST_UNFAIRNESS,
+        "; 0 is exactly fair",
+    )
+    if check_whole("n_features", n_features, least=2) % 2:
         raise InputError(
             f"n_features must be even and at least 2, got {n_features}: half the columns are "
             "evidence, half are proxies"

@@ -349,7 +349,10 @@ def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
     word = _one_word(array.ravel(), argument, categorical=False)
     if word in ("number", "boolean"):
         typed = np.array(array.tolist())
-        return typed.astype(np.float64) if typed.dtype.kind == "O" else typed
+        if typed.dtype.kind != "O":
+            return typed
+        floats = [_as_float(value, argument) for value in array.flat]
+        return np.array(floats).reshape(array.shape)
     # Text of a list gets the dtype that NumPy gives it; text that came as objects stays so.
     return np.asarray(data) if isinstance(data, list | tuple) else array
 
