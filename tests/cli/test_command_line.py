@@ -166,6 +166,14 @@ def test_errors_are_one_json_object_too(arguments):
     assert ran.err == f"error: {document['error']}\n"
 
 
+def test_names_that_are_no_text_are_refused():
+    name = os.fsdecode(b"run\xff")
+    ran = equipoise("report", name)
+    assert (ran.code, ran.out) == (1, "")
+    assert "UTF-8" in ran.err and ascii(name) in ran.err and "rename" in ran.err
+    assert "does not exist" in equipoise("report", "caf\u00e9").err
+
+
 def app_that(command) -> typer.Typer:
     """A command line with one command, beside one that does nothing."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)

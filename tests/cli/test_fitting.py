@@ -176,6 +176,8 @@ def test_settings_name_data_versions_and_columns(folder):
     assert (found["state"], found["iterations_trained"], found["device"]) == ("finished", 40, "cpu")
     assert {"python", "equipoise", "torch", "pandas"} <= set(found["versions"])
     columns = pd.read_csv(folder / "run" / "columns.csv", keep_default_na=False)
+    assert columns["values"][5].startswith("'-")  # "-3.2 to 3.7" is no formula
+    columns["values"] = columns["values"].str.removeprefix("'")
     assert columns.to_dict("records") == found["columns"]
     assert [column["column"] for column in found["columns"]] == list(table().columns)
 

@@ -45,6 +45,7 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     as_json, debug = "--json" in arguments, "--debug" in arguments
     try:
+        _refuse_undecodable(arguments)
         with _warnings_as_notes():
             found = app(args=list(arguments), prog_name="equipoise", standalone_mode=False)
     except BaseException as problem:
@@ -60,6 +61,17 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     else:
         typer.echo(found.text)
     return found.code
+
+
+def _refuse_undecodable(arguments: Sequence[str]) -> None:
+    """Raise where a name could not be written to settings or pages."""
+    for argument in arguments:
+        if not argument.isascii() and argument != argument.encode(errors="replace").decode():
+            from equipoise.errors import InputError
+
+            raise InputError(
+                f"names must be text in UTF-8, got {argument!a}; rename the file or folder"
+            )
 
 
 def _explain(problem: BaseException, *, as_json: bool) -> int:

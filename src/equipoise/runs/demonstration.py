@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from equipoise.datasets import load_dataset
 from equipoise.errors import InputError
 from equipoise.runs.fitting import EndedRun, fit_run
 from equipoise.runs.folder import SETTINGS
+from equipoise.runs.names import command_line
 from equipoise.runs.record import read_record, sha256
 from equipoise.runs.request import FitRequest, Say
 from equipoise.runs.samples import as_csv, write_dataset
@@ -47,7 +47,7 @@ def demonstrate(
         folder.mkdir(parents=True, exist_ok=True)
         write_dataset("adult", folder / DATA)
     command = request.command(request.options(None), folder / DATA)
-    data = shlex.join(["equipoise", "datasets", "adult", "--out", str(folder / DATA)])
+    data = command_line("equipoise", "datasets", "adult", "--out", folder / DATA)
     say(f"The same as:\n  {data}\n  {command}\n")
     # Networks this small gain nothing from a second thread, and two threads that wait for each
     # other at every layer are many times slower where other programs use the cores as well.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from equipoise.runs import folder as files
 from equipoise.runs.choice import Choice, choice_without_wish
 from equipoise.runs.folder import Run
 from equipoise.runs.frames import plain_rows
+from equipoise.runs.names import command_line
 from equipoise.runs.options import FitOptions
 from equipoise.runs.record import RunRecord, describe_file, versions
 from equipoise.runs.request import FitRequest, Say
@@ -54,12 +54,14 @@ class EndedRun:
             100,
             break_on_hyphens=False,
         )
-        folder, limit = shlex.quote(str(self.run.folder)), f"{self._other_limit:g}"
+        select, predict = (
+            command_line("equipoise", name, self.run.folder) for name in ("select", "predict")
+        )
         parts = [
             f"{self.selection}\n\n{remark}",
             f"Report: {self.report}",
-            f"Take another model: equipoise select {folder} --max-unfairness {limit}\n"
-            f"Score new rows:     equipoise predict {folder} DATA --out scores.parquet",
+            f"Take another model: {select} --max-unfairness {self._other_limit:g}\n"
+            f"Score new rows:     {predict} DATA --out scores.parquet",
         ]
         if self.interrupted:
             go_on = "Go on" if self.run.record.options.has_networks else "Grow the trees anew"

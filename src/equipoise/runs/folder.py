@@ -32,7 +32,6 @@ exchanged while they read, they read again.
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -45,6 +44,7 @@ from typing import TypeVar
 from equipoise.boosting.library import lightgbm
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
+from equipoise.runs.names import command_line
 from equipoise.runs.record import (
     FORMAT,
     RunRecord,
@@ -142,7 +142,7 @@ class Run:
 
 def resume_command(folder: Path) -> str:
     """Return the command line that goes on with an unfinished run."""
-    return f"equipoise fit --resume --out {shlex.quote(str(folder))}"
+    return command_line("equipoise", "fit", "--resume", "--out", folder)
 
 
 def open_run(folder: str | PathLike[str]) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.run_facts import RunFacts
 from equipoise.runs.choice import Choice
 from equipoise.runs.folder import CARD, CARD_JSON, FRONTIER, REPORT, Run
+from equipoise.runs.names import command_line
 from equipoise.storage import write_atomically
 
 
@@ -34,15 +34,16 @@ def write_pages(
 
 def facts_of(run: Run) -> RunFacts:
     """Return what pages say of a run beside its numbers."""
-    record, folder = run.record, shlex.quote(str(run.folder))
+    record = run.record
+    predict = command_line("equipoise", "predict", run.folder)
     return RunFacts(
         title=f"Predicting {record.options.target} from {Path(record.data.path).name}",
         data_name=Path(record.data.path).name,
         rows=record.data.rows,
         target=record.options.target,
         command=record.command,
-        select_command=f"equipoise select {folder}",
-        deploy_command=f"equipoise predict {folder} DATA --out scores.parquet",
+        select_command=command_line("equipoise", "select", run.folder),
+        deploy_command=f"{predict} DATA --out scores.parquet",
         python_lines=(
             "from equipoise import load",
             f"frontier = load({str(run.path(FRONTIER))!r})",

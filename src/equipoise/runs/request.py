@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from equipoise.errors import InputError
 from equipoise.metrics import METRICS
 from equipoise.runs.folder import resume_command, unfinished_run
-from equipoise.runs.names import known_name
+from equipoise.runs.names import command_line, known_name
 from equipoise.runs.options import FitOptions
 from equipoise.runs.record import DataFile, RunRecord, read_record
 
@@ -104,14 +103,14 @@ class FitRequest:
                 "another --out to train on this one"
             )
         if self.data is None:
+            assert self.settings is not None
             raise InputError(
                 f"{changed} {file.sha256}, was {earlier.data.sha256}; restore the file, or name it "
-                f"to train on it as it is: equipoise fit {shlex.quote(file.path)} --settings "
-                f"{shlex.quote(str(self.settings))}"
+                "to train on it as it is: "
+                f"{command_line('equipoise', 'fit', Path(file.path), '--settings', self.settings)}"
             )
         say(f"note: {changed} another one; training on '{file.path}' with the settings alone")
 
     def command(self, options: FitOptions, file: Path) -> str:
         """Return the command line that makes this run."""
-        arguments = ["equipoise", "fit", str(file), *options.to_arguments(), "--out", str(self.out)]
-        return shlex.join(arguments)
+        return command_line("equipoise", "fit", file, *options.to_arguments(), "--out", self.out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from equipoise.datasets import (
     load_dataset,
 )
 from equipoise.errors import InputError
+from equipoise.runs.names import command_line
 from equipoise.storage.atomic import checked_target, write_atomically, written_beside
 
 #: Data sets that need no file of the user's.
@@ -98,4 +98,4 @@ def fit_command(data: Dataset, out: Path) -> str:
     """Return a command line that trains on a data set written to ``out``."""
     about = data.description
     named = ["--target", about.target, "--sensitive", ",".join(about.sensitive)]
-    return shlex.join(["equipoise", "fit", str(out), *named])
+    return command_line("equipoise", "fit", out, *named)

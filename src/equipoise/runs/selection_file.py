@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from equipoise.frontier.selection import Selection
 from equipoise.report.page import plain
 from equipoise.runs.choice import Choice
 from equipoise.runs.folder import MODEL, SELECTION, Run
+from equipoise.runs.names import command_line
 from equipoise.runs.record import read_document, sha256
 from equipoise.storage import write_atomically
 
@@ -83,4 +83,4 @@ def _selection_of(run: Run) -> dict[str, Any]:
 
 def _command(run: Run) -> str:
     """Command that selects a model of a run, without a wish."""
-    return f"equipoise select {shlex.quote(str(run.folder))}"
+    return command_line("equipoise", "select", run.folder)
