@@ -130,7 +130,7 @@ def test_boosted_frontier(capsys):
         assert best[family] > 0.85
     chosen = re.findall(r"^  ([\d.]+): AUC ([\d.]+), (network|boosting) \(", output, re.MULTILINE)
     utilities = [float(utility) for _, utility, _ in chosen]
-    assert [float(limit) for limit, _, _ in chosen] == [0.1, 0.15, 0.2, 0.4]
+    assert [float(limit) for limit, _, _ in chosen] == [0.15, 0.2, 0.3, 0.4]
     assert utilities == sorted(utilities) and utilities[-1] == max(best.values())
     assert "Taken: the best with at most 0.15\n\nSnapshot " in output
 

@@ -187,6 +187,8 @@ def default_of_double():
 @contextmanager
 def default_of_another_device():
     """On "meta" nothing has a value, so whatever is made there by mistake is found out."""
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+        pytest.skip("Adam of this torch counts its steps on the default device")
     torch.set_default_device("meta")
     try:
         yield
