@@ -69,6 +69,7 @@ def prepared(data, members, task, *, method, warmup=0, **parameters):
         n_outputs=data.outcome.shape[1],
         categorical=(),
         parameters={"learning_rate": 0.3, "num_threads": 1, **parameters},
+        most_rounds=100,
     )
     predictor = Predictor(BoostedTrees(growing.forest, growing.start), TASKS[task])
     return BoostingStep(predictor, growing, members, method=method, warmup=warmup), growing
