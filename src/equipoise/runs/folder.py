@@ -137,7 +137,8 @@ class Run:
 
     def has(self, name: str) -> bool:
         """Whether a file is the one that belongs to the run; runs of older versions do not know."""
-        return self.record.files.get(name) in (None, sha256(self.path(name)))
+        known = self.record.files.get(name)
+        return known is None or known == sha256(self.path(name))
 
 
 def resume_command(folder: Path) -> str:
@@ -250,7 +251,12 @@ def new_place(run: Run) -> Path:
         place = run.path(_OVERWRITE)
         _remove(place)
         place.mkdir()
-    write_record(place / SETTINGS, run.record)
+    try:
+        write_record(place / SETTINGS, run.record)
+    except BaseException:
+        if place != run.folder:
+            _remove(place)
+        raise
     return place
 
 
