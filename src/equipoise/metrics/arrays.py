@@ -91,7 +91,7 @@ def _as_floats(argument: str, values: Any) -> NDArray[np.float64]:
         words = array.dtype.kind == "O" and any(isinstance(each, str) for each in array.flat)
         if array.dtype.kind in "biufO" and not words:
             return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(
         f"{argument} must hold numbers, got {type(values).__name__} that does not convert to floats"
