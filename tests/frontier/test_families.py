@@ -284,7 +284,9 @@ def test_sample_weights_reach_the_trees_as_they_are():
             num_leaves=5,
             min_child_samples=10,
         ).fit(data.X.iloc[train], y[train], sample_weight=given)
-        assert np.array_equal(expected.predict(data.X), curve.model(number).predict(data.X))
+        # Up to rounding: outcomes are standardised before trees see them.
+        found = curve.model(number).predict(data.X)
+        np.testing.assert_allclose(found, expected.predict(data.X), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
