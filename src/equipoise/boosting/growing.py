@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equipoise.boosting.continued import Continued
 from equipoise.boosting.library import lightgbm, refused_in_words
-from equipoise.boosting.objectives import TreeObjective, units
+from equipoise.boosting.objectives import TreeObjective, level_and_unit
 from equipoise.boosting.text_check import checked_text
 from equipoise.boosting.trees import Forest
 from equipoise.errors import ConvergenceWarning
@@ -86,7 +86,7 @@ class Growing:
             for value in (0, 1)
         )
         if objective.has_units:
-            self.level, self.unit = self.target.mean(-1), units(self.target)
+            self.level, self.unit = level_and_unit(self.target, self.weight)
         self._datasets = self._binned(data, list(categorical))
         splits = {rows: _has_splits(dataset) for rows, dataset in self._datasets.items()}
         if not all(splits.values()):

@@ -36,7 +36,7 @@ from equipoise.metrics.maximal_correlation import (
     polynomials,
     with_products,
 )
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
 from equipoise.metrics.strata import crossed, rows_of, strata_of
@@ -193,7 +193,7 @@ def _measure(
         rows = rows[np.sort(drawn)]
     strata = np.zeros(len(rows), np.int64)
     if y is not None:
-        strata = strata_of(np.asarray(y)[rows], outcome_kind(y, outcome), groups=OUTCOME_STRATA)
+        strata = strata_of(outcome_array(y)[rows], outcome_kind(y, outcome), groups=OUTCOME_STRATA)
     # In numbers of size one squares neither overflow nor vanish.
     matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
     value = np.zeros(len(matrix))
