@@ -110,11 +110,9 @@ class Growing:
         slope, curvature: (m, o).
         """
         model = self.forest.models[member]
-        if self._own[member]:
-            model.update()
-        else:
-            given = _as_lightgbm(slope), _as_lightgbm(curvature)
-            model.update(fobj=lambda *_: given)
+        given = _as_lightgbm(slope), _as_lightgbm(curvature)
+        with refused_in_words(self._given):
+            model.update(fobj=None if self._own[member] else lambda *_: given)
         shown = torch.from_numpy(_shown(model)).view(*slope.shape)
         # LightGBM's own objectives show chances, custom ones outputs.
         self.outputs[member] = self._objective.to_output(shown) if self._own[member] else shown

@@ -55,7 +55,7 @@ from scipy.stats import beta
 
 from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import rows_of
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
 
@@ -173,12 +173,13 @@ def certify(
     """
     matrix = as_scores(scores).cpu().numpy()
     check_level(level)
+    check_whole("random_state", random_state, least=0)
     candidates = len(matrix) if candidates is None else check_whole("candidates", candidates)
     if candidates < len(matrix):
         raise InputError(
             f"candidates must count at least the {len(matrix)} scores given, got {candidates}"
         )
-    kind = None if y is None else outcome_kind(y, outcome)
+    kind = kind_where_given(y, outcome)
     rows = rows_of(matrix, SensitiveTable((column,)), y)
     cut_column = column.kind == "continuous" and thresholds is None
     cut_outcome = kind == "continuous" and outcome_thresholds is None

@@ -34,7 +34,7 @@ from scipy.stats import random_table, rankdata
 
 from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
@@ -119,10 +119,11 @@ def permutation_test(
     0.005
     """
     check_whole("permutations", permutations)
+    check_whole("random_state", random_state, least=0)
     matrix = as_scores(scores).cpu().numpy()
     rows = rows_of(matrix, sensitive_features, y)
     matrix = matrix[:, rows]
-    kind = None if y is None else outcome_kind(y, outcome)
+    kind = kind_where_given(y, outcome)
     strata = np.zeros(len(rows), dtype=np.int64)
     if kind is not None:
         known_y = outcome_array(y)[rows]
