@@ -41,7 +41,7 @@ CASES = {
     ),
     "text scores": (
         {"scores": SEX},
-        "scores must hold numbers, got 'F'",
+        "scores must hold numbers, got ndarray that does not convert to floats",
     ),
     "one class": (
         {"y": np.ones(N)},

@@ -160,7 +160,7 @@ def test_one_threshold_for_each_member():
             "KS-GEO",
             SEX,
             {"y": list("abca"), "outcome": "continuous"},
-            ("y must hold numbers, got 'a'"),
+            ("y must hold numbers, got ndarray that does not convert to floats"),
         ),
         (
             "KS-GSP",
