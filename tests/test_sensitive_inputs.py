@@ -6,7 +6,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from equipoise.errors import InputError
-from equipoise.sensitive import AttributeInputs, SensitiveTable
+from equipoise.sensitive import AttributeInputs, SensitiveTable, check_aligned
 
 PEOPLE = pd.DataFrame(
     {
@@ -75,3 +75,12 @@ def test_another_number_of_rows_is_refused(inputs):
     assert str(refused.value) == (
         "sensitive_features must have one row for each of the 11 rows of X, got 12"
     )
+
+
+def test_rows_named_by_several_levels_are_compared_with_rows_of_one():
+    levels = pd.MultiIndex.from_arrays([[0, 0, 1], [0, 1, 2]])
+    X = pd.DataFrame({"x": [1.0, 2, 3]}, index=levels)
+    with pytest.raises(InputError, match="y must have the index of X"):
+        check_aligned(X=X, y=pd.Series([0, 1, 0]))
+    with pytest.raises(InputError, match=r"take y.loc\[X.index\]"):
+        check_aligned(X=X, y=pd.Series([0, 1, 0], index=levels[::-1]))

@@ -31,18 +31,24 @@ def reduced(values: Floats) -> tuple[Floats, int]:
     return np.ldexp(values, -power), power
 
 
-def center_and_spread(values: Floats) -> tuple[float, float]:
+def center_and_spread(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """Mean and standard deviation of (n,); the spread is 0 if and only if all are equal.
+
+    A row of whole ``weights`` (n,), which are positive, counts as so many rows.
 
     >>> center_and_spread(np.array([1e200, 3e200]))
     (2e+200, 1e+200)
     >>> center_and_spread(np.array([0.1, 0.1, 0.1]))
     (0.1, 0.0)
+    >>> center_and_spread(np.array([0.0, 4.0]), np.array([3.0, 1.0])) == (1.0, 3**0.5)
+    True
     """
     if (values == values[0]).all():
         return float(values[0]), 0.0
     small, power = reduced(values)
-    return float(np.ldexp(small.mean(), power)), float(np.ldexp(small.std(), power))
+    center = np.average(small, weights=weights)
+    spread = np.sqrt(np.average((small - center) ** 2, weights=weights))
+    return float(np.ldexp(center, power)), float(np.ldexp(spread, power))
 
 
 def standardised(values: Floats, center: float, spread: float) -> Floats:

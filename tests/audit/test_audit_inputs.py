@@ -183,3 +183,12 @@ def test_a_column_named_like_another_is_told_apart_by_its_name_alone():
     A = pd.DataFrame({"sex ": SEX, "Age (years)": AGE})
     names = audit(SCORES, Y, A, **FAST).to_frame()["attribute"].unique().tolist()
     assert names == ["", "sex ", "Age (years)", "sex , Age (years)"]
+
+
+def test_an_r2_that_no_float_holds_is_undefined_with_its_reason():
+    y = np.arange(20) * 1e-6
+    scores = np.linspace(1, 2, 20) * 1e180
+    table = audit(scores, y, {"sex": ["F", "M"] * 10}, draws=2, permutations=1).to_frame()
+    (row,) = table[table["metric"] == "R2"].itertuples()
+    assert np.isnan([row.value, row.low, row.high]).all()
+    assert "float" in row.reason

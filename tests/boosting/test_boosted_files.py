@@ -1,6 +1,7 @@
 """Boosted models in files: the same to the last bit, without pickle, refused where damaged."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -116,3 +117,21 @@ def test_rows_are_checked_after_loading_as_before(fitted, tmp_path):
     again = load(tmp_path / "model")
     with pytest.raises(ValueError, match="Feature names unseen at fit time"):
         again.predict(X.rename(columns={"hours": "ours"}))
+
+
+def test_a_split_between_known_and_missing_comes_back(tmp_path):
+    """LightGBM writes its threshold as infinity."""
+    random = np.random.default_rng(0)
+    known = random.random(80) < 0.5
+    X = np.column_stack([np.where(known, np.arange(80) % 2, np.nan), random.random(80)])
+    options = {"min_data_in_leaf": 1, "num_leaves": 3}
+    model = FairBoostingRegressor(strength=0, rounds=3, lightgbm=options, random_state=0)
+    model.fit(X, np.where(known, 0.0, 5.0) + random.random(80))
+    path = tmp_path / "model"
+    model.save(path)
+    with safetensors.safe_open(path, framework="np") as file:
+        (name,) = (name for name in file.keys() if "trees" in name)  # noqa: SIM118
+        text = file.get_tensor(name).tobytes().decode("ascii")
+    assert re.search(r"threshold=.*\binf\b", text)
+    again = load(path)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

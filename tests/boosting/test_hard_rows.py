@@ -198,3 +198,12 @@ def test_history_and_early_stopping_show_the_same_loss(loss):
     # A step reports the loss before its round, averaged between checks of ten rounds.
     shown = model.history_.task[:, 0]
     np.testing.assert_allclose(shown, [np.mean(losses[:10]), losses[10]], rtol=1e-5)
+
+
+def test_rows_that_lightgbm_cannot_grow_on_are_refused_in_words(capfd):
+    """Three classes of one row each, and nothing to stop a leaf without weight."""
+    options = {"min_data_in_leaf": 1, "min_data_in_bin": 1, "min_sum_hessian_in_leaf": 0.0}
+    model = FairBoostingClassifier(strength=0, rounds=2, lightgbm=options, random_state=0)
+    X = np.random.default_rng(2).normal(size=(3, 1))
+    with pytest.raises(InputError, match=r"lightgbm must .*min_sum_hessian_in_leaf.* Check failed"):
+        model.fit(X, ["a", "b", "c"], sample_weight=[1, 2, 3])

@@ -44,13 +44,14 @@ def outcome(task, signal):
     return 40 + 7 * signal
 
 
-def plain(task, y, **options):
+def plain(task, y, weight=None, **options):
     options = {"n_estimators": 20, "learning_rate": 0.1, "n_jobs": 1, "verbose": -1, **options}
     if task in ("binary", "multiclass"):
         return lightgbm.LGBMClassifier(**options)
     named = {"squared": "regression", "absolute": "regression_l1", "huber": "huber"}
-    # Huber's loss turns linear at one standard deviation of the outcome.
-    return lightgbm.LGBMRegressor(objective=named[task], alpha=np.std(y), **options)
+    # Huber's loss turns linear at one standard deviation of the outcome, of weighted rows.
+    spread = np.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+    return lightgbm.LGBMRegressor(objective=named[task], alpha=spread, **options)
 
 
 def ours(task, **options):
@@ -93,7 +94,7 @@ def test_sample_weights_count_as_in_lightgbm(task, scale):
     multiples = weight / weight.min()
     near_one = multiples / 2.0 ** np.rint(np.log2(multiples.mean()))
     assert 0.7 < near_one.mean() < 1.42
-    theirs = plain(task, y).fit(X, y, sample_weight=near_one)
+    theirs = plain(task, y, near_one).fit(X, y, sample_weight=near_one)
     mine = ours(task, random_state=0).fit(X, y, sample_weight=weight)
     assert np.array_equal(raw(mine, X), raw(theirs, X))
     assert not np.array_equal(raw(mine, X), raw(plain(task, y).fit(X, y), X))
@@ -139,7 +140,7 @@ def test_hardly_any_strength_grows_the_same_trees(task, weighted):
     X, signal = numbers()
     y = outcome(task, signal)
     weight = np.random.default_rng(2).exponential(size=N) if weighted else None
-    theirs = plain(task, y).fit(X, y, sample_weight=weight)
+    theirs = plain(task, y, weight).fit(X, y, sample_weight=weight)
     mine = ours(task, strength=1e-12, method="gdp", random_state=0)
     mine.fit(X, y, sensitive_features=X[:, 3], sample_weight=weight)
     scale = np.ptp(raw(theirs, X))

@@ -10,8 +10,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from equipoise import FairBoostingRegressor, FairClassifier, FairFrontier, FairRegressor
+from equipoise.boosting.objectives import level_and_unit
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import read_numbers, row_weights
 from equipoise.features import FeatureEncoder, TreeEncoder
@@ -263,3 +265,26 @@ def test_nothing_is_warned_of_at_any_size():
         for size in SIZES[::3]:
             predicted("network", {}, size * X, size * y, size * a)
             predicted("trees", {}, size * X, size * y, size * a)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_whole_weight_is_so_many_rows_also_in_what_is_standard(loss):
+    """Gradient steps on all rows at once, so that nothing but the rows can make a difference."""
+    X, y, _ = rows()
+    weight = 1 + np.arange(N) % 3
+    options = {"strength": 0, "loss": loss, "optimizer": "sgd", "batch_size": 10 * N}
+    options |= {"embedding": "none", "scaling": "none", "iterations": 3, "hidden": (4,)}
+    model = FairRegressor(**options, random_state=0, learning_rate=0.05)
+    weighted = model.fit(X, y, sample_weight=weight).predict(X)
+    repeated = model.fit(np.repeat(X, weight, 0), np.repeat(y, weight)).predict(X)
+    np.testing.assert_allclose(repeated, weighted, rtol=1e-4, atol=1e-4 * np.abs(weighted).max())
+    assert np.abs(weighted - model.fit(X, y).predict(X)).max() > 1e-2
+
+
+def test_trees_take_their_unit_from_weighted_rows():
+    target = torch.tensor([[0.0, 4.0, 7.0]], dtype=torch.float64)
+    weight = torch.tensor([[3.0, 1.0, 2.0]], dtype=torch.float64)
+    level, unit = level_and_unit(target, weight)
+    repeated = torch.tensor([0.0, 0, 0, 4, 7, 7], dtype=torch.float64)
+    torch.testing.assert_close(level[0], repeated.mean())
+    torch.testing.assert_close(unit[0], repeated.std(correction=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 from dataclasses import replace
 from typing import Any
@@ -98,7 +99,7 @@ def measure_entry(draw: Draw, call: Call) -> None:
     everyone = np.arange(n)
     first = value(everyone, column)
     call.settle()
-    whole = _is_whole(w)
+    whole = _is_whole(w, n)
     laws = ["members"]
     # Where weights are fractions, sums in another order may tell tied thresholds apart.
     laws += ["rows", "names"] if whole or "youden" not in str(options) else []
@@ -145,11 +146,11 @@ def _relabelled(draw: Draw, column: Any) -> Any:
     return SensitiveTable.from_data({"another": names[column.codes]}, missing="skip")["another"]
 
 
-def _is_whole(w: Column | None) -> bool:
+def _is_whole(w: Column | None, n: int) -> bool:
     """Whether weights are small whole numbers, if any."""
     if w is None:
         return True
-    if w.values.dtype.kind != "f" or w.values.ndim != 1:
+    if w.values.dtype.kind != "f" or w.values.ndim != 1 or len(w.values) != n:
         return False
     return bool((w.values == np.round(w.values)).all() and w.values.max() < 100)
 
@@ -203,7 +204,7 @@ def utility_entry(draw: Draw, call: Call) -> None:
     first = value(everyone)
     call.settle()
     tolerance = 1e-9 if function is not r2 else 1e-6
-    whole = _is_whole(w)
+    whole = _is_whole(w, n)
     if function is not youden_threshold or whole:
         order = draw.random.permutation(n)
         agree(value(order), first, "another order of rows", tolerance=tolerance)
@@ -235,6 +236,12 @@ def dependence_entry(draw: Draw, call: Call) -> None:
         extra["permutations"] = 9
     if function is leakage:
         extra["iterations"] = 2
+    wrong = None
+    if draw.odd():
+        theirs = [name for name in inspect.signature(function).parameters if name in OPTIONS]
+        wrong = draw.pick(theirs)
+        extra[wrong] = draw.pick(OPTIONS[wrong][1])
+        draw.notes.update(extra)
 
     def value(rows: Any, read: Any) -> Any:
         subject = read.columns[0] if function is certify else read
@@ -244,6 +251,7 @@ def dependence_entry(draw: Draw, call: Call) -> None:
 
     first = value(np.arange(n), read)
     call.settle()
+    must(wrong is None or extra[wrong] is None, f"{wrong}={extra.get(wrong or '')!r} was accepted")
     if function is certify:
         must(np.isfinite(first.upper) and first.upper >= 0, f"a certificate of {first.upper}")
     elif function is permutation_test:
@@ -331,8 +339,9 @@ def table_entry(draw: Draw, call: Call) -> None:
     call.settle()
     must("n_rows" not in options and "types" not in options, "a wrong option was accepted")
     must(found.n_rows == n, "rows are lost")
-    single = table.form.startswith("first")
-    must(len(found.columns) == (1 if single else len(table.columns)), "columns are lost")
+    count = 1 if table.form.startswith("first") else len(table.columns)
+    count = len(set(table.names)) if table.form == "mapping" else count
+    must(len(found.columns) == count, "columns are lost")
     encoded = found.encode()
     must(np.isfinite(encoded).all() and len(encoded) == n, "the encoding is not finite")
     must(encoded.shape[1] == len(found.encoded_names()), "encoded columns without names")
@@ -359,7 +368,7 @@ def audit_entry(draw: Draw, call: Call) -> None:
     n = draw.rows(8, 50)
     table, scores, y = attributes(draw, n), scores_of(draw, n), outcome_of(draw, n)
     options, wrong = options_for(draw, AUDIT_OPTIONS, changes=3)
-    if y is not None and y.values.dtype.kind == "O" and not draw.odd():
+    if y is not None and y.values.dtype.kind == "O" and n and not draw.odd():
         options["positive"] = y.values[0]
     options = {"draws": 3, "permutations": 2, **options}
     crossed = draw.chance(0.04) and table.form.startswith("pandas") and n > 1
@@ -376,7 +385,8 @@ def audit_entry(draw: Draw, call: Call) -> None:
     first = rows(table, everyone)
     must(not crossed, "scores whose index has another order were accepted")
     call.settle()
-    must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
+    unset = wrong in ("notion", "outcome") and options[wrong] is None
+    must(wrong is None or unset, f"{wrong}={options.get(wrong or '')!r} was accepted")
     frame = first.to_frame()
     _check_audit(frame)
     json.loads(first.to_json())

@@ -486,6 +486,8 @@ def weights(draw: Draw, n: int) -> Column | None:
             values = strange(draw, n)
     elif draw.chance(0.5):
         values = random.integers(draw.pick((0, 1)), 4, n).astype(np.float64)
+    elif draw.chance(0.1):
+        values = 10.0 ** random.uniform(-40, 0, n)
     else:
         values = random.random(n) * 10.0 ** draw.pick((0, 0, 0, 1, -1, 5, -5, 39, -50, 200, -290))
     form = draw.pick(tuple(COLUMN_FORMS) if draw.odd() else PLAIN_FORMS)

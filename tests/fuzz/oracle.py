@@ -36,10 +36,11 @@ _SKLEARN = re.compile(
     re.IGNORECASE,
 )
 _ERRSTATE: Any = np.geterr()
-#: What is said on purpose about new rows: by scikit-learn, and by our encoders.
-_NEW_ROWS = re.compile(
-    "X (has feature names, but|does not have valid feature names, but|has categories not seen"
-    "|has missing values in|column .* had no value)"
+#: What is said on purpose: about new rows by scikit-learn and our encoders, about many classes.
+_MEANT = re.compile(
+    "The number of unique classes is greater than|X has feature names, but"
+    "|X does not have valid feature names, but|X has categories not seen|X has missing values in"
+    "|X column .* had no value"
 )
 _WARNINGS = (ConvergenceWarning, DataConversionWarning)
 
@@ -118,7 +119,7 @@ class Call:
             finally:
                 changed = _global_state(numpy=not global_draws) != state
         for each in heard:
-            if not issubclass(each.category, _WARNINGS) and not _NEW_ROWS.match(str(each.message)):
+            if not issubclass(each.category, _WARNINGS) and not _MEANT.match(str(each.message)):
                 raise Foreign(f"{each.category.__name__}: {each.message} ({_place(each)})")
         if changed:
             raise Nonsense("a global random state, default or thread count has changed")

@@ -271,7 +271,7 @@ def test_the_words_say_what_is_and_is_not_covered():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"level": 95}, "level must lie in (0, 1), got 95; 95 % confidence is level=0.95"),
+        ({"level": 95}, "level must lie strictly between 0 and 1, got 95; try level=0.95"),
         (
             {"scores": np.zeros((3, 12)), "candidates": 2},
             "candidates must count at least the 3 scores given, got 2",

@@ -190,7 +190,11 @@ def test_bad_input_is_named():
     table = SensitiveTable.from_data([0, 1, 0, 1])
     with pytest.raises(InputError) as caught:
         permutation_test([1, 2, 3, 4], table, permutations=0)
-    assert str(caught.value) == "permutations must be at least 1, got 0"
+    assert str(caught.value) == "permutations must be a whole number of at least 1, got 0"
+    with pytest.raises(InputError, match="outcome says what y is"):
+        permutation_test([1, 2, 3, 4], table, outcome="binary")
+    with pytest.raises(InputError, match="random_state must be a whole number"):
+        permutation_test([1, 2, 3, 4], table, random_state="0")
     with pytest.raises(InputError) as caught:
         permutation_test([1, 2, 3], table)
     assert str(caught.value) == (

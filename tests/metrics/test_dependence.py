@@ -365,3 +365,12 @@ def test_row_weights_are_refused():
     column = SensitiveTable.from_data({"a": [0, 1, 0, 1]})["a"]
     with pytest.raises(InputError, match=r"^HSIC does not take row weights; leave weights out$"):
         measure("HSIC", [1.0, 2, 3, 4], column, weights=[1.0, 2, 1, 1])
+
+
+@each_measure
+def test_an_outcome_of_one_column_is_an_outcome(measure_dependence):
+    random = np.random.default_rng(0)
+    scores, y = random.normal(size=60), np.arange(60) % 2
+    table = SensitiveTable.from_data(random.permutation(["a", "b"] * 30))
+    column = measure_dependence(scores, table, y=y[:, None])
+    assert column == measure_dependence(scores, table, y=y)

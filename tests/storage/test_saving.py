@@ -266,3 +266,15 @@ def test_a_built_in_network_takes_no_function(path):
         f"network must be left out for '{path}', whose model has a built-in network, "
         f"got {small_network!r}"
     )
+
+
+@pytest.mark.parametrize("place", [3, None, b"model.equipoise", ["model.equipoise"]])
+def test_what_is_no_path_is_refused(place):
+    model, _ = fitted(NAMES[0])
+    with pytest.raises(InputError, match=r"^path must be the path of a file"):
+        model.save(place)
+    with pytest.raises(InputError, match=r"^path must be the path of a file"):
+        load(place)
+    if place is not None:
+        with pytest.raises(InputError, match=r"^checkpoint must be the path of a file"):
+            FairClassifier(random_state=0).fit([[0.0], [1.0]], [0, 1], checkpoint=place)

@@ -66,7 +66,7 @@ def test_unequal_splits_and_single_rows_are_refused():
         "leave out rows to even the splits",
     ):
         BatchStream([Member(0, 1, (0, 1)), Member(0, 1, (0, 1, 2))], 3, batch_size=2, device=CPU)
-    with pytest.raises(InputError, match="training needs at least 2 rows, got n_samples=1"):
+    with pytest.raises(InputError, match=r"X must have at least 2 rows to train on.*n_samples=1"):
         BatchStream([Member(0, 1)], 1, batch_size=2, device=CPU)
 
 

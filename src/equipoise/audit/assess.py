@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -159,15 +160,17 @@ def _utility(data: AuditData, settings: AuditSettings) -> Iterator[AuditRow]:
     else:
         found = []
     for each in found:
+        holds = math.isfinite(each.value)
         yield AuditRow(
             notion="",
             metric=each.metric,
             attribute="",
             group=ALL_ROWS,
-            value=each.value,
-            low=each.low,
-            high=each.high,
+            value=each.value if holds else NAN,
+            low=each.low if holds else NAN,
+            high=each.high if holds else NAN,
             n=each.rows,
+            reason="" if holds else f"a float can not hold it, {each.value}; rescale scores and y",
         )
 
 

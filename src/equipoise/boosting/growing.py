@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equipoise.boosting.continued import Continued
 from equipoise.boosting.library import lightgbm, refused_in_words
-from equipoise.boosting.objectives import TreeObjective, units
+from equipoise.boosting.objectives import TreeObjective, level_and_unit
 from equipoise.boosting.text_check import checked_text
 from equipoise.boosting.trees import Forest
 from equipoise.errors import ConvergenceWarning
@@ -86,7 +86,7 @@ class Growing:
             for value in (0, 1)
         )
         if objective.has_units:
-            self.level, self.unit = self.target.mean(-1), units(self.target)
+            self.level, self.unit = level_and_unit(self.target, self.weight)
         self._datasets = self._binned(data, list(categorical))
         splits = {rows: _has_splits(dataset) for rows, dataset in self._datasets.items()}
         if not all(splits.values()):
@@ -110,11 +110,9 @@ class Growing:
         slope, curvature: (m, o).
         """
         model = self.forest.models[member]
-        if self._own[member]:
-            model.update()
-        else:
-            given = _as_lightgbm(slope), _as_lightgbm(curvature)
-            model.update(fobj=lambda *_: given)
+        given = _as_lightgbm(slope), _as_lightgbm(curvature)
+        with refused_in_words(self._given):
+            model.update(fobj=None if self._own[member] else lambda *_: given)
         shown = torch.from_numpy(_shown(model)).view(*slope.shape)
         # LightGBM's own objectives show chances, custom ones outputs.
         self.outputs[member] = self._objective.to_output(shown) if self._own[member] else shown

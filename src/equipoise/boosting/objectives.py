@@ -97,14 +97,18 @@ def _huber(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor
     return slope, torch.ones_like(slope)
 
 
-def units(target: Tensor) -> Tensor:
-    """Standard deviations (K,) of targets (K, m); 1 for a constant outcome.
+def level_and_unit(target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and standard deviations (K,) of targets (K, m) of weights (K, m).
 
-    >>> units(torch.tensor([[0.0, 4.0], [3.0, 3.0]]))
-    tensor([2., 1.])
+    The standard deviation of a constant outcome is 1.
+
+    >>> level_and_unit(torch.tensor([[0.0, 4.0], [3.0, 3.0]]), torch.ones(2, 2))
+    (tensor([2., 3.]), tensor([2., 1.]))
     """
-    spread = target.std(-1, correction=0)
-    return torch.where(spread > 0, spread, 1.0)
+    share = weight / weight.sum(-1, keepdim=True)
+    level = (share * target).sum(-1)
+    spread = (share * (target - level[:, None]).square()).sum(-1).sqrt()
+    return level, torch.where((target == target[:, :1]).all(-1), 1.0, spread)
 
 
 def _log_odds(target: Tensor, weight: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 _END = "end of trees\n"
 _PLACE = re.compile(r"(-?\d+( -?\d+)*)?")
-_NUMBER = re.compile(r"[-+.e\d ]*")
+_NUMBER = re.compile(r"(inf|[-+.e\d ])*")
 _OBJECTIVE = re.compile(r"(binary|multiclass|regression|regression_l1|huber)( \w+:[\d.]+)*")
 _HEAD = (
     *("num_class", "num_tree_per_iteration", "label_index", "max_feature_idx"),
@@ -142,7 +142,9 @@ def _numbers(fields: Mapping[str, str], name: str) -> NDArray[np.float64]:
     text = fields[name]
     _demand(_NUMBER.fullmatch(text) is not None and text == " ".join(text.split()), name)
     found = np.array(text.split(), dtype=np.float64)
-    _demand(bool(np.isfinite(found).all()), name)
+    # A split at infinity sends what is known one way and what is missing the other.
+    _demand(not np.isnan(found).any(), name)
+    _demand(name == "threshold" or bool(np.isfinite(found).all()), name)
     return found
 
 

@@ -50,7 +50,7 @@ class Classifies(ClassifierMixin, FairEstimator):
         check_aligned(X=X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    def _read_outcome(self, y: Any) -> Outcome:
+    def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_classes(y)
 
     def _task(self, outcome: Outcome) -> str:
@@ -81,8 +81,8 @@ class Regresses(RegressorMixin, FairEstimator):
         check_aligned(X=X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    def _read_outcome(self, y: Any) -> Outcome:
-        return read_numbers(y)
+    def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
+        return read_numbers(y, weights)
 
     def _task(self, outcome: Outcome) -> str:
         return regression_task(self.loss)

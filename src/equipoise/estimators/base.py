@@ -149,7 +149,7 @@ class FairEstimator(BaseEstimator, ABC):
             counted = np.flatnonzero(weights)
             X, y, weights = (_safe_indexing(part, counted) for part in (X, y, weights))
             table = None if table is None else table.take(counted)
-        outcome = self._read_outcome(y)
+        outcome = self._read_outcome(y, weights)
         self.encoder_ = self._new_encoder()
         x = learn_inputs(self, self.encoder_.fit_transform(X), table)
         data = self._training_data(x, outcome, table, weights).to(device)
@@ -203,8 +203,8 @@ class FairEstimator(BaseEstimator, ABC):
         write_model_file(path, contents_of(self))
 
     @abstractmethod
-    def _read_outcome(self, y: Any) -> Outcome:
-        """Check and encode the outcome."""
+    def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
+        """Check and encode the outcome (n,) of rows of these weights (n,), none of which is 0."""
 
     @abstractmethod
     def _task(self, outcome: Outcome) -> str:

@@ -256,5 +256,5 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
         )
         self.loss = loss
 
-    def _read_outcome(self, y: Any) -> Outcome:
-        return read_numbers(y, own_units=True)
+    def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
+        return read_numbers(y, weights, own_units=True)

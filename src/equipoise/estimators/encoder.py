@@ -139,8 +139,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
         _, representation = self._evaluate(X)
         return representation
 
-    def _read_outcome(self, y: Any) -> Outcome:
-        return read_classes(y) if self.task == "classification" else read_numbers(y)
+    def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
+        return read_classes(y) if self.task == "classification" else read_numbers(y, weights)
 
     def _task(self, outcome: Outcome) -> str:
         if outcome.classes is None:

@@ -58,7 +58,7 @@ def _told_as(argument: str) -> Iterator[None]:
     """Tell what scikit-learn says about an argument as an error of ours that names it."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         kind = _InputTypeError if isinstance(error, TypeError) else InputError
         said = str(error)
         named = re.search(rf"\b{argument}\b", said) is not None
@@ -148,9 +148,12 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
     return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
 
 
-def read_numbers(y: NDArray[Any], *, own_units: bool = False) -> Outcome:
+def read_numbers(
+    y: NDArray[Any], weights: NDArray[np.float64] | None = None, *, own_units: bool = False
+) -> Outcome:
     """Read a continuous outcome; the task gets it in standard units, or in its own.
 
+    Rows count by their ``weights`` (n,) in what is standard.
     Those of its own are kept as far as single precision, in which LightGBM reads an outcome, can
     tell its values apart: not more than 128 spreads off zero, and of a spread from 1e-12 to 1e12.
     """
@@ -161,7 +164,7 @@ def read_numbers(y: NDArray[Any], *, own_units: bool = False) -> Outcome:
             f"y must be numeric for regression, got {y.dtype} such as {y.tolist()[0]!r}; "
             "FairClassifier takes labels"
         ) from None
-    center, scale = center_and_spread(values)
+    center, scale = center_and_spread(values, weights)
     standard = standardised(values, center, scale).astype(np.float32)
     if not own_units:
         return Outcome(standard, standard[:, None], center=center, scale=scale)
@@ -187,7 +190,7 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
         check_consistent_length(X, values)
         assert_all_finite(values, input_name="y")
     if len(values) < 2:
-        raise InputError(f"training needs at least 2 rows, got n_samples={len(values)}")
+        raise InputError(f"X must have at least 2 rows to train on, got n_samples={len(values)}")
     return values
 
 

@@ -59,7 +59,7 @@ def deal(
     def weights_of(rows: Positions) -> NDArray[np.float64] | None:
         return None if weights is None else weights[rows]
 
-    outcome = template._read_outcome(y[split.train])
+    outcome = template._read_outcome(y[split.train], weights_of(split.train))
     validation, test = (
         HeldOut.read(part, y[rows], table.take(rows), weights_of(rows), outcome)
         for part, rows in (("validation", split.validation), ("test", split.test))

@@ -53,9 +53,9 @@ from scipy.optimize import brentq
 from scipy.special import erf
 from scipy.stats import beta
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import rows_of
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
 
@@ -172,21 +172,21 @@ def certify(
     With 95% confidence KS-GSP by sex is at most 0.043, in the population these 10000 rows were ...
     """
     matrix = as_scores(scores).cpu().numpy()
-    if not 0 < level < 1:
-        raise InputError(f"level must lie in (0, 1), got {level}; 95 % confidence is level=0.95")
-    candidates = len(matrix) if candidates is None else candidates
+    check_level(level)
+    check_whole("random_state", random_state, least=0)
+    candidates = len(matrix) if candidates is None else check_whole("candidates", candidates)
     if candidates < len(matrix):
         raise InputError(
             f"candidates must count at least the {len(matrix)} scores given, got {candidates}"
         )
-    kind = None if y is None else outcome_kind(y, outcome)
+    kind = kind_where_given(y, outcome)
     rows = rows_of(matrix, SensitiveTable((column,)), y)
     cut_column = column.kind == "continuous" and thresholds is None
     cut_outcome = kind == "continuous" and outcome_thresholds is None
     aside = rows[:0]
     if cut_column or cut_outcome:
         rows, aside = _set_aside(rows, random_state)
-    known_y = None if y is None else np.asarray(y)
+    known_y = None if y is None else outcome_array(y)
     column_cuts = _cuts(column.values, aside, thresholds, "thresholds")
     outcome_cuts = _cuts(
         known_y if kind == "continuous" else None, aside, outcome_thresholds, "outcome_thresholds"

@@ -40,7 +40,7 @@ from equipoise.metrics.dependence import (
     score_functions,
 )
 from equipoise.metrics.hsic import median_distance
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.strata import strata_of
 from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveTable
@@ -134,7 +134,7 @@ def dependence_interval(
     scores, table = scores[known], sensitive_features.take(known)
     strata = np.zeros(len(scores), dtype=np.int64)
     if y is not None:
-        y = np.asarray(y)[known]
+        y = outcome_array(y)[known]
         outcome = outcome_kind(y, outcome)
         strata = strata_of(y, outcome, groups=OUTCOME_STRATA)
     try:

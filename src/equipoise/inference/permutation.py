@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import random_table, rankdata
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.scales import reduced
 from equipoise.sensitive import SensitiveColumn, SensitiveTable
@@ -118,15 +118,15 @@ def permutation_test(
     >>> float(permutation_test(range(20), table, permutations=199).p_value)
     0.005
     """
-    if permutations < 1:
-        raise InputError(f"permutations must be at least 1, got {permutations}")
+    check_whole("permutations", permutations)
+    check_whole("random_state", random_state, least=0)
     matrix = as_scores(scores).cpu().numpy()
     rows = rows_of(matrix, sensitive_features, y)
     matrix = matrix[:, rows]
-    kind = None if y is None else outcome_kind(y, outcome)
+    kind = kind_where_given(y, outcome)
     strata = np.zeros(len(rows), dtype=np.int64)
     if kind is not None:
-        known_y = np.asarray(y)[rows]
+        known_y = outcome_array(y)[rows]
         strata = strata_of(known_y, kind, groups=max(1, round(2 * len(rows) ** (1 / 3))))
         if kind == "continuous":
             matrix = np.array([reduced(score)[0] for score in matrix])

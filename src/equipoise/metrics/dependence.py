@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.distance_correlation import (
     distance_correlation_with_label,
@@ -36,7 +36,7 @@ from equipoise.metrics.maximal_correlation import (
     polynomials,
     with_products,
 )
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
 from equipoise.metrics.strata import crossed, rows_of, strata_of
@@ -186,14 +186,16 @@ def _measure(
     random_state: int,
 ) -> Dependence:
     """Apply `formula` to at most `limit` known rows, stratum by stratum."""
+    check_whole("random_state", random_state, least=0)
+    kind = kind_where_given(y, outcome)
     matrix = as_scores(scores).cpu().numpy()
     rows = rows_of(matrix, table, y)
     if limit is not None and len(rows) > limit:
         drawn = np.random.default_rng(random_state).choice(len(rows), limit, replace=False)
         rows = rows[np.sort(drawn)]
     strata = np.zeros(len(rows), np.int64)
-    if y is not None:
-        strata = strata_of(np.asarray(y)[rows], outcome_kind(y, outcome), groups=OUTCOME_STRATA)
+    if kind is not None:
+        strata = strata_of(outcome_array(y)[rows], kind, groups=OUTCOME_STRATA)
     # In numbers of size one squares neither overflow nor vanish.
     matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
     value = np.zeros(len(matrix))

@@ -30,9 +30,9 @@ from scipy.special import ndtri
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind
+from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import rows_of, strata_of
 from equipoise.networks import copy_members
 from equipoise.sensitive import SensitiveTable
@@ -110,6 +110,8 @@ def leakage(
     -------
     Leakage
     """
+    check_whole("iterations", iterations)
+    check_whole("random_state", random_state, least=0)
     matrix = as_scores(scores).cpu().numpy()
     rows = rows_of(matrix, sensitive_features, y)
     if len(rows) < 100:
@@ -137,10 +139,10 @@ def _strata(
     y: Any, outcome: OutcomeKind | None, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], Floats | None]:
     """Stratum of every row, and y as the critic sees it, (n, v)."""
-    if y is None:
+    kind = kind_where_given(y, outcome)
+    if kind is None:
         return np.zeros(len(rows), dtype=np.int64), None
-    kind = outcome_kind(y, outcome)
-    values = np.asarray(y)[rows]
+    values = outcome_array(y)[rows]
     strata = strata_of(values, kind, groups=round(2 * len(rows) ** (1 / 3)))
     if kind == "continuous":
         return strata, standardised_ranks(values.astype(np.float64))[:, None]

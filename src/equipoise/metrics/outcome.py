@@ -58,6 +58,17 @@ def outcome_kind(
     return "continuous" if numbers and len(levels) > MAX_DISCRETE_NUMBERS else "multiclass"
 
 
+def kind_where_given(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind | None:
+    """`outcome_kind`, or None where there is no y, which then has no kind."""
+    if y is not None:
+        return outcome_kind(y, kind)
+    if kind is not None:
+        raise InputError(
+            f"outcome says what y is and must not be given when y is None, got {kind!r}"
+        )
+    return None
+
+
 def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[Partition, Tensor]:
     """The sets of rows y gives, and y as numbers (n,): classes are their position in sorted order.
 

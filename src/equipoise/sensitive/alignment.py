@@ -44,7 +44,7 @@ def _refuse_first_difference(first: str, rows: pd.Index, name: str, index: pd.In
         # Labels of unlike types, such as 1 and 1.0, may be equal all the same.
         if _equal(label, found):
             continue
-        same = rows.isin(index).all() and index.isin(rows).all()
+        same = set(rows.tolist()) == set(index.tolist())
         remedy = f"take {name}.loc[{first}.index]" if same else "pass the same rows"
         raise InputError(
             f"{name} must have the index of {first}, row by row, got {found!r} where {first} has "

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from equipoise.errors import InputError
 
@@ -42,12 +43,22 @@ _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
+def as_path(path: Any, argument: str = "path") -> Path:
+    """Return what names a file as a path; errors call it ``argument``."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise InputError(
+            f"{argument} must be the path of a file as text, got {type(path).__name__}"
+        ) from None
+
+
 def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return the path of a file that may be written: in a folder that is there, not one itself.
 
     Errors call it ``argument``.
     """
-    target = Path(path)
+    target = as_path(path, argument)
     if target.is_dir():
         raise InputError(f"{argument} must name a file, got the folder '{target}'; add a file name")
     if not target.parent.is_dir():

@@ -23,7 +23,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.storage.atomic import checked_target, write_atomically
+from equipoise.storage.atomic import as_path, checked_target, write_atomically
 
 FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
@@ -94,7 +94,7 @@ def write_model_file(path: str | PathLike[str], contents: Contents, kind: FileKi
 
 def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Contents:
     """Read a file that `write_model_file` wrote; anything else is an `InputError`."""
-    content = _read(Path(path), kind)
+    content = _read(as_path(path, kind.argument), kind)
     place = _find_digest(content)
     if place is None:
         raise InputError(

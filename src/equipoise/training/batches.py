@@ -39,7 +39,10 @@ class BatchStream:
             )
         (size,) = sizes
         if size < 2:
-            raise InputError(f"training needs at least 2 rows, got n_samples={size}")
+            raise InputError(
+                f"X must have at least 2 rows to train on, those of sample_weight 0 apart, got "
+                f"n_samples={size}"
+            )
         self.batch_size = min(batch_size, size)
         self.batches_per_epoch = size // self.batch_size
         self._generators = [generator(seed, "batches") for seed, _ in streams]
