@@ -41,13 +41,15 @@ class FitRequest:
     resume: bool = False
     overwrite: bool = False
 
-    def earlier(self) -> RunRecord | None:
-        """Return the run that is repeated or resumed, if any."""
+    def __post_init__(self) -> None:
         if self.resume and (self.settings is not None or self.overwrite):
             raise InputError(
                 "--resume goes on with the run in --out as it was begun, got "
                 f"{'--settings' if self.settings is not None else '--overwrite'} too; leave one out"
             )
+
+    def earlier(self) -> RunRecord | None:
+        """Return the run that is repeated or resumed, if any."""
         if self.resume:
             return unfinished_run(self.out)
         return None if self.settings is None else read_record(self.settings)
