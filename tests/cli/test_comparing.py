@@ -66,6 +66,10 @@ def test_runs_that_can_not_be_compared(runs, monkeypatch):
     assert equipoise("compare", "one", "two", "--out", "page.pdf").err == (
         "error: --out must end in .html, got 'page.pdf'\n"
     )
+    Path("mine.html").write_text("<p>my own page</p>", "utf-8")
+    refused = equipoise("compare", "one", "two", "--out", "mine.html")
+    assert refused.code == 1 and "--out must be new" in refused.err and "'mine.html'" in refused.err
+    assert Path("mine.html").read_text("utf-8") == "<p>my own page</p>"
     assert equipoise("compare", "one", "three").err == (
         "error: RUN must be a folder that equipoise fit wrote, got 'three', which does not exist\n"
     )

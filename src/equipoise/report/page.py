@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -52,6 +53,12 @@ def render_page(
             **context,
         )
     )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file begins as the pages of `render_page` do."""
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="equipoise">' in file.read(500)
 
 
 def json_text(value: object) -> Markup:

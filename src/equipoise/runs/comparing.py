@@ -13,6 +13,7 @@ from equipoise.errors import InputError
 from equipoise.report.compare_page import compare_page
 from equipoise.report.comparison import ComparedRun, beware, comparison
 from equipoise.report.families import families_in_words
+from equipoise.report.page import is_page
 from equipoise.runs.folder import Run, reading
 from equipoise.runs.frames import as_text, plain_rows
 from equipoise.storage import checked_target, write_atomically
@@ -89,6 +90,11 @@ def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
     target = checked_target(out, "--out")
     if target.suffix != ".html":
         raise InputError(f"--out must end in .html, got '{target}'")
+    if target.exists() and not is_page(target):
+        raise InputError(
+            f"--out must be new or name a page that equipoise wrote, got '{target}', which is "
+            "something else; choose another name"
+        )
     found = [reading(folder, lambda run: (run, run.frontier())) for folder in folders]
     runs = [run for run, _ in found]
     names = _names(runs)
