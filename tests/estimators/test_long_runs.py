@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from equipoise import FairClassifier, FairEncoder, FairRegressor
+from equipoise import FairClassifier, FairEncoder, FairFrontier, FairRegressor
 from equipoise.datasets import make_synthetic
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.methods import METHODS
@@ -250,6 +250,30 @@ def test_an_old_checkpoint_is_neither_overwritten_nor_taken_up_unasked(rows, tmp
         "fit(..., resume=True) to go on from it, or remove it to start anew"
     )
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [FairClassifier(**SMALL), FairFrontier(seeds=1, **SMALL)],
+    ids=["estimator", "frontier"],
+)
+def test_of_two_fits_with_one_checkpoint_the_second_is_refused(rows, tmp_path, other):
+    """Whoever is told of it meanwhile: the first goes on as if nothing had been asked."""
+    run = {"checkpoint": tmp_path / "run.checkpoint", "checkpoint_every": 0, "resume": True}
+    refused = []
+
+    def callback(progress):
+        with pytest.raises(InputError) as problem:
+            fit(other, rows, **run)
+        refused.append(str(problem.value))
+
+    first = fit(FairClassifier(**SMALL), rows, callback=callback, **run)
+    assert_same(first, fit(FairClassifier(**SMALL), rows))
+    assert len(refused) > 1
+    for message in refused:
+        assert message.startswith("checkpoint must not be in use")
+        assert str(run["checkpoint"]) in message and f"process {os.getpid()}" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from equipoise.datafiles.formats import find_data_file
 from equipoise.datafiles.stream import column_names
 from equipoise.errors import InputError
-from equipoise.storage.atomic import checked_target, only_writer, written_beside
+from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
 
 #: The last column of every file of scores; an older file is known by it.
 PROBLEM = "problem"
@@ -68,7 +68,7 @@ class ScoreWriter:
         self._writer: Any = None
 
     def __enter__(self) -> ScoreWriter:
-        lock = self.path.with_name(f".{self.path.name}.lock")
+        lock = lock_beside(self.path)
         self._open.enter_context(only_writer(lock, argument="out", what=self.path))
         return self
 

@@ -106,11 +106,13 @@ class FairEstimator(BaseEstimator, ABC):
             resume=resume,
             callback=callback,
         )
-        store = run.store(self.random_state)
         # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
         # an earlier one behind.
         fitted = self._unfitted()
-        trained, iterations = fitted._trained(X, y, sensitive_features, sample_weight, run, store)
+        with run.store(self.random_state) as store:
+            trained, iterations = fitted._trained(
+                X, y, sensitive_features, sample_weight, run, store
+            )
         self.__dict__ = fitted.__dict__
         warn_if_interrupted(trained, iterations, store)
         for message in self.health_.messages:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from os import PathLike
@@ -51,22 +52,25 @@ class RunOptions:
                 "fit(..., checkpoint=path, resume=True)"
             )
 
-    def store(self, random_state: Any) -> CheckpointFile | None:
-        """Return the file to keep checkpoints in, if asked for and free to be written."""
+    @contextmanager
+    def store(self, random_state: Any) -> Iterator[CheckpointFile | None]:
+        """Yield the file to keep checkpoints in, if asked for; nobody else writes to it then."""
         if self.checkpoint is None:
-            return None
+            yield None
+            return
         file = CheckpointFile(self.checkpoint)
         if not isinstance(random_state, int | np.integer):
             raise InputError(
                 "random_state must be a whole number when checkpoints are kept, got "
                 f"{random_state!r}: a resumed run has to draw what the first one drew"
             )
-        if file.exists() and not self.resume:
-            raise InputError(
-                f"checkpoint must be new unless resume=True, got '{file}', which is there; call "
-                "fit(..., resume=True) to go on from it, or remove it to start anew"
-            )
-        return file
+        with file.in_use():
+            if file.exists() and not self.resume:
+                raise InputError(
+                    f"checkpoint must be new unless resume=True, got '{file}', which is there; "
+                    "call fit(..., resume=True) to go on from it, or remove it to start anew"
+                )
+            yield file
 
     def supervision(
         self,

@@ -246,20 +246,23 @@ class FairFrontier(BaseEstimator):
 
         Ctrl-C ends training and returns what there is, with a warning; a second one raises.
         """
-        fitted = fit_curve(
-            self.get_params(deep=False),
-            type(self)().get_params(deep=False),
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            run=RunOptions(
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-                callback=callback,
-            ),
+        run = RunOptions(
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            callback=callback,
         )
+        with run.store(self.random_state) as store:
+            fitted = fit_curve(
+                self.get_params(deep=False),
+                type(self)().get_params(deep=False),
+                X,
+                y,
+                sensitive_features=sensitive_features,
+                sample_weight=sample_weight,
+                run=run,
+                store=store,
+            )
         self._curve = fitted.curve
         self.split_ = fitted.split
         self.utility_ = fitted.curve.snapshots.criteria.utility

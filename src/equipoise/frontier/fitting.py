@@ -63,12 +63,12 @@ def fit_curve(
     sensitive_features: Any,
     sample_weight: Any,
     run: RunOptions,
+    store: CheckpointFile | None,
 ) -> Fitted:
     """Train all members of every family and keep the snapshots on a front; see `FairFrontier.fit`.
 
-    ``defaults`` are what the options are where nobody has set them.
+    ``defaults`` are what the options are where nobody has set them; ``store`` is that of the run.
     """
-    store = run.store(options["random_state"])
     families = families_of(options, defaults)
     seed = read_seed(options["random_state"])
     members = read_members(options, seed)

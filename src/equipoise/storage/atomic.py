@@ -37,6 +37,8 @@ else:
 _KEEPS_OPEN_FILES = os.name == "nt"
 #: How names of files end that are being written.
 _UNFINISHED = ".part"
+#: How names of files end that lock another one.
+_LOCKED = ".lock"
 _HEXADECIMAL = "[0-9a-f]" * 32
 #: What systems answer where another process holds a lock, and where there are no locks at all.
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
@@ -117,13 +119,21 @@ def remove_leftovers(target: Path) -> None:
                     beside.unlink()
 
 
+def lock_beside(target: Path) -> Path:
+    """Path of the lock on a single file, for `only_writer`."""
+    return target.with_name(f".{target.name}{_LOCKED}")
+
+
 def is_leftover(name: str, targets: Collection[str]) -> bool:
     """Whether a file of this name was left by a process killed while it wrote one of ``targets``.
 
     >>> is_leftover(".a.csv.0123456789abcdef0123456789abcdef.part", ["a.csv"])
     True
+    >>> is_leftover(".a.csv.lock", ["a.csv"])
+    True
     """
-    found = re.fullmatch(rf"\.(.+)\.{_HEXADECIMAL}{re.escape(_UNFINISHED)}", name)
+    ending = rf"\.{_HEXADECIMAL}{re.escape(_UNFINISHED)}|{re.escape(_LOCKED)}"
+    found = re.fullmatch(rf"\.(.+?)({ending})", name)
     return found is not None and found[1] in targets
 
 

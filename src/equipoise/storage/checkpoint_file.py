@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -9,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.storage.atomic import checked_target, remove_leftovers
+from equipoise.storage.atomic import checked_target, lock_beside, only_writer, remove_leftovers
 from equipoise.storage.model_file import (
     Contents,
     FileKind,
@@ -41,6 +42,10 @@ class CheckpointFile:
 
     def __str__(self) -> str:
         return str(self.path)
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep other processes, and other fits of this one, from writing to the file."""
+        return only_writer(lock_beside(self.path), argument=CHECKPOINT.argument, what=self.path)
 
     def exists(self) -> bool:
         """Whether there is a file to go on from."""
