@@ -146,6 +146,8 @@ def test_rows_of_weight_zero_have_no_say_in_what_y_is(metric):
 def test_errors_too_large_for_a_number_are_refused():
     with pytest.raises(InputError, match=r"scores must be so near to y.*divide scores and y"):
         mse([1e200, -1e200], [0.0, 1.0])
+    with pytest.raises(InputError, match=r"scores must be so near to y.*in the same unit"):
+        r2([1e180, 0.0], [1e-6, 2e-6])
     with pytest.raises(InputError, match="scores must hold numbers"):
         mse([10**400, 1], [0.0, 1.0])
 

@@ -124,5 +124,5 @@ def _mae_and_r2(sums: Floats, n: int) -> Floats:
     """MAE and R2 (R, 2) from sums (R, 4) of |e|, e^2, y and y^2; R2 is -inf for a constant y."""
     absolute, squared, total, square = sums.T / n
     spread = np.maximum(square - total**2, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.stack([absolute, 1 - squared / spread], axis=1)

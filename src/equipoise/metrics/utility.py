@@ -93,7 +93,8 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     tensor, values = _of_size_one(tensor, values)
     centre = _mean(values[None], rows)  # (R, 1)
     spread = ((values - centre).square() * rows).sum(-1, keepdim=True) / rows.sum(-1, keepdim=True)
-    return like(1 - _mean((values - tensor).square(), rows) / spread, scores, weights)
+    unexplained = _mean((values - tensor).square(), rows) / spread
+    return like(1 - _finite(unexplained, "give both in the same unit"), scores, weights)
 
 
 def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
@@ -166,12 +167,12 @@ def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tens
     return tensor, values, as_weights(weights, n, tensor.device)
 
 
-def _finite(errors: Tensor) -> Tensor:
+def _finite(errors: Tensor, remedy: str = "divide scores and y by the same number") -> Tensor:
     """Refuse errors that are too large for a number."""
     if not bool(errors.isfinite().all()):
         raise InputError(
             "scores must be so near to y that their mean error is a number, got one above "
-            f"{torch.finfo(errors.dtype).max:.3g}; divide scores and y by the same number"
+            f"{torch.finfo(errors.dtype).max:.3g}; {remedy}"
         )
     return errors
 
