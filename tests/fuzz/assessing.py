@@ -451,6 +451,8 @@ def penalty_entry(draw: Draw, call: Call) -> None:
         del options["density_ratio"]
     if wrong != "random_state" and options.get("random_state", 0) is None:
         del options["random_state"]
+    if options.get("normalization") == "spectral":  # wrong for predictors, right for critics
+        wrong = None if wrong == "normalization" else wrong
     options = {"hidden": (4,), **options}
     draw.notes.update(options)
     penalty = call(SBPPenalty, **options)
