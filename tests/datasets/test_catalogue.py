@@ -104,6 +104,7 @@ def test_description_prints_as_text():
             {"name": "crime", "part": "train"},
             "part is for the data set 'adult' only, got 'train' for 'crime'; leave it out",
         ),
+        ({"name": "law", "path": 3}, "path must name a file or folder, got 3"),
         (
             {"name": "adult", "path": "here"},
             "path is for data sets that are not bundled, got 'here' for 'adult'; leave it out",

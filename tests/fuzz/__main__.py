@@ -35,7 +35,7 @@ def main() -> int:
     if asked.seed is not None:
         return _tell(run_case(asked.seed, entry=asked.entry))
     document = _read(asked.out)
-    first = document["next_seed"] if asked.from_seed is None else asked.from_seed
+    first = _first_seed(asked, document)
     end = time.monotonic() + 60 * asked.minutes if asked.minutes else None
     chunks = _chunks(first, asked.cases, end)
     examples: dict[str, list[int]] = {}
@@ -66,7 +66,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeat and print the case of this seed")
     parser.add_argument("--entry", choices=list(ENTRIES), help="only cases of this entry")
-    parser.add_argument("--from-seed", type=int, help="first seed; 0, or where --out ended")
+    parser.add_argument(
+        "--from-seed",
+        type=int,
+        help="first seed  [default: where --out ended; of --minutes new ones; else 0]",
+    )
     parser.add_argument("--cases", type=int, default=10**9, help="how many cases")
     parser.add_argument("--minutes", type=float, help="stop handing out cases after so long")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
@@ -75,6 +79,15 @@ def _arguments() -> argparse.Namespace:
     if asked.seed is None and asked.minutes is None and asked.cases == 10**9:
         parser.error("say --seed, --cases or --minutes")
     return asked
+
+
+def _first_seed(asked: argparse.Namespace, document: dict[str, Any]) -> int:
+    """The seed named, the next one, or for a run of minutes seeds that no run has had before."""
+    if asked.from_seed is not None:
+        return int(asked.from_seed)
+    if asked.minutes is None or document["cases"]:
+        return int(document["next_seed"])
+    return int(time.time()) * 1000
 
 
 def _chunks(first: int, cases: int, end: float | None) -> Iterator[range]:

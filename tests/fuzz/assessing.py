@@ -182,6 +182,8 @@ def utility_entry(draw: Draw, call: Call) -> None:
     scores, w = scores_of(draw, n), weights(draw, n)
     y = (classes if function in (auc, youden_threshold) else outcomes)(draw, n)
     members = draw.whole(0, 3) if draw.chance(0.2) and scores.values.dtype.kind == "f" else None
+    if scores.form in ("one column", "frame"):  # which metrics read as scores of one row each
+        scores = replace(scores, form="array")
     draw.notes.update(function=function.__name__, scores=scores, y=y, weights=w, members=members)
 
     def value(rows: Any, w: Any = w) -> Any:
@@ -449,6 +451,8 @@ def penalty_entry(draw: Draw, call: Call) -> None:
         del options["density_ratio"]
     if wrong != "random_state" and options.get("random_state", 0) is None:
         del options["random_state"]
+    if options.get("normalization") == "spectral":  # wrong for predictors, right for critics
+        wrong = None if wrong == "normalization" else wrong
     options = {"hidden": (4,), **options}
     draw.notes.update(options)
     penalty = call(SBPPenalty, **options)

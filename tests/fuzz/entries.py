@@ -52,5 +52,5 @@ ENTRIES: Mapping[str, Entry] = {
     "plain trees": Entry(plain_trees_entry, 2.5, 80),
     "FairFrontier": Entry(frontier_entry, 2.5, 80),
     "load_dataset, make_synthetic": Entry(dataset_entry, 2.5, 200),
-    "command line": Entry(command_entry, 2.2, 30),
+    "command line": Entry(command_entry, 2.6, 30),
 }

@@ -249,8 +249,8 @@ def _refuse_damaged(draw: Draw, path: Path) -> None:
 
 
 def _one_type(column: Any) -> bool:
-    """Whether every kind of frame holds a column as it is; polars makes text of a mix."""
-    return column.dtype.kind in "fb" or len({type(v) for v in column[~pd.isna(column)]}) < 2
+    """Whether every kind of frame holds a column as it is; polars makes text of NaN in text."""
+    return column.dtype.kind in "fb" or all(v is None or isinstance(v, str) for v in column)
 
 
 def _labels(model: Any, values: Any) -> Any:

@@ -30,11 +30,6 @@ FAULTS = ("foreign", "nonsense", "slow")
 #: Longest that one case may take, in seconds of the processor; of the clock six times that, so that
 #: a busy machine makes no case slow.
 LIMIT = 20.0
-#: What scikit-learn itself says about X and y, in words its own checks of estimators ask for.
-_SKLEARN = re.compile(
-    r"\b(X|y|features?|feature names|samples?|array|sparse|dtype|label|dimensions?)\b",
-    re.IGNORECASE,
-)
 _ERRSTATE: Any = np.geterr()
 #: What is said on purpose: about new rows by scikit-learn and our encoders, about many classes.
 _MEANT = re.compile(
@@ -112,10 +107,6 @@ class Call:
             except (InputError, DataNotFound) as error:
                 self._check_message(str(error), [*_arguments(function), *names])
                 self._refuse(error)
-            except (ValueError, TypeError) as error:
-                if not _is_sklearns(error):
-                    raise
-                self._refuse(error)
             finally:
                 changed = _global_state(numpy=not global_draws) != state
         for each in heard:
@@ -140,15 +131,6 @@ class Call:
     def _check_message(message: str, names: Iterable[str]) -> None:
         if not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names):
             raise Foreign(f"InputError names no argument: {message}")
-
-
-def _is_sklearns(error: Exception) -> bool:
-    """Whether scikit-learn's check of X or y raised this, and it says of what it speaks."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [i for i, frame in enumerate(frames) if "equipoise" in frame.filename]
-    later = [frame.filename for frame in frames[ours[-1] + 1 :]] if ours else []
-    through = bool(later) and "sklearn" in later[0] and "sklearn" in later[-1]
-    return through and bool(_SKLEARN.search(str(error)))
 
 
 def _place(warning: warnings.WarningMessage) -> str:

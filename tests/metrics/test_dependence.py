@@ -374,3 +374,13 @@ def test_an_outcome_of_one_column_is_an_outcome(measure_dependence):
     table = SensitiveTable.from_data(random.permutation(["a", "b"] * 30))
     column = measure_dependence(scores, table, y=y[:, None])
     assert column == measure_dependence(scores, table, y=y)
+
+
+def test_a_score_without_a_value_leaves_the_others_theirs():
+    """Two levels of the first score are fewer functions than ten values of the second."""
+    random = np.random.default_rng(0)
+    column = SensitiveTable.from_data(np.arange(11) % 4).columns[0]
+    scores = np.stack([np.arange(11) % 2, random.permutation(11) % 10])
+    found = measure("HGR", scores, column)
+    assert found.reasons[0] is None and "more rows than functions" in found.reasons[1]
+    np.testing.assert_array_equal(found.values, [measure("HGR", scores[0], column).values, np.nan])

@@ -82,10 +82,11 @@ def load_dataset(
         )
     if part is not None and part not in get_args(Part):
         raise InputError(f"part must be 'train', 'test' or 'all', got {part!r}")
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must name a file or folder, got {path!r}")
     if path is not None and name in _WITHOUT_FILE:
         raise InputError(
-            f"path is for data sets that are not bundled, got {os.fspath(path)!r} for {name!r}; "
-            "leave it out"
+            f"path is for data sets that are not bundled, got {path!r} for {name!r}; leave it out"
         )
     match name:
         case "adult":

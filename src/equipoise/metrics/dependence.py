@@ -308,17 +308,21 @@ def _compute(measure: _Measure, name: str, sample: Sample, *, conditional: bool)
     scored = sample.scored
     if bool((scored.weights != 1).any()):
         raise InputError(f"{name} does not take row weights; leave weights out")
-    members = len(scored.scores)
     y = scored.y.cpu().numpy() if conditional and scored.y is not None else None
     kind = scored.outcome_kind if conditional else None
     table = SensitiveTable((sample.column,))
     try:
-        value = torch.from_numpy(measure(scored.scores, table, y=y, outcome=kind).value)
-        reasons: tuple[str | None, ...] = (None,) * members
-    except InputError as undefined:
-        value = torch.full((members,), torch.nan, dtype=torch.float64)
-        reasons = (str(undefined),) * members
-    return Computed(value[None].to(scored.scores.device), reasons)
+        value = measure(scored.scores, table, y=y, outcome=kind).value
+        reasons: list[str | None] = [None] * len(value)
+    except InputError:  # of some score; the others may have a value
+        value = np.full(len(scored.scores), np.nan)
+        reasons = [None] * len(value)
+        for member, score in enumerate(scored.scores):
+            try:
+                value[member] = measure(score, table, y=y, outcome=kind).value
+            except InputError as undefined:
+                reasons[member] = str(undefined)
+    return Computed(torch.from_numpy(value)[None].to(scored.scores.device), tuple(reasons))
 
 
 def _register(
