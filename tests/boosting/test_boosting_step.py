@@ -24,6 +24,14 @@ def batch_of(members, n=N, batch_size=BATCH):
     return BatchStream(members, n, batch_size=batch_size, device=torch.device("cpu"))
 
 
+def standard_units(data):
+    """Mean and spread of the outcome; a row of weight two is two rows."""
+    y = data.target.double().numpy()
+    weight = None if data.weight is None else data.weight.double().numpy()
+    center = np.average(y, weights=weight)
+    return center, np.sqrt(np.average((y - center) ** 2, weights=weight))
+
+
 def literal_round(task, data, output, strength, rows, resampled):
     """Slopes and curvatures (n, o) by loops over rows and outputs; strength is as warmed up."""
     n, width = output.shape
@@ -54,7 +62,7 @@ def literal_round(task, data, output, strength, rows, resampled):
         else:
             # As if the outcome had been scaled: d/dz of the penalty, z = (f - mean) / sd, and a
             # step in z is sd times as long in f.
-            by_output = tilt * np.ones(1) * y.std()
+            by_output = tilt * np.ones(1) * standard_units(data)[1]
         slope[i] += strength * weight.sum() * by_output
     return slope, curvature
 
@@ -65,6 +73,7 @@ def test_a_round_is_what_its_formula_says(task, weighted):
     data = simulate(task, weighted=weighted)
     step, growing = prepared(data, MEMBERS, task, method=Tilted(coefficients()), warmup=4)
     batches = batch_of(MEMBERS)
+    center, spread = standard_units(data)
     for iteration, share in enumerate((0, 0.25, 0.5, 0.75, 1, 1), start=1):
         before = growing.outputs.clone()
         rows, resampled = batches.next()
@@ -85,11 +94,11 @@ def test_a_round_is_what_its_formula_says(task, weighted):
             weight = np.ones(N) if data.weight is None else data.weight.numpy()
             losses = TASKS[task].row_loss(before[k : k + 1], data.target[None])[0].numpy()
             if task == "squared":  # LightGBM minimises half of it, here in standard units
-                losses = losses / 2 / data.target.numpy().var()
+                losses = losses / 2 / spread**2
             assert loss[k] == pytest.approx(np.average(losses, weights=weight), rel=1e-6)
         seen = before
         if task == "squared":
-            seen = (before - data.target.mean()) / data.target.std(correction=0)
+            seen = (before - center) / spread
         tilt = coefficients()[rows] - coefficients()[resampled] / 3
         score = TASKS[task].score(seen).sum(-1).gather(1, rows)
         torch.testing.assert_close(
