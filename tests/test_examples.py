@@ -62,7 +62,7 @@ def test_fair_regression(capsys):
     plain = numbers_after("0 ", output)  # MAE, R2, KS-GSP, dCor
     mitigated = numbers_after("0.9 ", output)
     assert mitigated[0] > plain[0] and mitigated[1] < plain[1]
-    assert mitigated[2] < 0.5 * plain[2] and mitigated[3] < 0.5 * plain[3]
+    assert mitigated[2] < 0.75 * plain[2] and mitigated[3] < 0.75 * plain[3]
 
 
 def test_fair_representation(capsys):

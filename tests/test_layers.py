@@ -110,11 +110,6 @@ def test_whatever_a_test_waits_for_has_a_time_limit():
     assert endless == []
 
 
-def test_no_file_has_outgrown_its_concept():
-    lengths = {str(path): len((PACKAGE / path).read_text("utf-8").splitlines()) for path in FILES}
-    assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
-
-
 def test_the_core_neither_loads_nor_needs_extras():
     program = (
         "import sys, equipoise, equipoise.metrics, equipoise.inference\n"

@@ -111,7 +111,7 @@ def main(folder: Path) -> None:
             os.kill(process, signal.SIGKILL)
         # A late kill may find that the process has come to the end.
         assert ended_by(process) in (-signal.SIGKILL, 0)
-        unfinished = len(list(folder.glob(".run.checkpoint.*")))
+        unfinished = len(list(folder.glob(".run.checkpoint.*.part")))
         state = CheckpointFile(run["checkpoint"]).read()
         stood_at = 0 if state is None else state["parts"]["standing"]["checked"]
         kills.append({"kind": kind, "stood_at": stood_at, "unfinished": unfinished})

@@ -24,8 +24,9 @@ def path(tmp_path_factory):
 @pytest.fixture(scope="module")
 def content(path):
     """A saved model, byte by byte."""
-    fitted("text only")[0].save(path)
-    return path.read_bytes()
+    whole = path.with_name("whole.equipoise")
+    fitted("text only")[0].save(whole)
+    return whole.read_bytes()
 
 
 def refusal(path, content):
