@@ -144,6 +144,10 @@ CASES = {
         "references must name discrete columns, got the continuous 'age', whose parity ratios "
         "divide by the rate of all rows",
     ),
+    "outcome, also where positive says what y is": (
+        {"outcome": "", "positive": 1},
+        "outcome must be one of 'binary', 'multiclass', 'continuous', got ''",
+    ),
     "favourable": (
         {"favourable": "good"},
         "favourable must be 'high' or 'low', got 'good'; it says whether a high score is good for "

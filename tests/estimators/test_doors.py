@@ -345,7 +345,7 @@ REFUSED = {
     "network": ("?", 1),
     "sensitive_types": ("?", 1, {"age": "?"}, {"?": "discrete"}),
     "random_state": ("?", -1, 0.5, True, [1]),
-    "device": ("?", 0.5, True, [1]),
+    "device": ("?", 0.5, True, [1], None),
     "verbose": ("?", None, 2),
 }
 

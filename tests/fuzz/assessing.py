@@ -184,6 +184,8 @@ def utility_entry(draw: Draw, call: Call) -> None:
     members = draw.whole(0, 3) if draw.chance(0.2) and scores.values.dtype.kind == "f" else None
     if scores.form in ("one column", "frame"):  # which metrics read as scores of one row each
         scores = replace(scores, form="array")
+    if any(isinstance(cell, list) for cell in scores.values.tolist()):
+        scores = replace(scores, form="array")  # in a tuple they would be scores of members
     draw.notes.update(function=function.__name__, scores=scores, y=y, weights=w, members=members)
 
     def value(rows: Any, w: Any = w) -> Any:
@@ -492,7 +494,7 @@ def penalty_entry(draw: Draw, call: Call) -> None:
             call.settle()
             must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
             must(value.shape == () and bool(value.isfinite()), f"a penalty of {value}")
-    if value.requires_grad and score.requires_grad:
+    if value.requires_grad and isinstance(score, torch.Tensor) and score.requires_grad:
         value.backward()
         must(
             score.grad is not None and bool(score.grad.isfinite().all()),

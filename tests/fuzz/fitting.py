@@ -16,6 +16,7 @@ import pandas as pd
 
 import equipoise
 from equipoise import load, load_dataset
+from equipoise.datafiles import read_table
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 
@@ -479,7 +480,8 @@ def command_entry(draw: Draw, call: Call) -> None:
         if _run(draw, ["predict", "run", path, "--out", out]) != 0:
             raise Nonsense("the run can not score its own file")
         found = pd.read_csv(out) if out.endswith("csv") else pd.read_parquet(out)
-        must(len(found) == n, f"{len(found)} scores of {n} rows")
+        rows = len(read_table(path))  # fewer than n where the end was cut off
+        must(len(found) == rows, f"{len(found)} scores of {rows} rows")
 
 
 def _written(draw: Draw, columns: Mapping[str, Any], n: int) -> str:

@@ -34,6 +34,8 @@ class AuditSettings:
     def __post_init__(self) -> None:
         if self.notion is not None:
             Notion.parse(self.notion)
+        if self.outcome is not None:
+            check_choice("outcome", self.outcome, get_args(OutcomeKind))
         check_choice(
             "favourable",
             self.favourable,

@@ -138,10 +138,10 @@ def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
     entry = entries[snapshots.entry[number]]
     # Rounded to the side on which asking for the numbers said is granted.
     found = [
-        f"{wish.metric} by {attribute} {math.ceil(1e4 * value) / 1e4:.4f}"
+        f"{wish.metric} by {attribute} {granted(value):.4f}"
         for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
     ]
-    reached = math.floor(1e4 * utility[choice.row]) / 1e4
+    reached = -granted(-utility[choice.row])
     worst = " of the worst class" if criteria.utility == "macro AUC" else ""
     raise InputError(
         f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
@@ -149,3 +149,14 @@ def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
         f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
         "train longer, or add strengths nearer to 1"
     )
+
+
+def granted(unfairness: float) -> float:
+    """Rounded up to four digits, so that asking for the number said is granted.
+
+    >>> granted(0.12345), granted(0.0009000000000000001)
+    (0.1235, 0.001)
+    """
+    steps = math.ceil(1e4 * unfairness)
+    # The product may have lost the last digit of a number just above a round one.
+    return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4

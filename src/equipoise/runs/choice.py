@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.selection import Selection
+from equipoise.frontier.wish import granted
 from equipoise.runs.names import known_name
 
 
@@ -58,12 +58,12 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
             remark=f"picked at the end of training: the best {frontier.utility_} with {metric} <= "
             f"{budget:g} for every attribute",
         )
-    limit = _granted(least)
+    limit = granted(least)
     nearest, best = utility[worst <= limit].max(), utility.argmax()
     price = ", the best of this run"
     if utility[best] > nearest:
         price = (
-            f", where {utility[best]:.3f} is possible at {metric} {_granted(worst[best]):g}; "
+            f", where {utility[best]:.3f} is possible at {metric} {granted(worst[best]):g}; "
             "equipoise select --max-unfairness takes another"
         )
     return Choice(
@@ -72,8 +72,3 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
         f"{budget:g} for every attribute on the validation rows: it is the nearest, taken as if "
         f"{limit:g} had been asked for, with {frontier.utility_} {nearest:.3f}{price}",
     )
-
-
-def _granted(unfairness: float) -> float:
-    """Rounded up, so that asking for the number said is granted."""
-    return math.ceil(1e4 * unfairness) / 1e4
