@@ -11,8 +11,9 @@ from small_frontiers import SMALL, fitted, rows, three_classes, weights
 
 from equipoise import FairClassifier, FairFrontier, load
 from equipoise.errors import InputError
+from equipoise.frontier.utility import utility_intervals
 from equipoise.inference import bootstrap, certify
-from equipoise.metrics import measure
+from equipoise.metrics import measure, prepare, r2
 from equipoise.sensitive import SensitiveTable
 
 ONE = {**SMALL, "strengths": (0.5,), "seeds": 1, "evaluate_every": 40}
@@ -287,3 +288,13 @@ def test_wrong_weights_are_refused(options, sample_weight, message):
         FairFrontier(**ONE, **options).fit(
             data.X, data.y, sensitive_features=data.A, sample_weight=sample_weight
         )
+
+
+def test_draws_that_hold_little_weight_or_one_outcome_say_nothing_and_stop_nothing():
+    """One row has nearly all the weight, so a draw without it sums to hardly anything."""
+    y = np.array([0.0, 0.0, 0.0, 1.0])
+    weights = np.array([4.0, 1e-9, 1e-9, 1e-9])
+    scored = prepare(np.array([0.1, 0.2, 0.0, 0.7]), y, weights=weights, outcome="continuous")
+    (found,) = utility_intervals(scored, 1, draws=50, level=0.9, random_state=0)
+    assert found.value == pytest.approx(float(r2([0.1, 0.2, 0.0, 0.7], y, weights=weights)))
+    assert found.low <= found.high <= 1

@@ -83,7 +83,7 @@ def measure_entry(draw: Draw, call: Call) -> None:
             scores.take(rows),
             column,
             None if y is None else y.take(rows),
-            weights=None if w is None else w.take(rows),
+            weights=w if w is None or rows is everyone else w.take(rows),
             names_=("sensitive_features", "attributes"),
             **{**options, **changed},
         )
@@ -188,13 +188,14 @@ def utility_entry(draw: Draw, call: Call) -> None:
 
     def value(rows: Any, w: Any = w) -> Any:
         s = scores.take(rows)
+        w = w if w is None or rows is everyone else w.take(rows)
         if members is not None:
             s = (
                 np.stack([s.values * (k + 1) for k in range(members)])
                 if members
                 else np.ones((0, n))
             )
-        found = call(function, s, y.take(rows), weights=None if w is None else w.take(rows))
+        found = call(function, s, y.take(rows), weights=w)
         found = np.asarray(found, np.float64)
         must(found.shape == (() if members is None else (members,)), f"shape {found.shape}")
         if function is auc:

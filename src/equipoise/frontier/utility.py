@@ -18,7 +18,7 @@ from torch import Tensor
 from equipoise.inference.bootstrap import basic_interval
 from equipoise.metrics.ranking import Ranking
 from equipoise.metrics.sample import Scored
-from equipoise.metrics.utility import auc_of_ranking, r2
+from equipoise.metrics.utility import auc_of_ranking, explained_share
 
 #: Draws are taken in blocks of about this many (draw, row) numbers: 32 MiB.
 _BLOCK = 2**22
@@ -31,7 +31,7 @@ def utilities(scored: Scored, columns: int) -> Tensor:
     """
     assert scored.y is not None
     if scored.outcome_kind == "continuous":
-        return torch.as_tensor(r2(scored.scores, scored.y, weights=scored.weights))
+        return explained_share(scored.scores, scored.y, scored.weights)
     if columns == 1:
         return auc_of_ranking(scored.ranking, scored.y, scored.weights)
     order, values = scored.ranking.order, scored.ranking.values

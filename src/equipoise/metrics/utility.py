@@ -90,11 +90,20 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
             f"y must have at least two distinct values for r2, got {float(counted[0]):g} in all "
             f"{len(counted)} rows"
         )
-    tensor, values = _of_size_one(tensor, values)
-    centre = _mean(values[None], rows)  # (R, 1)
-    spread = ((values - centre).square() * rows).sum(-1, keepdim=True) / rows.sum(-1, keepdim=True)
-    unexplained = _mean((values - tensor).square(), rows) / spread
-    return like(1 - _finite(unexplained, "give both in the same unit"), scores, weights)
+    found = explained_share(tensor, values, rows)
+    return like(_finite(found, "give both in the same unit"), scores, weights)
+
+
+def explained_share(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """R2 (R, K) of scores (K, n) for y (n,) under weights (R, n).
+
+    Not finite where all rows of positive weight have one outcome.
+    """
+    scores, y = _of_size_one(scores, y)
+    centre = _mean(y[None], weights)  # (R, 1)
+    total = weights.sum(-1, keepdim=True)
+    spread = ((y - centre).square() * weights).sum(-1, keepdim=True) / total
+    return 1 - _mean((y - scores).square(), weights) / spread
 
 
 def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
