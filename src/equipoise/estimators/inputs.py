@@ -238,8 +238,9 @@ def read_device(device: str) -> torch.device:
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.empty(0, device=device).device
+        return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        said = str(error).splitlines()[0]
         raise InputError(
-            f"device must be 'auto' or a device torch can use here, got {device!r}: {error}"
+            f"device must be 'auto' or a device torch can use here, got {device!r}: {said}"
         ) from None
