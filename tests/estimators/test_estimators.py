@@ -341,6 +341,7 @@ def test_a_healthy_fit_says_so(rows):
         ({"network": 3}, r"network must be a function \(n_inputs, n_outputs\) -> torch.nn.Module"),
         ({"random_state": -1}, "random_state must be None, a non-negative integer"),
         ({"device": "gpu0"}, "device must be 'auto' or a device torch can use here, got 'gpu0'"),
+        ({"device": None}, "device must be 'auto' or a device torch can use here, got None"),
         ({"scaling": "log"}, "scaling must be one of 'rank', 'minmax', 'standard', 'none'"),
         ({"missing_sensitive": "drop"}, "missing_sensitive must be 'error' or 'skip', got 'drop'"),
         ({"sensitive_types": {"ages": "continuous"}}, "did you mean 'age'"),

@@ -240,7 +240,7 @@ def read_device(device: str) -> torch.device:
     try:
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        said = str(error).splitlines()[0]
         raise InputError(
-            f"device must be 'auto' or a device torch can use here, got {device!r}: "
-            f"{str(error).splitlines()[0]}"
+            f"device must be 'auto' or a device torch can use here, got {device!r}: {said}"
         ) from None
