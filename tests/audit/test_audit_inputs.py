@@ -63,6 +63,10 @@ CASES = {
         "'yes'; it names the outcome that a high score stands for",
     ),
     "no such outcome": ({"positive": 2}, "positive must be a value of y (0, 1), got 2"),
+    "no such kind, beside a positive outcome": (
+        {"positive": 1, "outcome": "number"},
+        "outcome must be one of 'binary', 'multiclass', 'continuous', got 'number'",
+    ),
     "kind of no outcome": (
         {"y": None, "outcome": "binary"},
         "outcome says what y is and must not be given when y is None",
