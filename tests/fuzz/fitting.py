@@ -188,7 +188,9 @@ def fit_and_predict(
         agree(answers(fit(x, y, a, w), x, a), first, "fitting again", tolerance=1e-12)
     if law == "names" and not options.get("sensitive_types"):
         renamed = x.rename([f"c{i:03d}" for i in range(len(x.columns))]) if x.named else x
-        same = a.rename([f"d{i:03d}" for i in range(len(a.columns))]) if a and a.named else a
+        # Of columns of one name a mapping holds the last, so other names would mean other columns.
+        unique = a and a.named and len(set(a.names)) == len(a.names)
+        same = a.rename([f"d{i:03d}" for i in range(len(a.columns))]) if unique else a
         agree(answers(fit(renamed, y, same, w), renamed, same), first, "other names of columns")
     if law == "labels" and hasattr(model, "classes_"):
         again = fit(x, Column(_labels(model, y.values), "array"), a, w)
