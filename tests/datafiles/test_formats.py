@@ -67,7 +67,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
                 continue
             assert refusal(path) == (
                 f"data file '{path}' must be a file on disk, got a pipe, socket or device, which "
-                "can not be read more than once; write what it gives into a file first"
+                "cannot be read more than once; write what it gives into a file first"
             )
 
 

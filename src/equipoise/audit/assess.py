@@ -170,7 +170,7 @@ def _utility(data: AuditData, settings: AuditSettings) -> Iterator[AuditRow]:
             low=each.low if holds else NAN,
             high=each.high if holds else NAN,
             n=each.rows,
-            reason="" if holds else f"a float can not hold it, {each.value}; rescale scores and y",
+            reason="" if holds else f"a float cannot hold it, {each.value}; rescale scores and y",
         )
 
 

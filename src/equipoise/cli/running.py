@@ -183,7 +183,7 @@ def _forgiving(name: str) -> Iterator[_Forgiving]:
     text = io.TextIOWrapper(
         io.BufferedWriter(forgiving),
         encoding=getattr(stream, "encoding", "utf-8"),
-        errors="backslashreplace",  # a file may have a name that this terminal can not show
+        errors="backslashreplace",  # a file may have a name that this terminal cannot show
         line_buffering=getattr(stream, "line_buffering", False),
         write_through=getattr(stream, "write_through", False),
     )

@@ -84,7 +84,7 @@ def find_data_file(path: str | os.PathLike[str]) -> DataFile:
     if place.exists() and not place.is_file():
         refuse(
             place,
-            "must be a file on disk, got a pipe, socket or device, which can not be read more than "
+            "must be a file on disk, got a pipe, socket or device, which cannot be read more than "
             "once; write what it gives into a file first",
         )
     if not place.is_file():

@@ -127,7 +127,7 @@ class FairEstimator(BaseEstimator, ABC):
                 delattr(other, name)
         return other
 
-    @torch.inference_mode(False)  # whoever trains wants slopes, also where they are switched off
+    @torch.inference_mode(False)  # training needs gradients, also where they are switched off
     @torch.enable_grad()
     def _trained(
         self,

@@ -180,7 +180,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
 
     As :class:`FairBoostingClassifier`. The outcome keeps its units; the penalty weighs against it
     as if it had been scaled to unit variance, so ``strength`` means the same whatever they are. An
-    outcome that single precision can not hold is centred and scaled first.
+    outcome that single precision cannot hold is centred and scaled first.
 
     Parameters
     ----------

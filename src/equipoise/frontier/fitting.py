@@ -52,7 +52,7 @@ class Fitted:
     sensitive: str
 
 
-@torch.inference_mode(False)  # whoever trains wants slopes, also where they are switched off
+@torch.inference_mode(False)  # training needs gradients, also where they are switched off
 @torch.enable_grad()
 def fit_curve(
     options: Mapping[str, Any],

@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 
 Array = NDArray[Any] | Tensor
 
-#: More rows than this can not be counted one by one in float64.
+#: More rows than this cannot be counted one by one in float64.
 MOST_ROWS = 2.0**53
 
 

@@ -82,7 +82,7 @@ class StackedModule(nn.Module):
         return out.to(x.dtype)
 
     def try_on(self, x: Tensor, n_outputs: int) -> None:
-        """Refuse a network that can not train on rows x (n, n_in) with so many outputs.
+        """Refuse a network that cannot train on rows x (n, n_in) with so many outputs.
 
         A copy is tried, so that nothing remembers it.
         """
@@ -210,7 +210,7 @@ def _made(factory: Callable[[], nn.Module], seed: int, device: torch.device) -> 
 
 
 def _refuse_weights(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse weights that can not be trained in single and used in double precision."""
+    """Refuse weights that cannot be trained in single and used in double precision."""
     for name, tensor in tensors.items():
         if tensor.is_complex():
             raise InputError(

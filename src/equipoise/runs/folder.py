@@ -392,5 +392,5 @@ def _move(staged: Path, folder: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Remove a hidden folder; what can not be removed now is when somebody next writes."""
+    """Remove a hidden folder; what cannot be removed now is when somebody next writes."""
     shutil.rmtree(place, ignore_errors=True)

@@ -129,7 +129,7 @@ class Checkpoints:
             )
         try:
             if not 0 < kept["parts"]["standing"]["checked"] <= iterations:
-                raise ValueError(f"a run of {iterations} iterations can not stand there")
+                raise ValueError(f"a run of {iterations} iterations cannot stand there")
             for name, part in self._parts.items():
                 _check_form(kept["parts"][name], part.state_dict())
                 part.load_state_dict(kept["parts"][name])
