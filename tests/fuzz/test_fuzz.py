@@ -1,6 +1,8 @@
 """A fixed minute of cases, and that the oracle sees what it should."""
 
+import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,21 @@ def test_every_case_is_answered_lawfully_or_refused_by_name(entry):
     assert not faults, f"repeat by python -m tests.fuzz --entry '{entry}' --seed N\n{faults[0]}"
     kinds = {result.kind for result in results}
     assert kinds == {"answered", "refused"}
+
+
+def test_the_long_runs_that_are_kept_covered_every_entry_and_found_no_fault():
+    """Written by ``python -m tests.fuzz --out``; a fault of the fuzzer itself says what it was."""
+    kept = sorted((Path(__file__).parent / "results").glob("*.json"))
+    runs = [json.loads(path.read_text("utf-8")) for path in kept]
+    for run in runs:
+        repeated = {case["seed"] for case in run["repeated"] if case["outcome"] == "answered"}
+        assert {fault["seed"] for fault in run["faults"]} == repeated
+        assert sum(run["outcomes"].values()) == run["cases"]
+        faults = sum(run["outcomes"].get(kind, 0) for kind in FAULTS)
+        assert faults == len(run["faults"])
+    assert sum(run["cases"] - len(run["faults"]) for run in runs) >= 100_000
+    for entry in ENTRIES:
+        assert sum(run["entries"][entry]["cases"] for run in runs) >= 2_000
 
 
 def test_a_seed_is_a_case():
