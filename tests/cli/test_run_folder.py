@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 from people import SMALL_ON_CPU, equipoise, same_model
 
 from equipoise.cli.app import app
@@ -353,6 +354,7 @@ def in_a_process(*arguments):
     if process:
         return process
     try:
+        torch.set_num_threads(1)  # of several threads none but this one lives on in a fork
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(120)  # the most that it may take
         signal.signal(signal.SIGINT, signal.default_int_handler)
