@@ -4,10 +4,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Tests that compute: what another processor, thread count, shell or order of tests could change.
-COMPUTING := tests/audit tests/boosting tests/cli tests/estimators tests/frontier tests/inference \
-	tests/methods tests/metrics tests/networks tests/runs tests/storage tests/theory tests/training \
-	tests/test_density_ratio.py tests/test_divergences.py tests/test_features.py \
-	tests/test_penalty.py tests/test_tree_encoder.py
+COMPUTING := tests/auditing tests/cli tests/estimators tests/frontier tests/inference tests/methods \
+	tests/metrics tests/networks tests/predictors tests/runs tests/storage tests/tables tests/theory \
+	tests/training tests/test_density_ratio.py tests/test_divergences.py tests/test_penalty.py
 SEED ?= 1
 MINUTES ?= 30
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -67,7 +67,7 @@ def coverage(samples: int = 200) -> list[dict[str, float]]:
     import numpy as np
 
     from equipoise.inference.dependence_intervals import dependence_interval
-    from equipoise.sensitive import SensitiveTable
+    from equipoise.tables import SensitiveTable
 
     found = []
     for r in (0.0, 0.1, 0.4):
@@ -108,7 +108,7 @@ def measure(n: int) -> dict[str, float]:
     """Audit n simulated rows."""
     import numpy as np
 
-    from equipoise.audit import audit
+    from equipoise.auditing import audit
 
     rng = np.random.default_rng(0)
     age, level, y = rng.normal(size=n), rng.integers(0, 5, n), rng.integers(0, 2, n)

@@ -25,7 +25,7 @@ import pandas as pd
 
 from benchmarks import _environment
 from equipoise import FairClassifier, FairFrontier
-from equipoise.datafiles import read_columns, read_table
+from equipoise.files import read_columns, read_table
 
 COLUMNS = (1_000, 4_000, 20_000)
 ROWS = 500

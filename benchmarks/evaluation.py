@@ -31,7 +31,7 @@ from equipoise.frontier.judging import Judge, scores_of
 from equipoise.frontier.options import read_members, template_of
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Recorder
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 from equipoise.training import Predictor, Trained, TrainingData
 
 PAPER = FairFrontier.as_in_paper(strengths=(0.1, 0.3, 0.5, 0.7, 0.9), seeds=5).get_params()

@@ -23,7 +23,7 @@ from benchmarks.training import BATCH, SGD, adult_rows
 from equipoise.critic import CriticSettings
 from equipoise.methods import METHODS
 from equipoise.notions import Notion
-from equipoise.recipe import Recipe
+from equipoise.predictors.recipe import Recipe
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 MEMBERS = 5

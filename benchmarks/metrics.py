@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp
 from equipoise.inference import bootstrap
 from equipoise.metrics.registry import METRICS
 from equipoise.metrics.sample import prepare
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 KS = ("KS-GSP", "KS-GEO")
 COUNTED = tuple(name for name, metric in METRICS.items() if metric.deviation is not None)

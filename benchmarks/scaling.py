@@ -23,7 +23,7 @@ import torch
 from benchmarks import _environment
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
-from equipoise.recipe import Recipe
+from equipoise.predictors.recipe import Recipe
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 NUMBERS, FLAGS = 6, 72

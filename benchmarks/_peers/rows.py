@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equipoise.paper.plan import DATASETS, METRICS, STAND_IN, Cell, Protocol
 from equipoise.paper.rows import CellRows, Part, cell_rows
 from equipoise.paper.settings import Size
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 
 @dataclass(frozen=True, eq=False)

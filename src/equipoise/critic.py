@@ -23,8 +23,8 @@ from equipoise.errors import (
     check_whole,
     check_widths,
 )
-from equipoise.kernels import kernels
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
+from equipoise.networks.kernels import kernels
 from equipoise.training import OptimizerSettings
 from equipoise.training.optimizers import minimise
 

@@ -9,8 +9,8 @@ import pytest
 from people import equipoise
 
 from equipoise import load, load_dataset
-from equipoise.datafiles import read_columns, read_table
 from equipoise.datasets import dataset_names
+from equipoise.files import read_columns, read_table
 from equipoise.runs.demonstration import SMALL, demonstrate
 
 

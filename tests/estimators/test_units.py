@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from equipoise import FairBoostingRegressor, FairClassifier, FairFrontier, FairRegressor
-from equipoise.boosting.objectives import level_and_unit
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import read_numbers, row_weights
-from equipoise.features import FeatureEncoder, TreeEncoder
+from equipoise.predictors.boosting.objectives import level_and_unit
+from equipoise.tables import FeatureEncoder, TreeEncoder
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning"

@@ -14,7 +14,7 @@ from equipoise.errors import InputError
 from equipoise.frontier.utility import utility_intervals
 from equipoise.inference import bootstrap, certify
 from equipoise.metrics import measure, prepare, r2
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 ONE = {**SMALL, "strengths": (0.5,), "seeds": 1, "evaluate_every": 40}
 

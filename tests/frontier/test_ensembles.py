@@ -16,7 +16,7 @@ from small_frontiers import SMALL, fitted, own_network, rows, three_classes
 from equipoise import FairClassifier, FairFrontier, FairRegressor, load
 from equipoise.errors import InputError
 from equipoise.metrics import measure
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS
 from equipoise.training.averaged import averaged_output
 

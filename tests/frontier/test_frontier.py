@@ -17,7 +17,7 @@ from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
 from equipoise.metrics import measure, youden_threshold
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
 ALONE = NETWORK | {"iterations": 60, "random_state": 7}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.frontier.rows import rebuilt, split_rows
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 
 @settings(max_examples=40, deadline=None)

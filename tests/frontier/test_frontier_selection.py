@@ -14,7 +14,7 @@ from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.wish import pick, read_wish
 from equipoise.inference import bootstrap, certify
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 OPTIONS = {
     "strengths": (0.0, 0.5, 0.9),

@@ -15,7 +15,7 @@ from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Recorder
 from equipoise.metrics import measure, youden_threshold
 from equipoise.networks import StackedMLP
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS, Member, Predictor
 
 MEMBERS = [Member(strength, seed) for seed in (1, 2, 3) for strength in (0.0, 0.5)]

@@ -16,9 +16,9 @@ import pandas as pd
 
 import equipoise
 from equipoise import load, load_dataset
-from equipoise.datafiles import read_table
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
+from equipoise.files import read_table
 
 from .draw import (
     FRAME_FORMS,

@@ -11,7 +11,7 @@ from equipoise.inference.bootstrap import EXACT_ROWS, basic_interval, deviation_
 from equipoise.inference.compression import SCORE_EDGES, compress
 from equipoise.metrics import METRICS
 from equipoise.metrics.sample import prepare
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 SEMINORMS = [
     pytest.param(metric, kind, outcome, id=f"{metric.name}-{kind}-{outcome}")

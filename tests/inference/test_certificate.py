@@ -14,7 +14,7 @@ from scipy.stats import binomtest, ks_2samp
 from equipoise.errors import InputError
 from equipoise.inference.certificate import certify, radius
 from equipoise.metrics import measure
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 DATA_SETS = 500
 DECILES = np.arange(1, 10) / 10

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from equipoise.errors import InputError
 from equipoise.inference import permutation
 from equipoise.inference.permutation import permutation_test
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 DATA_SETS = 400
 

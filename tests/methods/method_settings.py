@@ -10,8 +10,8 @@ from equipoise.datasets import make_synthetic
 from equipoise.estimators.inputs import read_classes, read_numbers, training_data
 from equipoise.methods import METHODS, VARIANTS, parse_method
 from equipoise.notions import Notion
-from equipoise.recipe import Recipe
-from equipoise.sensitive import AttributeInputs, SensitiveTable
+from equipoise.predictors.recipe import Recipe
+from equipoise.tables import AttributeInputs, SensitiveTable
 from equipoise.training import OptimizerSettings, TrainingSettings
 
 TASKS = {"classification": "binary", "regression": "squared"}

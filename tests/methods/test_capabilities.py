@@ -187,7 +187,7 @@ def test_strength_zero_needs_no_method(rows):
 
 
 def test_weights_and_missing_values_are_part_of_the_problem():
-    from equipoise.sensitive import SensitiveTable
+    from equipoise.tables import SensitiveTable
 
     table = SensitiveTable.from_data(
         {"sex": ["f", "m", None, "m", "f"], "age": np.arange(5) + 20.5},

@@ -30,7 +30,7 @@ from equipoise.metrics.distance_correlation import (
     distance_correlation_with_vector,
 )
 from equipoise.metrics.hsic import gaussian_hsic
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 MEASURES = [
     generalised_demographic_parity,

@@ -11,7 +11,7 @@ from equipoise.metrics import measure
 from equipoise.metrics.distribution import ks_distances
 from equipoise.metrics.partition import Partition
 from equipoise.metrics.ranking import rank
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 DECILES = np.arange(1, 10) / 10
 

@@ -10,7 +10,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.metrics import group_table, intersect, measure
 from equipoise.metrics.sample import prepare
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 
 def test_rates_of_groups_are_fairlearns():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from equipoise.metrics import METRICS, measure
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 KINDS = ("discrete", "continuous")
 OUTCOMES = ("binary", "multiclass", "continuous")

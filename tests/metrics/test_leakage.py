@@ -10,7 +10,7 @@ import torch
 
 from equipoise.errors import InputError
 from equipoise.metrics.leakage import leakage
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 
 @pytest.fixture(autouse=True)

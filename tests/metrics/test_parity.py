@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.metrics import measure
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 DECILES = np.arange(1, 10) / 10
 

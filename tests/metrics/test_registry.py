@@ -7,7 +7,7 @@ import torch
 from equipoise.errors import InputError
 from equipoise.metrics import METRICS, find_metric, measure, outcome_kind, register
 from equipoise.notions import Notion
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 SCORES = np.array([0.1, 0.2, 0.6, 0.9])
 Y = np.array([0, 1, 0, 1])

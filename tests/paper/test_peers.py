@@ -32,7 +32,7 @@ from equipoise.paper import protocols  # noqa: E402
 from equipoise.paper.plan import Cell  # noqa: E402
 from equipoise.paper.rows import split_rows  # noqa: E402
 from equipoise.paper.settings import FULL  # noqa: E402
-from equipoise.sensitive import SensitiveTable  # noqa: E402
+from equipoise.tables import SensitiveTable  # noqa: E402
 
 TINY = replace(FULL, name="quick", rows=1_000, splits=2)
 ADULT = Cell(

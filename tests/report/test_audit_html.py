@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit import audit
-from equipoise.audit.page import answer, contents_of
+from equipoise.auditing import audit
+from equipoise.auditing.page import answer, contents_of
 from equipoise.report.audit_page import MOST_GROUPS, audit_page
 
 FAST = {"draws": 30, "permutations": 99}

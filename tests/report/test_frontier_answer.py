@@ -18,7 +18,7 @@ from equipoise.report.model_card import model_card
 from equipoise.report.page import json_text
 from equipoise.report.run_facts import RunFacts
 from equipoise.report.score_views import SmallestGroup, smallest_group
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 LONG = " ".join(["a question of a survey, exported with all its words"] * 3)
 

@@ -38,7 +38,7 @@ from equipoise.report.score_views import (
     quantiles_by_group,
 )
 from equipoise.report.select_call import select_call
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 
 def snapshots_like(random, count, *, ties):

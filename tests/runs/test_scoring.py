@@ -12,9 +12,9 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from equipoise import FairClassifier, FairRegressor
-from equipoise.datafiles import read_table
-from equipoise.datafiles.writer import ScoreWriter, spreadsheet_safe
 from equipoise.errors import InputError
+from equipoise.files import read_table
+from equipoise.files.writer import ScoreWriter, spreadsheet_safe
 from equipoise.runs.scoring import score_file
 from equipoise.storage.atomic import remove_leftovers
 

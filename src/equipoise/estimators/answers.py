@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from equipoise.errors import check_choice
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
-from equipoise.sensitive import check_aligned
+from equipoise.tables import check_aligned
 
 REGRESSION_LOSSES = ("absolute", "squared", "huber")
 

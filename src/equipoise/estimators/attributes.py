@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.methods import parse_method
-from equipoise.sensitive import AttributeInputs, SensitiveTable
+from equipoise.tables import AttributeInputs, SensitiveTable
 
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.boosting import BoostingRecipe
 from equipoise.errors import ConvergenceWarning, InputError, check_choice
 from equipoise.estimators.attributes import learn_inputs, new_inputs
 from equipoise.estimators.contents import contents_of
@@ -29,12 +28,12 @@ from equipoise.estimators.inputs import (
     training_data,
 )
 from equipoise.estimators.run_options import RunOptions, warn_if_interrupted
-from equipoise.features import FeatureEncoder, TreeEncoder
-from equipoise.recipe import Recipe
-from equipoise.sensitive import Kind, SensitiveTable, check_aligned
-from equipoise.sensitive.inputs import Learned
-from equipoise.sensitive.kinds import check_types
+from equipoise.predictors.boosting import BoostingRecipe
+from equipoise.predictors.recipe import Recipe
 from equipoise.storage import CheckpointFile, write_model_file
+from equipoise.tables import FeatureEncoder, Kind, SensitiveTable, TreeEncoder, check_aligned
+from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables.kinds import check_types
 from equipoise.training import (
     Callback,
     Health,

@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.boosting import BoostingRecipe
-from equipoise.boosting.library import lightgbm as installed_lightgbm
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_number, check_whole
 from equipoise.estimators.answers import Classifies, Regresses
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import Outcome, read_numbers
-from equipoise.features import TreeEncoder
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
-from equipoise.sensitive import Kind
+from equipoise.predictors.boosting import BoostingRecipe
+from equipoise.predictors.boosting.library import lightgbm as installed_lightgbm
+from equipoise.tables import Kind, TreeEncoder
 from equipoise.training import OptimizerSettings, TrainingSettings
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.estimators.answers import Classifies
 from equipoise.estimators.network import NetworkEstimator
-from equipoise.onnx_export import Graph
+from equipoise.storage.onnx import Graph
 
 
 class FairClassifier(Classifies, NetworkEstimator):

@@ -13,16 +13,16 @@ from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from equipoise.errors import InputError
 from equipoise.estimators.attributes import n_inputs
 from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
-from equipoise.features import (
+from equipoise.predictors.recipe import NetworkFactory
+from equipoise.storage import Contents, from_json, holds, made, to_json
+from equipoise.tables import (
     EncoderState,
     FeatureEncoder,
     Levels,
     TreeEncoder,
     TreeEncoderState,
 )
-from equipoise.recipe import NetworkFactory
-from equipoise.sensitive.inputs import Learned
-from equipoise.storage import Contents, from_json, holds, made, to_json
+from equipoise.tables.attribute_inputs import Learned
 from equipoise.training import TASKS, Health, History, Task
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.paper_settings import PAPER_TRAINING
-from equipoise.features import Scaling
 from equipoise.networks import Embedding, Normalization
-from equipoise.onnx_export import Graph
-from equipoise.recipe import Recipe
-from equipoise.sensitive import Kind
+from equipoise.predictors.recipe import Recipe
+from equipoise.storage.onnx import Graph
+from equipoise.tables import Kind, Scaling
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEstimator):

@@ -23,8 +23,8 @@ from sklearn.utils.validation import (
 
 from equipoise.errors import InputError
 from equipoise.scales import center_and_spread, exponent, reduced, standardised
-from equipoise.sensitive import SensitiveTable
-from equipoise.sensitive.columns import read_values, refuse_repeated_names
+from equipoise.tables import SensitiveTable
+from equipoise.tables.columns import read_values, refuse_repeated_names
 from equipoise.training import TrainingData
 
 

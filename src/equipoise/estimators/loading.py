@@ -12,7 +12,7 @@ from equipoise.estimators.contents import fill, needs_network, parameters_in
 from equipoise.estimators.encoder import FairEncoder
 from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.regressor import FairRegressor
-from equipoise.recipe import NetworkFactory
+from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import Contents
 
 #: Every estimator that a file can hold.

@@ -18,13 +18,12 @@ from equipoise.estimators.attributes import learned_inputs
 from equipoise.estimators.base import FairEstimator
 from equipoise.estimators.inputs import read_device
 from equipoise.estimators.paper_settings import PAPER_CLASSIFIER
-from equipoise.features import FeatureEncoder, Scaling
 from equipoise.networks import Embedding, Normalization
 from equipoise.notions import Notion
-from equipoise.onnx_export import Graph, onnx_bytes
-from equipoise.recipe import NetworkFactory, Recipe
-from equipoise.sensitive import Kind
+from equipoise.predictors.recipe import NetworkFactory, Recipe
 from equipoise.storage import checked_target, write_atomically
+from equipoise.storage.onnx import Graph, onnx_bytes
+from equipoise.tables import FeatureEncoder, Kind, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
 
 

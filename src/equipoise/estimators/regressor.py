@@ -11,11 +11,10 @@ from equipoise.density_ratio import RatioKind
 from equipoise.estimators.answers import Regresses
 from equipoise.estimators.network import NetworkEstimator
 from equipoise.estimators.paper_settings import PAPER_REGRESSOR
-from equipoise.features import Scaling
 from equipoise.networks import Embedding, Normalization
-from equipoise.onnx_export import Graph
-from equipoise.recipe import NetworkFactory
-from equipoise.sensitive import Kind
+from equipoise.predictors.recipe import NetworkFactory
+from equipoise.storage.onnx import Graph
+from equipoise.tables import Kind, Scaling
 
 
 class FairRegressor(Regresses, NetworkEstimator):

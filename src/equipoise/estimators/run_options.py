@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from equipoise.boosting import BoostedTrees
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
+from equipoise.predictors.boosting import BoostedTrees
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.boosting import BoostedTrees, forest_arrays, forest_in
 from equipoise.errors import InputError
 from equipoise.networks import Pieces, StackedMLP, StackedModule, StackedVote
-from equipoise.recipe import NetworkFactory
+from equipoise.predictors.boosting import BoostedTrees, forest_arrays, forest_in
+from equipoise.predictors.recipe import NetworkFactory
 from equipoise.training import Predictor, Task
 from equipoise.training.averaged import AveragedPredictor
 

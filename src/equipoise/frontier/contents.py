@@ -43,7 +43,7 @@ from equipoise.frontier.stored_rows import rows_arrays, rows_document, rows_in
 from equipoise.frontier.strand import Strand, strand_of
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks.members import member_tensors
-from equipoise.recipe import NetworkFactory
+from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import Contents, holds, made
 from equipoise.training import TASKS, Health
 

@@ -19,7 +19,6 @@ from equipoise.estimators.paper_settings import (
     PAPER_STRENGTHS,
 )
 from equipoise.estimators.run_options import RunOptions
-from equipoise.features import Scaling
 from equipoise.frontier.contents import contents_of
 from equipoise.frontier.curve import Curve, history_of
 from equipoise.frontier.families import Family
@@ -29,9 +28,9 @@ from equipoise.frontier.rows import Part, Split
 from equipoise.frontier.selection import Selection
 from equipoise.frontier.wish import read_wish
 from equipoise.networks import Embedding, Normalization
-from equipoise.recipe import NetworkFactory
-from equipoise.sensitive import Kind
+from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import write_model_file
+from equipoise.tables import Kind, Scaling
 from equipoise.training import Callback, History
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from equipoise.boosting.library import lightgbm
 from equipoise.errors import InputError, check_choice
 from equipoise.estimators import (
     Classifies,
@@ -18,6 +17,7 @@ from equipoise.estimators import (
 )
 from equipoise.estimators.answers import regression_task
 from equipoise.estimators.run_options import same_form
+from equipoise.predictors.boosting.library import lightgbm
 
 #: What ``predictor`` may be.
 Family = Literal["network", "boosting", "both"]

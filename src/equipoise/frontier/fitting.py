@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.boosting import BoostingRecipe
-from equipoise.boosting.library import refuse_draws
 from equipoise.errors import InputError
 from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.inputs import (
@@ -35,9 +33,11 @@ from equipoise.frontier.stages import Stage
 from equipoise.frontier.strand import Strand
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
-from equipoise.recipe import Recipe
-from equipoise.sensitive import check_aligned
+from equipoise.predictors.boosting import BoostingRecipe
+from equipoise.predictors.boosting.library import refuse_draws
+from equipoise.predictors.recipe import Recipe
 from equipoise.storage import CheckpointFile
+from equipoise.tables import check_aligned
 from equipoise.training import Member, Predictor
 from equipoise.training.engine import HEALTH_ROWS
 from equipoise.training.progress_bar import progress_shown

@@ -10,7 +10,7 @@ from equipoise.estimators.loading import Saved, check_network, estimator_in
 from equipoise.frontier.contents import curve_in, sensitive_in, split_in
 from equipoise.frontier.curve import history_of
 from equipoise.frontier.estimator import FairFrontier
-from equipoise.recipe import NetworkFactory
+from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import Contents, read_model_file, refuse_contents
 
 

@@ -15,7 +15,7 @@ from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.attributes import held_out_inputs, learn_inputs
 from equipoise.estimators.inputs import Outcome
 from equipoise.frontier.rows import HeldOut, Positions, Split, rebuilt
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 from equipoise.training import TrainingData
 from equipoise.training.predictor import exact_device
 

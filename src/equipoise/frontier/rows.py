@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import Outcome
 from equipoise.metrics.outcome import OutcomeKind
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 from equipoise.training.members import stream_seed
 
 #: A share of all rows to draw, or the positions of the rows.

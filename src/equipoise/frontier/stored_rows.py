@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.frontier.rows import HeldOut
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
 from equipoise.storage import from_json, made, to_json
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 _PER_ROW = ("codes", "values", "scores")
 

@@ -30,7 +30,7 @@ from equipoise.inference.compression import compress
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import Metric, find_metric
 from equipoise.metrics.sample import Sample, Threshold, prepare
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 # Up to this many rows every row is drawn by itself; above it, rows are summed up first.
 EXACT_ROWS = 20_000

@@ -57,7 +57,7 @@ from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import rows_of
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -43,7 +43,7 @@ from equipoise.metrics.hsic import median_distance
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.strata import strata_of
 from equipoise.scales import reduced
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -37,7 +37,7 @@ from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.scales import reduced
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal
 
 from equipoise.notions import Notion
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 #: What a score that satisfies a method's penalty no longer tells: its whole distribution given A,
 #: only its mean given A, or only the rate of positive decisions given A; "none" where dependence is

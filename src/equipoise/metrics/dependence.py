@@ -1,6 +1,6 @@
 """How strongly a score depends on sensitive attributes of any kind, one column or all jointly.
 
-Four measures of K scores against a :class:`~equipoise.sensitive.SensitiveTable`; a table of several
+Four measures of K scores against a :class:`~equipoise.tables.SensitiveTable`; a table of several
 columns is measured jointly, which sees what no single column shows. All are 0 when the score
 ignores A. Given the outcome y they measure separation: the value within each stratum of y, averaged
 by size. Strata are the levels of a discrete y, and ten groups of equal size (cut at the deciles) of
@@ -42,8 +42,8 @@ from equipoise.metrics.sample import Sample
 from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.notions import Notion
 from equipoise.scales import reduced
-from equipoise.sensitive import SensitiveColumn, SensitiveTable
-from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
+from equipoise.tables import SensitiveColumn, SensitiveTable
+from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.metrics.parity import cell_sums
 from equipoise.metrics.sample import Scored
-from equipoise.sensitive import SensitiveColumn
+from equipoise.tables import SensitiveColumn
 
 # Below this many rows a rate is a few people: at a rate of 1/2 its 95 % interval is 0.36 wide.
 SMALL_GROUP = 30
@@ -144,7 +144,7 @@ MAX_COMBINATIONS = 10_000
 def intersect(columns: Sequence[SensitiveColumn]) -> Intersection:
     """Cross discrete columns into one; missing where any of them is.
 
-    >>> from equipoise.sensitive import SensitiveTable
+    >>> from equipoise.tables import SensitiveTable
     >>> data = {"sex": ["F", "F", "M", "M", "F"], "old": [True, False, True, True, True]}
     >>> crossed = intersect(SensitiveTable.from_data(data).columns)
     >>> crossed.sizes

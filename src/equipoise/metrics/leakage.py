@@ -35,8 +35,8 @@ from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.strata import rows_of, strata_of
 from equipoise.networks import copy_members
-from equipoise.sensitive import SensitiveTable
-from equipoise.sensitive.kinds import standardised_ranks
+from equipoise.tables import SensitiveTable
+from equipoise.tables.kinds import standardised_ranks
 from equipoise.training import BatchStream, Member, OptimizerSettings, run
 from equipoise.training.members import generators
 from equipoise.training.optimizers import minimise

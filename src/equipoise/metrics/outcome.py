@@ -18,8 +18,8 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.partition import Partition, by_decile, by_level
-from equipoise.sensitive.columns import read_values
-from equipoise.sensitive.kinds import MAX_DISCRETE_NUMBERS
+from equipoise.tables.columns import read_values
+from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
 

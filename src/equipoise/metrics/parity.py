@@ -19,7 +19,7 @@ from equipoise.metrics.partition import Partition
 from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
-from equipoise.sensitive import Kind
+from equipoise.tables import Kind
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from equipoise.metrics.arrays import Array, like
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.sample import Sample, Threshold, prepare
 from equipoise.notions import Notion
-from equipoise.sensitive import Kind, SensitiveColumn
+from equipoise.tables import Kind, SensitiveColumn
 
 
 class Computed(NamedTuple):
@@ -190,7 +190,7 @@ def measure(
     Examples
     --------
     >>> import numpy as np
-    >>> from equipoise.sensitive import SensitiveTable
+    >>> from equipoise.tables import SensitiveTable
     >>> sex = SensitiveTable.from_data({"sex": ["F", "F", "M", "M", "M"]})["sex"]
     >>> scores = np.array([0.1, 0.2, 0.2, 0.6, 0.9])
     >>> float(measure("SP", scores, sex, threshold=0.15))  # P(F) / P(M) - 1, M being larger

@@ -19,7 +19,7 @@ from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, by_decile, by_level, everybody
 from equipoise.metrics.ranking import Ranking, rank
 from equipoise.metrics.utility import youden_of_ranking
-from equipoise.sensitive import SensitiveColumn, check_aligned
+from equipoise.tables import SensitiveColumn, check_aligned
 
 Threshold = Literal["paper", "youden"] | float | None | Any
 

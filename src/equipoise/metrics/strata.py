@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.metrics.outcome import OutcomeKind
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import SensitiveTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

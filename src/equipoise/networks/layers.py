@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, normalize
 
-from equipoise.kernels import kernels
+from equipoise.networks.kernels import kernels
 
 #: How networks are made, whatever torch's own defaults are; they move to their device later.
 SINGLE: Mapping[str, Any] = MappingProxyType({"dtype": torch.float32, "device": "cpu"})

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from equipoise.datasets import Dataset, load_dataset
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers, training_data
-from equipoise.features import FeatureEncoder
 from equipoise.frontier.rows import HeldOut
 from equipoise.paper.plan import Cell, Protocol
 from equipoise.paper.settings import Size
-from equipoise.sensitive import SensitiveTable
+from equipoise.tables import FeatureEncoder, SensitiveTable
 from equipoise.training import TrainingData
 
 Positions = NDArray[np.int64]

@@ -17,7 +17,7 @@ from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import SelectionRow
 from equipoise.frontier.steps import steps
 from equipoise.frontier.wish import Wish
-from equipoise.sensitive import SensitiveColumn
+from equipoise.tables import SensitiveColumn
 
 #: Tolerated unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)

@@ -27,7 +27,7 @@ from equipoise.report.score_views import (
     quantiles_by_group,
     row_weights,
 )
-from equipoise.sensitive import SensitiveColumn
+from equipoise.tables import SensitiveColumn
 from equipoise.training import History
 
 #: Numbers about snapshots in the picture, some twenty characters each; of more snapshots, those

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from equipoise.frontier.rows import HeldOut
 from equipoise.metrics.groups import SMALL_GROUP
 from equipoise.metrics.partition import by_decile, quantiles
-from equipoise.sensitive import SensitiveColumn
+from equipoise.tables import SensitiveColumn
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Groups:
 def groups_of(column: SensitiveColumn, weights: Floats) -> Groups:
     """Sort rows into groups; the smallest of many are put together, unknown values are a group.
 
-    >>> from equipoise.sensitive import SensitiveTable
+    >>> from equipoise.tables import SensitiveTable
     >>> column = SensitiveTable.from_data({"sex": ["M", "F", "M"]})["sex"]
     >>> groups = groups_of(column, np.ones(3))
     >>> groups.labels, groups.codes.tolist()
@@ -93,7 +93,7 @@ class SmallestGroup:
 def smallest_group(column: SensitiveColumn, weights: Floats) -> SmallestGroup | None:
     """Find the smallest group that has rows; None for a continuous column.
 
-    >>> from equipoise.sensitive import SensitiveTable
+    >>> from equipoise.tables import SensitiveTable
     >>> column = SensitiveTable.from_data({"sex": ["M", "F", "M"]})["sex"]
     >>> smallest_group(column, np.ones(3))
     SmallestGroup(label='F', size=1.0)

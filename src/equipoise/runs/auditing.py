@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit import Audit, audit
-from equipoise.datafiles import read_table
-from equipoise.datafiles.roles import refuse_unknown
-from equipoise.datafiles.writer import spreadsheet_safe
+from equipoise.auditing import Audit, audit
 from equipoise.errors import InputError
+from equipoise.files import read_table
+from equipoise.files.roles import refuse_unknown
+from equipoise.files.writer import spreadsheet_safe
 from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 
 PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"

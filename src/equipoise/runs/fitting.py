@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.boosting.library import lightgbm
-from equipoise.datafiles import Columns, read_columns, read_table
-from equipoise.datafiles.writer import spreadsheet_safe
 from equipoise.estimators.inputs import read_device
+from equipoise.files import Columns, read_columns, read_table
+from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
+from equipoise.predictors.boosting.library import lightgbm
 from equipoise.runs import folder as files
 from equipoise.runs.choice import Choice, choice_without_wish
 from equipoise.runs.folder import Run

@@ -41,9 +41,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from equipoise.boosting.library import lightgbm
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
+from equipoise.predictors.boosting.library import lightgbm
 from equipoise.runs.names import command_line
 from equipoise.runs.record import (
     FORMAT,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from equipoise.datafiles.tasks import Task
 from equipoise.errors import InputError
 from equipoise.estimators import FairBoostingClassifier
+from equipoise.files.tasks import Task
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.families import Family
-from equipoise.sensitive import Kind
+from equipoise.tables import Kind
 
 _DEFAULTS, _DEFAULTS_OF_TREES = (
     {name: parameter.default for name, parameter in inspect.signature(of).parameters.items()}

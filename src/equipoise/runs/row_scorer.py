@@ -12,16 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.datafiles.expected import as_expected, shown
-from equipoise.datafiles.roles import check_columns, nearest
-from equipoise.datafiles.writer import PROBLEM
 from equipoise.errors import InputError
 from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.attributes import learned_inputs
-from equipoise.features import EncoderState, TreeEncoderState
+from equipoise.files.expected import as_expected, shown
+from equipoise.files.roles import check_columns, nearest
+from equipoise.files.writer import PROBLEM
 from equipoise.runs.score_tally import ScoreTally
-from equipoise.sensitive.columns import Family, whole
-from equipoise.sensitive.inputs import Learned
+from equipoise.tables import EncoderState, TreeEncoderState
+from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables.columns import Family, whole
 
 #: Rows that are scored at a time: hidden layers of a network need far more room than the rows.
 _ROWS_AT_ONCE = 8_192

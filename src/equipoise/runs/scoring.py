@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.datafiles.formats import find_data_file
-from equipoise.datafiles.roles import as_names
-from equipoise.datafiles.stream import column_names, iterate_table
-from equipoise.datafiles.writer import PROBLEM, ScoreWriter
 from equipoise.errors import InputError
 from equipoise.estimators import Classifies, Regresses
+from equipoise.files.formats import find_data_file
+from equipoise.files.roles import as_names
+from equipoise.files.stream import column_names, iterate_table
+from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.runs.row_scorer import RowScorer
 from equipoise.runs.score_tally import ScoreTally
 from equipoise.runs.unknowns import unknowns_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from equipoise.boosting import BoostedTrees
 from equipoise.estimators import Classifies, Regresses
-from equipoise.features import EncoderState, TreeEncoderState
+from equipoise.predictors.boosting import BoostedTrees
+from equipoise.tables import EncoderState, TreeEncoderState
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,247 @@
+"""What an audit looks at: scores, outcome and sensitive columns, checked and put in order.
+
+Rows are sorted by score, outcome and attributes, so that random draws, which pick rows by position,
+give the same answer whatever order the rows came in. Only the certificate keeps the order of
+arrival: the rows it sets aside must be picked without looking at them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.auditing.settings import AuditSettings
+from equipoise.errors import InputError, check_choice
+from equipoise.metrics.arrays import as_numbers
+from equipoise.metrics.groups import Intersection, intersect
+from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
+from equipoise.metrics.sample import Scored, prepare
+from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditData:
+    """Rows to audit.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n,)
+    y : ndarray, shape (n,), or None
+        0 and 1 for a binary outcome, numbers or labels otherwise.
+    outcome : str or None
+        Kind of y.
+    outcome_words : str
+        What y is, for people.
+    table : SensitiveTable
+    """
+
+    scores: Floats
+    y: NDArray[Any] | None
+    outcome: OutcomeKind | None
+    outcome_words: str
+    table: SensitiveTable
+
+    @property
+    def discrete(self) -> tuple[SensitiveColumn, ...]:
+        """Discrete columns."""
+        return tuple(column for column in self.table.columns if column.kind == "discrete")
+
+    @property
+    def positive(self) -> NDArray[np.bool_] | None:
+        """Which rows have the positive outcome, (n,), where y is binary."""
+        if self.outcome != "binary" or self.y is None:
+            return None
+        return np.asarray(self.y == 1)
+
+    def intersection(self) -> Intersection | None:
+        """All combinations of the discrete columns, where there are several."""
+        return intersect(self.discrete) if len(self.discrete) > 1 else None
+
+    def scored(self, settings: AuditSettings) -> Scored:
+        """The scores as metrics take them, with the decision threshold found."""
+        return prepare(self.scores, self.y, threshold=settings.threshold, outcome=self.outcome)
+
+    def sorted(self) -> AuditData:
+        """The same rows in an order that their values alone decide."""
+        keys: list[NDArray[Any]] = []
+        for column in self.table.columns:
+            keys.append(column.values if column.values is not None else np.asarray(column.codes))
+        if self.y is not None:
+            keys.append(np.unique(self.y, return_inverse=True)[1])
+        order = np.lexsort([*keys, self.scores])
+        return replace(
+            self,
+            scores=self.scores[order],
+            y=None if self.y is None else self.y[order],
+            table=self.table.take(order),
+        )
+
+
+def read_data(
+    scores: Any,
+    y: Any,
+    sensitive_features: Any,
+    settings: AuditSettings,
+    *,
+    sensitive_types: Mapping[str, Kind] | None,
+    missing_sensitive: Literal["error", "skip"],
+) -> AuditData:
+    """Check everything a user hands over; errors name the argument."""
+    check_aligned(scores=scores, y=y, sensitive_features=sensitive_features)
+    column = _read_scores(scores)
+    n = len(column)
+    values, kind, words = _read_outcome(y, n, settings)
+    table = _read_table(sensitive_features, n, sensitive_types, missing_sensitive)
+    _check_references(settings.references, table)
+    _refuse_repeats(column, values, table)
+    return AuditData(column, values, kind, words, table)
+
+
+def _read_scores(scores: Any) -> Floats:
+    shape = np.shape(scores)
+    if len(shape) == 2 and shape[1] == 1:
+        scores = np.asarray(scores)[:, 0]
+    elif len(shape) != 1 or shape[0] < 2:
+        raise InputError(
+            f"scores must be one column of at least two scores, got shape {shape}; of several "
+            "classes pass the scores of one, such as predict_proba(X)[:, 1]"
+        )
+    return as_numbers("scores", scores).cpu().numpy()
+
+
+def _read_outcome(
+    y: Any, n: int, settings: AuditSettings
+) -> tuple[NDArray[Any] | None, OutcomeKind | None, str]:
+    """Outcome, its kind, and what it is in words."""
+    if y is None:
+        if settings.positive is not None or settings.outcome is not None:
+            option = "positive" if settings.positive is not None else "outcome"
+            raise InputError(f"{option} says what y is and must not be given when y is None")
+        return None, None, "none given"
+    values = outcome_array(y)
+    if len(values) != n:
+        raise InputError(f"y must have one value for each of the {n} scores, got {len(values)}")
+    if settings.positive is not None:
+        return _one_against_the_rest(values, settings.positive)
+    kind = outcome_kind(values, settings.outcome)
+    levels = np.unique(values)
+    if kind == "binary":
+        if values.dtype.kind not in "biuf":
+            raise InputError(
+                "positive must be given for a y of text, whose order says nothing, got a y of "
+                f"{str(levels[0])!r} and {str(levels[1])!r}; it names the outcome that a high "
+                "score stands for"
+            )
+        words = f"binary, positive is {levels[1]} (the other is {levels[0]})"
+        return np.asarray(values == levels[1], dtype=np.int64), kind, words
+    if kind == "multiclass":
+        listed = ", ".join(map(str, levels[:5])) + (", ..." if len(levels) > 5 else "")
+        return values, kind, f"{len(levels)} classes ({listed})"
+    return values.astype(np.float64), kind, f"continuous, {levels[0]:g} to {levels[-1]:g}"
+
+
+def _one_against_the_rest(
+    values: NDArray[Any], positive: Hashable
+) -> tuple[NDArray[Any], OutcomeKind, str]:
+    levels = np.unique(values).tolist()
+    if positive not in levels:
+        listed = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
+        raise InputError(f"positive must be a value of y ({listed}), got {positive!r}")
+    if len(levels) == 1:
+        outcome_kind(values)  # says what is wrong with a single class
+    rest = f"the other is {next(v for v in levels if v != positive)}"
+    if len(levels) > 2:
+        rest = f"against the rest of {len(levels)} classes"
+    binary = np.array([value == positive for value in values.tolist()], dtype=np.int64)
+    return binary, "binary", f"binary, positive is {positive} ({rest})"
+
+
+def _read_table(
+    sensitive_features: Any,
+    n: int,
+    types: Mapping[str, Kind] | None,
+    missing: Literal["error", "skip"],
+) -> SensitiveTable:
+    check_choice("missing_sensitive", missing, ("error", "skip"))
+    if isinstance(sensitive_features, SensitiveTable):
+        if types is not None:
+            raise InputError(
+                "sensitive_types must not be given with a SensitiveTable, whose columns have their "
+                "kind"
+            )
+        table = sensitive_features
+    else:
+        table = SensitiveTable.from_data(sensitive_features, types=types, missing="skip")
+    if table.n_rows != n:
+        raise InputError(
+            f"sensitive_features must have one row for each of the {n} scores, got {table.n_rows}; "
+            "pass the attributes of the same people in the same order"
+        )
+    for column in table.columns:
+        rows = np.flatnonzero(column.missing)
+        if missing == "error" and rows.size:
+            raise InputError(
+                f"sensitive_features column {column.name!r} must not have missing values, got "
+                f"{rows.size} (first in row {rows[0]}); fill them in, or set "
+                f"missing_sensitive='skip' to assess {column.name!r} on the other rows"
+            )
+    return table
+
+
+def _check_references(references: Mapping[str, Hashable], table: SensitiveTable) -> None:
+    for name, category in references.items():
+        if name not in table.names:
+            near = difflib.get_close_matches(str(name), table.names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                "references must name columns of sensitive_features "
+                f"({', '.join(map(repr, table.names))}), got {name!r}{hint}"
+            )
+        categories = table[name].categories
+        if not categories:
+            raise InputError(
+                f"references must name discrete columns, got the continuous {name!r}, whose parity "
+                "ratios divide by the rate of all rows"
+            )
+        if category not in categories:
+            raise InputError(
+                f"references[{name!r}] must be a category of that column "
+                f"({', '.join(map(repr, categories))}), got {category!r}"
+            )
+
+
+def _refuse_repeats(scores: Floats, y: NDArray[Any] | None, table: SensitiveTable) -> None:
+    """Refuse a column that is the scores or the outcome: a frame was passed whole by mistake."""
+    for column in table.columns:
+        if column.values is not None:
+            same = {"scores": scores, "y": y}
+            repeated = [
+                name
+                for name, values in same.items()
+                if values is not None
+                and values.dtype.kind == "f"
+                and np.array_equal(values, column.values)
+            ]
+        else:
+            assert column.codes is not None
+            codes = None if y is None else np.unique(y, return_inverse=True)[1]
+            # Whatever its levels are called, and in which order.
+            repeated = ["y"] if codes is not None and _same_split(codes, column.codes) else []
+        if repeated:
+            raise InputError(
+                f"sensitive_features column {column.name!r} must not repeat {repeated[0]}; leave "
+                "it out"
+            )
+
+
+def _same_split(left: NDArray[np.intp], right: NDArray[np.int64]) -> bool:
+    """Whether two codings put the same rows together."""
+    pairs = len(np.unique(left * (int(right.max()) + 1) + right)) if right.min() >= 0 else 0
+    return pairs == int(left.max()) + 1 == int(right.max()) + 1

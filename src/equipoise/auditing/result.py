@@ -1,0 +1,144 @@
+"""The result of an audit: one table, said in words, as a frame, JSON, a page and a figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.auditing.rows import AuditRow, NotAssessed
+from equipoise.auditing.settings import AuditSettings
+from equipoise.auditing.summary import summarise
+from equipoise.errors import InputError
+from equipoise.metrics.outcome import OutcomeKind
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PACKAGES = ("equipoise", "numpy", "pandas", "scipy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """What `equipoise.audit` found; print it for a summary.
+
+    Attributes
+    ----------
+    rows : tuple of AuditRow
+        Every number: utility, then unfairness by attribute, then groups.
+    not_assessed : tuple of NotAssessed
+        Metrics that are not defined for an attribute, and why.
+    settings : AuditSettings
+    notions : tuple of str
+        The notions assessed.
+    n : int
+        Number of scores.
+    outcome : {"binary", "multiclass", "continuous"} or None
+        Kind of y.
+    outcome_words : str
+        What y is, in words.
+    threshold : float or None
+        A decision is score > threshold; None: nothing is decided.
+    sensitive : str
+        How the sensitive columns were read, as a text table.
+    attributes : tuple of str
+        Names of the sensitive columns.
+    histograms, bands : DataFrame
+        Distribution of the score by group, and along each continuous column: what `plot` draws.
+    """
+
+    rows: tuple[AuditRow, ...]
+    not_assessed: tuple[NotAssessed, ...]
+    settings: AuditSettings
+    notions: tuple[str, ...]
+    n: int
+    outcome: OutcomeKind | None
+    outcome_words: str
+    threshold: float | None
+    sensitive: str
+    attributes: tuple[str, ...]
+    histograms: pd.DataFrame
+    bands: pd.DataFrame
+
+    def to_frame(self) -> pd.DataFrame:
+        """All rows as a pandas DataFrame, one number a row, columns as in `AuditRow`."""
+        return pd.DataFrame(
+            [asdict(row) for row in self.rows], columns=[field.name for field in fields(AuditRow)]
+        )
+
+    def to_json(self) -> str:
+        """All rows, what was not assessed, settings and versions as JSON; undefined is null."""
+        content = {
+            "rows": [asdict(row) for row in self.rows],
+            "not_assessed": [asdict(row) for row in self.not_assessed],
+            "n": self.n,
+            "outcome": self.outcome_words,
+            "notions": self.notions,
+            "threshold": self.threshold,
+            "sensitive_features": self.sensitive.splitlines(),
+            "settings": asdict(self.settings),
+            "versions": _versions(),
+        }
+        return json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """One self-contained page, to be written to a file: the answer, figures, all numbers.
+
+        It opens offline in any browser, can be printed, and holds the numbers of this audit but no
+        rows of the data.
+        """
+        from equipoise.auditing.page import contents_of
+        from equipoise.report.audit_page import audit_page
+
+        return audit_page(contents_of(self, _versions()))
+
+    def summary(self) -> str:
+        """The findings in plain language; also what `print` shows."""
+        return summarise(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Audit of {self.n} scores by {', '.join(self.attributes)}: {len(self.rows)} numbers; "
+            "print it for a summary>"
+        )
+
+    def plot(self) -> Figure:
+        """Draw the score's distribution by group, and its quantiles along continuous columns."""
+        try:
+            from equipoise.report.figures import score_figure
+        except ModuleNotFoundError as absent:
+            if absent.name is None or absent.name.split(".")[0] != "matplotlib":
+                raise
+            raise InputError(
+                'plot needs matplotlib, which is not installed; pip install "equipoise[report]"'
+            ) from None
+        return score_figure(self.histograms, self.bands, threshold=self.threshold)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The same content in types that JSON has; numbers that it lacks become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

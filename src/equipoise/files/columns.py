@@ -1,0 +1,350 @@
+"""How the columns of a table are used: decided, explained and printed before training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.files.flags import Flag, content_flags, missing_flags, telling_flags
+from equipoise.files.kinds import Content, content_of
+from equipoise.files.roles import Role, as_names, assign_roles
+from equipoise.files.tasks import Outcome, Task, read_outcome
+from equipoise.tables import Kind, SensitiveTable
+from equipoise.tables.levels import MAX_CATEGORIES
+
+_UNUSABLE = {
+    "date": "dates and times have no scale of their own: turn them into a number first, such as "
+    "age in years",
+    "bytes": "bytes have no rule: decode them to text",
+    "nested": "lists and records have no rule: make each part a column of its own",
+    "empty": "no value in any row",
+}
+
+
+#: Seconds after which a line says how far it is.
+_SILENCE = 2.0
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """One column: its part, how its values are read, and why.
+
+    Attributes
+    ----------
+    name : str
+    role : {"feature", "sensitive", "target", "id", "dropped"}
+    read_as : str
+        Such as "number", "category", "discrete", "continuous", "classes".
+    values : str
+        Range or number of categories, in words.
+    missing : int
+        Rows without a value.
+    why : str
+        Why it is dropped, or which rule decided.
+    """
+
+    name: str
+    role: Role
+    read_as: str
+    values: str
+    missing: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is done with each column of a table; printing it shows all of it.
+
+    Attributes
+    ----------
+    rows : int
+    columns : tuple of ReadColumn
+        In the order of the table.
+    outcome : Outcome
+        Task, the rule that decided it, and classes.
+    flags : tuple of Flag
+        What a person should know first.
+    """
+
+    rows: int
+    columns: tuple[ReadColumn, ...]
+    outcome: Outcome
+    flags: tuple[Flag, ...]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns a model may read."""
+        return self._names("feature")
+
+    @property
+    def sensitive(self) -> list[str]:
+        """Names of the sensitive columns."""
+        return self._names("sensitive")
+
+    @property
+    def id(self) -> list[str]:
+        """Names of the columns that say which row is which."""
+        return self._names("id")
+
+    @property
+    def target(self) -> str:
+        """Name of the column that is predicted."""
+        return self._names("target")[0]
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """Columns that are not used, each with its reason."""
+        return {column.name: column.why for column in self.columns if column.role == "dropped"}
+
+    @property
+    def task(self) -> Task:
+        """Either "classification" or "regression"."""
+        return self.outcome.task
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each column: role, read as, values, missing, why."""
+        return pd.DataFrame(
+            [
+                (each.name, each.role, each.read_as, each.values, each.missing, each.why)
+                for each in self.columns
+            ],
+            columns=["column", "role", "read as", "values", "missing", "why"],
+        )
+
+    def __str__(self) -> str:
+        size = f"{_counted(self.rows, 'row')}, {_counted(len(self.columns), 'column')}"
+        used = f"{_counted(len(self.features), 'feature')}, {len(self.sensitive)} sensitive"
+        head = f"{size}: {used}, {len(self.dropped)} dropped."
+        return "\n".join([head, self._predicted(), "", *self._table(), *self._warnings()])
+
+    def _predicted(self) -> str:
+        said = f"Predicted: {self.target!r}, {self.outcome.task} ({self.outcome.rule})."
+        classes = [str(label) for label in self.outcome.classes]
+        if len(classes) == 2:
+            return (
+                f"{said} The score is the probability of {classes[1]!r} rather than {classes[0]!r}."
+            )
+        return said
+
+    def _table(self) -> list[str]:
+        frame = self.to_frame()
+        rows = frame.astype(str).to_numpy().tolist()
+        cells = [list(frame.columns), *([_printable(cell) for cell in row] for row in rows)]
+        widths = [max(len(row[place]) for row in cells) for place in range(len(frame.columns))]
+        return [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells
+        ]
+
+    def _warnings(self) -> list[str]:
+        return ["", *(f"! {flag.words}" for flag in self.flags)] if self.flags else []
+
+    def _names(self, role: Role) -> list[str]:
+        return [column.name for column in self.columns if column.role == role]
+
+
+def read_columns(
+    frame: pd.DataFrame,
+    *,
+    target: str,
+    sensitive: str | Iterable[str],
+    id: str | Iterable[str] = (),
+    drop: str | Iterable[str] = (),
+    features: str | Iterable[str] | None = None,
+    task: str | None = None,
+    sensitive_types: Mapping[str, Kind] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Columns:
+    """Decide what is done with each column of ``frame``, and look for what should worry.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As `read_table` returns it.
+    target : str
+        The column to predict.
+    sensitive : str or names
+        Columns the prediction should not depend on; never features.
+    id : str or names
+        Columns that say which row is which; carried along, never features.
+    drop : str or names
+        Columns to leave out.
+    features : str or names, optional
+        The features, where not all remaining columns are; what is named here is kept although it
+        is constant or an identifier.
+    task : {"classification", "regression"}, optional
+        Wins over the rules by which it is decided.
+    sensitive_types : mapping of sensitive column to "discrete" or "continuous", optional
+        Wins over the rules of :class:`SensitiveTable`.
+    say : callable, optional
+        Told in a line of text how far it is, every few seconds, where there are many columns.
+
+    Returns
+    -------
+    Columns
+
+    Raises
+    ------
+    InputError
+        When a name is unknown or plays two parts, or a column can not play its part.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame(
+    ...     {"hours": [20, 40, 35, 60], "sex": list("FMFM"), "hired": ["no", "yes", "yes", "no"]}
+    ... )
+    >>> print(read_columns(frame, target="hired", sensitive="sex"))
+    4 rows, 3 columns: 1 feature, 1 sensitive, 0 dropped.
+    Predicted: 'hired', classification (text of 2 distinct values). The score is the probability
+    of 'yes' rather than 'no'.
+    <BLANKLINE>
+    column  role       read as   values    missing  why
+    hours   feature    number    20 to 60  0
+    sex     sensitive  discrete  F, M      0        text is discrete
+    hired   target     classes   no, yes   0        text of 2 distinct values
+    <BLANKLINE>
+    ! 4 rows are too few of each class to look for columns that give the target away (at least 40
+    are needed)
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(
+            f"frame must be a pandas DataFrame, got {type(frame).__name__}; read_table(path) reads "
+            "a file"
+        )
+    if not isinstance(target, str):
+        raise InputError(f"target must be the name of one column, got {target!r}")
+    listed = None if features is None else as_names("features", features)
+    left_out = as_names("drop", drop)
+    roles = assign_roles(
+        _text_names(frame),
+        target=target,
+        sensitive=as_names("sensitive", sensitive),
+        id=as_names("id", id),
+        drop=left_out,
+        features=listed,
+    )
+    read = [name for name, role in roles.items() if role not in ("id", "dropped")]
+    # Each is looked at by itself, then held against the target and every sensitive column.
+    against = 1 + sum(role == "sensitive" for role in roles.values())
+    step = _Steps(say, len(read), 1 + against)
+    contents = {}
+    for name in read:
+        contents[name] = content_of(frame[name], name)
+        step()
+    outcome = read_outcome(frame[target], contents[target], target, task)
+    table = SensitiveTable.from_data(
+        frame[[name for name, role in roles.items() if role == "sensitive"]],
+        types=sensitive_types,
+        missing="skip",
+    )
+    columns = tuple(
+        _read(name, role, contents[name], table, outcome, listed)
+        if name in contents
+        else _left_out(name, role, frame[name], by_name=name in left_out)
+        for name, role in roles.items()
+    )
+    used = {each.name: contents[each.name] for each in columns if each.role == "feature"}
+    if not used:
+        raise InputError(
+            "the data must have at least one column left as a feature, got none: "
+            + "; ".join(f"{each.name!r} is {each.role}" for each in columns)
+        )
+    flags = [
+        *telling_flags(frame, used, target=target, outcome=outcome, table=table, step=step),
+        *content_flags(used, frame),
+        *missing_flags(table),
+    ]
+    return Columns(len(frame), columns, outcome, tuple(flags))
+
+
+def _read(
+    name: str,
+    role: Role,
+    content: Content,
+    table: SensitiveTable,
+    outcome: Outcome,
+    listed: tuple[str, ...] | None,
+) -> ReadColumn:
+    read_as, why = str(content.kind), ""
+    if role == "sensitive":
+        read_as, why = table[name].kind, table[name].rule
+    elif role == "target":
+        read_as = "classes" if outcome.task == "classification" else "numbers"
+        why = outcome.rule
+    else:
+        reason = _reason_to_drop(content)
+        if listed is not None and content.kind in _UNUSABLE:
+            raise InputError(f"features must be numbers or categories, got {name!r}: {reason}")
+        if reason and listed is None:
+            role, why = "dropped", reason
+        elif content.kind == "category" and content.distinct > MAX_CATEGORIES:
+            why = f"its {MAX_CATEGORIES - 1} most frequent categories apart, the others together"
+    return ReadColumn(name, role, read_as, content.words, content.missing, why)
+
+
+class _Steps:
+    """Counts looks at ``columns`` columns, ``looks`` at each, and says every few seconds how far.
+
+    seconds: by a clock that tests can set.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None] | None,
+        columns: int,
+        looks: int,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say = say
+        self._columns = columns
+        self._total = columns * looks
+        self._seconds = seconds
+        self._done = 0
+        self._next = seconds() + _SILENCE
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._say is not None and self._seconds() >= self._next:
+            share = self._done / self._total
+            self._say(f"Looking at {_counted(self._columns, 'column')}: {share:.0%} done ...")
+            self._next = self._seconds() + _SILENCE
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _printable(text: str) -> str:
+    """Text without line breaks and control characters, which names and categories may hold."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def _left_out(name: str, role: Role, values: pd.Series[Any], *, by_name: bool) -> ReadColumn:
+    """A column that nobody will read; what it holds does not matter."""
+    why = "" if role == "id" else "named by drop" if by_name else "not named by features"
+    return ReadColumn(name, role, "", "", int(values.isna().sum()), why)
+
+
+def _text_names(frame: pd.DataFrame) -> list[str]:
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise InputError(f"frame must have text as column names, got {name!r}; rename it")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"frame must have distinct column names, got {twice!r} twice; rename it")
+    return list(frame.columns)
+
+
+def _reason_to_drop(content: Content) -> str:
+    if content.kind in _UNUSABLE:
+        return _UNUSABLE[content.kind]
+    if content.distinct == 1 and not content.missing:
+        return "constant: the same value in every row"
+    if content.is_identifier:
+        return "an identifier: every value is distinct"
+    return ""

@@ -1,0 +1,167 @@
+"""Turn columns as a file has them into what a fitted model expects, value by value.
+
+A value that can not be turned becomes missing and is reported with a reason, so that one wrong
+value spoils one row and not the whole file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from equipoise.files.kinds import numbers_of
+from equipoise.files.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
+from equipoise.tables.columns import Family, whole
+
+_LARGEST = float(np.finfo(np.float32).max)
+_EXPECTED_WORDS = {"number": "a number", "boolean": "true or false"}
+_OBJECTS: dict[str, Literal["text", "number", "boolean"]] = {
+    "string": "text",
+    "empty": "text",
+    "boolean": "boolean",
+    "integer": "number",
+    "floating": "number",
+    "decimal": "number",
+    "mixed-integer-float": "number",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """A column (n,) in the type a model expects.
+
+    Attributes
+    ----------
+    values : pandas.Series
+        float64, nullable boolean, or text; missing where unknown or not usable.
+    reasons : mapping of row to text
+        Why the value of a row is not usable.
+    """
+
+    values: pd.Series[Any]
+    reasons: dict[int, str]
+
+
+def as_expected(values: pd.Series[Any], name: str, family: Family) -> Expected:
+    """Turn one column (n,) of a file into values of ``family``, the family it had at fit.
+
+    >>> read = as_expected(pd.Series(["3", " 4.5", "", "many"]), "rooms", "number")
+    >>> read.values.tolist()
+    [3.0, 4.5, nan, nan]
+    >>> read.reasons
+    {3: "column 'rooms' must hold a number, got 'many'"}
+    """
+    values = _without_dictionary(values.reset_index(drop=True))
+    if family == "empty":
+        return Expected(pd.Series(np.full(len(values), np.nan)), {})
+    if family in ("text", "categorical"):
+        return Expected(_as_text(values), {})
+    holds = _holds(values)
+    if holds == "text":
+        turned = _parsed(values, family)
+    elif holds == family:
+        turned = values.astype("boolean") if holds == "boolean" else pd.Series(numbers_of(values))
+    else:
+        turned = pd.Series(np.full(len(values), np.nan))
+    wrong = _unusable(values, turned.isna().to_numpy())
+    reasons = _reasons(values, wrong, f"column {name!r} must hold {_EXPECTED_WORDS[family]}")
+    if family == "number":
+        numbers = turned.to_numpy()
+        extreme = np.abs(numbers) > _LARGEST  # infinite included
+        rule = f"column {name!r} must hold numbers within {_LARGEST:.3g}"
+        reasons |= _reasons(values, np.flatnonzero(extreme), rule)
+        turned = pd.Series(np.where(extreme, np.nan, numbers))
+    return Expected(turned, reasons)
+
+
+def _without_dictionary(values: pd.Series[Any]) -> pd.Series[Any]:
+    """A categorical column as the values it stands for."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        kind = values.dtype.categories.dtype
+        return values.astype(object if kind.kind in "biu" else kind)
+    return values
+
+
+def _holds(values: pd.Series[Any]) -> Literal["text", "number", "boolean", "other"]:
+    """What kind of values a column of a file has, by its type."""
+    dtype = values.dtype
+    if isinstance(dtype, pd.StringDtype):
+        return "text"
+    if dtype.kind == "O":
+        return _OBJECTS.get(pd.api.types.infer_dtype(values, skipna=True), "other")
+    if dtype.kind == "b":
+        return "boolean"
+    return "number" if dtype.kind in "iuf" else "other"
+
+
+def _unusable(values: pd.Series[Any], unknown: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Those of the ``unknown`` rows (n,) that hold something."""
+    rows = np.flatnonzero(unknown)
+    kept = [not _is_missing(value) for value in values.iloc[rows].astype(object)]
+    return np.asarray(rows[np.array(kept, dtype=bool)], dtype=np.int64)
+
+
+def _reasons(values: pd.Series[Any], rows: NDArray[np.int64], rule: str) -> dict[int, str]:
+    found = values.iloc[rows].astype(object)
+    return {int(row): f"{rule}, got {shown(value)}" for row, value in zip(rows, found, strict=True)}
+
+
+def shown(value: Any) -> str:
+    """A value in an error, cut where it is long."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _is_missing(value: Any) -> bool:
+    return value.strip() in MISSING_WORDS if isinstance(value, str) else bool(pd.isna(value))
+
+
+def _arrow_text(values: pd.Series[Any]) -> pa.Array:
+    """Text (n,) without space around it, null where missing."""
+    array = pa.array(values, type=pa.large_string(), from_pandas=True)
+    trimmed = pc.utf8_trim_whitespace(array)
+    known = pc.invert(pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS, pa.large_string())))
+    return pc.if_else(known, trimmed, pa.scalar(None, pa.large_string()))
+
+
+def _parsed(values: pd.Series[Any], family: Family) -> pd.Series[Any]:
+    """Numbers or booleans written as text; missing where they are neither."""
+    text = _arrow_text(values)
+    if family == "boolean":
+        true = pc.is_in(text, value_set=pa.array(TRUE_WORDS, pa.large_string()))
+        false = pc.is_in(text, value_set=pa.array(FALSE_WORDS, pa.large_string()))
+        known = pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
+        return pd.Series(known.to_pandas()).astype("boolean")
+    return pd.Series(_floats(text).to_numpy(zero_copy_only=False))
+
+
+def _floats(text: pa.Array) -> pa.Array:
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:  # somewhere stands no number: look at each distinct text once
+        encoded = text.dictionary_encode()
+        floats = [_float(value) for value in encoded.dictionary]
+        return pa.array(floats, pa.float64()).take(encoded.indices)
+
+
+def _float(value: pa.Scalar) -> float | None:
+    try:
+        return float(value.cast(pa.float64()).as_py())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _as_text(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Categories as text; a whole number has one name whichever way it was stored."""
+    holds = _holds(values)
+    if holds == "number":
+        return values.astype(object).map(lambda v: str(whole(float(v))), na_action="ignore")
+    if holds != "text":
+        return values.astype(object).map(str, na_action="ignore")
+    return values.mask(values.isna() | values.isin(MISSING_WORDS))

@@ -1,0 +1,133 @@
+"""Write scores to a file, block by block: whole or not at all. Text that spreadsheets take as text.
+
+Programs for spreadsheets run a cell of a CSV file that begins with =, +, - or @ as a formula.
+`spreadsheet_safe` puts an apostrophe before such text, which they show as text.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from equipoise.errors import InputError
+from equipoise.files.formats import find_data_file
+from equipoise.files.stream import column_names
+from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
+
+#: The last column of every file of scores; an older file is known by it.
+PROBLEM = "problem"
+#: How text begins that would be run as a formula, also behind apostrophes: so the first apostrophe
+#: of such a text is always ours. Text that is a number is harmless.
+_FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+_NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
+
+
+class ScoreWriter:
+    """Write frames of scores to a .parquet or .csv file, for use in a ``with`` statement.
+
+    The frames go to a new file beside ``path``, which takes its name when the block ends without
+    an error; otherwise it is removed and an older file stays. Only an older file of scores (its
+    last column is ``problem``) is replaced. While one process writes, others are refused. In a .csv
+    file, text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Parameters
+    ----------
+    path : path of a file
+        Ends in .parquet or .csv.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = f"{folder.name}/scores.csv"
+    >>> with ScoreWriter(path) as writer:
+    ...     writer.write(pd.DataFrame({"row": [1, 2], "score": [0.25, None], "problem": ["", "x"]}))
+    >>> pd.read_csv(path)
+       row  score problem
+    0    1   0.25     NaN
+    1    2    NaN       x
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = checked_target(path, "out")
+        if self.path.suffix not in (".parquet", ".csv"):
+            raise InputError(f"out must end in .parquet or .csv, got '{self.path}'")
+        if self.path.exists():
+            _refuse_other_content(self.path)
+        self._open = ExitStack()
+        self._schema: pa.Schema | None = None
+        self._writer: Any = None
+
+    def __enter__(self) -> ScoreWriter:
+        lock = lock_beside(self.path)
+        self._open.enter_context(only_writer(lock, argument="out", what=self.path))
+        return self
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append rows; every frame has the columns and types of the first."""
+        is_csv = self.path.suffix == ".csv"
+        if is_csv:
+            frame = spreadsheet_safe(frame)
+        if self._schema is None:
+            self._schema = pa.Schema.from_pandas(frame, preserve_index=False).remove_metadata()
+            beside = self._open.enter_context(written_beside(self.path))
+            make = pyarrow.csv.CSVWriter if is_csv else pq.ParquetWriter
+            self._writer = make(str(beside), self._schema)
+            self._open.callback(self._writer.close)
+        self._writer.write_table(pa.Table.from_pandas(frame, self._schema, preserve_index=False))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+
+def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose text and names no spreadsheet runs as a formula; numbers stay.
+
+    To undo it, remove the first of the apostrophes that stand before =, +, -, @ or a control
+    character at the beginning of a text.
+
+    >>> spreadsheet_safe(pd.DataFrame({"id": ["=1+1", "-0.5", "a-b"], "score": [-0.5, 1, 2]}))
+          id  score
+    0  '=1+1   -0.5
+    1   -0.5    1.0
+    2    a-b    2.0
+    """
+    safe = {name: _as_text(column) for name, column in frame.items()}
+    names = _as_text(pd.Series(frame.columns, dtype=object))
+    return pd.DataFrame(safe, index=frame.index).set_axis(names.tolist(), axis=1)
+
+
+def _as_text(values: pd.Series[Any]) -> pd.Series[Any]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(values.cat.categories.dtype)
+    if not (pd.api.types.is_string_dtype(values.dtype) or values.dtype.kind == "O"):
+        return values
+    text = values.where(values.map(lambda value: isinstance(value, str)), "").astype(str)
+    runs = text.str.match(_FORMULA) & ~text.str.fullmatch(_NUMBER)
+    return values.where(~runs, "'" + text) if runs.any() else values
+
+
+def _refuse_other_content(path: Path) -> None:
+    try:
+        names = column_names(find_data_file(path))
+    except InputError:
+        names = []
+    if names[-1:] != [PROBLEM]:
+        raise InputError(
+            f"out must be a new file or an older file of scores, got '{path}', which holds "
+            "something else; choose another name, or remove it first"
+        )

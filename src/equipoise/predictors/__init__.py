@@ -1,0 +1,1 @@
+"""Predictors: networks and boosted trees behind one interface."""

@@ -1,0 +1,132 @@
+"""Early stopping on the trade-off that the strength asks for, measured on rows set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from equipoise.predictors.boosting.objectives import OBJECTIVES
+from equipoise.predictors.boosting.trees import BoostedTrees
+from equipoise.training import Member, Predictor, TrainingData
+from equipoise.training.data import take
+from equipoise.training.members import set_aside
+
+#: Share of a member's rows that stops it.
+HELD_OUT = 0.2
+
+
+@runtime_checkable
+class Measurable(Protocol):
+    """A method whose penalty can be measured without training anything."""
+
+    def value(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the penalty (K,) of ``penalised`` (K, B, w), as `Method.penalty` has it."""
+        ...
+
+
+def with_rows_aside(
+    members: Sequence[Member], n: int, classes: Tensor | None = None
+) -> tuple[list[Member], Tensor]:
+    """Return the members without the rows set aside from each of n, and these, (K, m).
+
+    Where there are ``classes`` (n,), all of them are among the rows that train.
+    """
+    fitted, asides = [], []
+    for member in members:
+        rows, aside = set_aside(member.seed, member.rows, n, HELD_OUT, asked_by="early_stopping")
+        if classes is not None:
+            rows, aside = _with_every_class(rows, aside, classes)
+        fitted.append(replace(member, rows=rows))
+        asides.append(aside)
+    return fitted, torch.stack(asides)
+
+
+def _with_every_class(
+    rows: tuple[int, ...], aside: Tensor, classes: Tensor
+) -> tuple[tuple[int, ...], Tensor]:
+    """Exchange a row of every class that only rows set aside have for one of the largest class."""
+    fitted, aside = torch.tensor(rows), aside.clone()
+    for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
+        place = int((classes[aside] == missing).nonzero()[0])
+        largest = int(torch.bincount(classes[fitted]).argmax())
+        other = int((classes[fitted] == largest).nonzero()[-1])
+        back = int(aside[place])
+        aside[place], fitted[other] = fitted[other].clone(), back
+    return tuple(fitted.tolist()), aside
+
+
+class EarlyStopping:
+    """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
+
+    What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
+    not train on, both as rounds minimise them: in standard units of its outcome, which are less its
+    ``level`` (K,), over its ``unit`` (K,).
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        rows: Tensor,
+        *,
+        method: Measurable | None,
+        level: Tensor,
+        unit: Tensor,
+        patience: int,
+        rounds: int,
+    ) -> None:
+        self._method = method
+        self._rows = rows
+        self._resampled = rows.roll(rows.shape[1] // 2, 1)
+        self._x = take(data.x, rows)
+        self._target = take(data.target, rows)
+        self._weight = data.task_weight(rows)
+        self._strength = torch.tensor(
+            [member.strength for member in members], dtype=torch.float64, device="cpu"
+        )
+        self._level, self._unit = level, unit
+        self._patience = patience
+        self._last = rounds
+        self._least = torch.full((len(rows),), torch.inf, dtype=torch.float64, device="cpu")
+        self._since = torch.zeros(len(rows), dtype=torch.long, device="cpu")
+        self._best = torch.zeros(len(rows), dtype=torch.long, device="cpu")
+
+    def __call__(self, iteration: int, predictor: Predictor) -> bool:
+        """Look at the members as they are now; at the end put each back to its best rounds."""
+        trees = predictor.network
+        assert isinstance(trees, BoostedTrees)
+        found = self._trade_off(predictor)
+        better = found < self._least
+        self._least = torch.where(better, found, self._least)
+        self._best = torch.where(better, trees.rounds, self._best)
+        self._since = torch.where(better, iteration, self._since)
+        enough = bool((iteration - self._since >= self._patience).all())
+        if enough or iteration == self._last:
+            trees.rounds.copy_(self._best)
+        return enough
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was least so far, when, and of how many rounds."""
+        return {"least": self._least, "since": self._since, "best": self._best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._least, self._since, self._best = state["least"], state["since"], state["best"]
+
+    def _trade_off(self, predictor: Predictor) -> Tensor:
+        output, _ = predictor(self._x)
+        task = OBJECTIVES[predictor.task.name].loss(
+            output, self._target, self._weight, self._level, self._unit
+        )
+        if self._method is None:
+            return task
+        standard = (output - self._level[:, None, None]) / self._unit[:, None, None]
+        score = predictor.task.score(standard).float()
+        penalty = self._method.value(score, self._rows, self._resampled)
+        # No divergence is below 0; a critic that is behind the score says so all the same.
+        penalty = penalty.double().clamp_min(0)
+        return torch.lerp(task.double(), penalty, self._strength)

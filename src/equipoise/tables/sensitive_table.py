@@ -1,0 +1,242 @@
+"""The table of sensitive attributes: typed at the door, encoded for the critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, check_choice
+from equipoise.tables.alignment import check_aligned
+from equipoise.tables.columns import Column, read_columns
+from equipoise.tables.kinds import Kind, SensitiveColumn, check_types, type_column
+
+_LEVELS_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class SensitiveTable:
+    """Sensitive attributes of n rows, each column discrete or continuous.
+
+    Build it with `from_data`; nothing downstream decides a kind again.
+
+    Attributes
+    ----------
+    columns : tuple of SensitiveColumn
+    """
+
+    columns: tuple[SensitiveColumn, ...]
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        types: Mapping[str, Kind] | None = None,
+        missing: Literal["error", "skip"] = "error",
+        n_rows: int | None = None,
+        counted: NDArray[np.bool_] | None = None,
+    ) -> SensitiveTable:
+        """Type every column of whatever holds sensitive attributes.
+
+        The rules, first match first: a kind in `types` wins; booleans, text and categoricals are
+        discrete; numbers with at most 10 distinct values are discrete, with more continuous;
+        dates, times, durations, complex numbers and nested values are refused.
+
+        Parameters
+        ----------
+        data : DataFrame or Series (pandas, polars, pyarrow), array, list, dict of columns
+            Columns without a name are called "sensitive_0", "sensitive_1", ...
+        types : mapping of column name to "discrete" or "continuous", optional
+            Overrides; users know it as `sensitive_types`.
+        missing : {"error", "skip"}
+            Whether missing values are refused or kept, to be left out of the penalty; users know it
+            as `missing_sensitive`. None, NaN, NaT, pandas.NA and null are missing, "" and "?" not.
+        n_rows : int, optional
+            How many rows the other data have; a different number is refused.
+        counted : ndarray of bool, shape (n,), optional
+            Rows that count. The others have no say in kinds, categories and ranks, and their values
+            are missing in the table.
+
+        Returns
+        -------
+        SensitiveTable
+
+        Raises
+        ------
+        InputError
+            When a column breaks a rule; the message names column, rule, value and remedy.
+
+        Examples
+        --------
+        >>> people = {"age": range(20, 60), "sex": ["F", "M"] * 20}
+        >>> print(SensitiveTable.from_data(people))
+        column  kind        levels or range         missing  rule
+        age     continuous  20 to 59                0        numbers with 40 distinct values ...
+        sex     discrete    F, M                    0        text is discrete
+        """
+        check_choice("missing_sensitive", missing, ("error", "skip"))
+        check_aligned(sensitive_features=data)
+        raw = read_columns(data, argument="sensitive_features", prefix="sensitive_")
+        found = len(raw[0].missing)
+        if n_rows is not None and found != n_rows:
+            raise InputError(
+                f"sensitive_features must have one row for each of the {n_rows} rows of data, "
+                f"got {found}; pass the attributes of the same rows in the same order"
+            )
+        if counted is not None:
+            raw = tuple(column.without(~counted) for column in raw)
+        overrides = {} if types is None else types
+        check_types(overrides, [column.name for column in raw])
+        if missing == "error":
+            for column in raw:
+                _refuse_missing(column, counted)
+        table = cls(tuple(type_column(column, overrides.get(column.name)) for column in raw))
+        if not table.known.any():
+            raise InputError(
+                "sensitive_features must have at least one row in which every column is known, "
+                "got none; drop the columns with most missing values"
+            )
+        return table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self.columns[0].missing)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Rows in which every column is present, (n,)."""
+        missing = np.stack([column.missing for column in self.columns])
+        return np.asarray(~missing.any(axis=0))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every column is discrete."""
+        return all(column.kind == "discrete" for column in self.columns)
+
+    def __getitem__(self, name: str) -> SensitiveColumn:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"no sensitive column {name!r}; columns: {', '.join(self.names)}")
+
+    def take(self, rows: ArrayLike) -> SensitiveTable:
+        """Only these rows (positions or a boolean mask); categories and scaling stay.
+
+        >>> table = SensitiveTable.from_data([1, 2, 1, 2])
+        >>> table.take([0, 2]).encode().tolist()
+        [[0.0], [0.0]]
+        """
+        return SensitiveTable(tuple(column.take(rows) for column in self.columns))
+
+    def encode(self) -> NDArray[np.float32]:
+        """The table as the critic reads it, (n, q), in the order of the columns.
+
+        A continuous column becomes its ranks with ties averaged, scaled to mean 0 and variance 1
+        over the rows it was built from: independence of an attribute is the same thing under every
+        strictly increasing map of it, and outliers must not squeeze the bulk. A column with two
+        categories becomes one 0/1 column, one with more becomes a 0/1 column per category. Missing
+        values are zeros; `known` tells them apart.
+        """
+        blocks = [_encode(column) for column in self.columns]
+        return np.concatenate(blocks, axis=1).astype(np.float32)
+
+    def encoded_names(self) -> tuple[str, ...]:
+        """Names of the q columns of `encode`.
+
+        >>> table = SensitiveTable.from_data({"sex": [0, 1, 1] * 2, "race": ["a", "b", "c"] * 2})
+        >>> table.encoded_names()
+        ('sex=1', 'race=a', 'race=b', 'race=c')
+        """
+        names: list[str] = []
+        for column in self.columns:
+            if column.kind == "continuous":
+                names.append(column.name)
+            else:
+                shown = column.categories[1:] if len(column.categories) == 2 else column.categories
+                names.extend(f"{column.name}={category}" for category in shown)
+        return tuple(names)
+
+    def cells(self) -> NDArray[np.int64]:
+        """Number of the joint cell of each row, (n,); -1 where any column is missing.
+
+        Cells count through all combinations of categories, the last column fastest, whether or not
+        a combination occurs.
+
+        >>> table = SensitiveTable.from_data({"a": [0, 0, 1, 1, 0], "b": ["x", "y", "x", "y", "x"]})
+        >>> table.cells()
+        array([0, 1, 2, 3, 0])
+        """
+        continuous = [column.name for column in self.columns if column.kind == "continuous"]
+        if continuous:
+            raise InputError(
+                "sensitive_features must be discrete in every column to form cells, got continuous "
+                f"{', '.join(map(repr, continuous))}; leave these out or set sensitive_types"
+            )
+        sizes = [len(column.categories) for column in self.columns]
+        if prod(sizes) > np.iinfo(np.int64).max:
+            raise InputError(
+                f"sensitive_features must form fewer than 2**63 cells, got {prod(sizes)} from "
+                f"columns with {sizes} categories; leave some out"
+            )
+        known = self.known
+        cells = np.full(self.n_rows, -1, dtype=np.int64)
+        codes = [column.codes[known] for column in self.columns if column.codes is not None]
+        cells[known] = np.ravel_multi_index(tuple(codes), tuple(sizes))
+        return cells
+
+    def describe(self) -> str:
+        """A small text table: column, kind, levels or range, missing values, rule."""
+        rows = [("column", "kind", "levels or range", "missing", "rule")]
+        for column in self.columns:
+            missing = str(int(column.missing.sum()))
+            rows.append((column.name, column.kind, _extent(column), missing, column.rule))
+        widths = [max(len(cell) for cell in cells) for cells in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def _refuse_missing(column: Column, counted: NDArray[np.bool_] | None) -> None:
+    rows = np.flatnonzero(column.missing if counted is None else column.missing & counted)
+    if rows.size:
+        raise InputError(
+            f"sensitive_features column {column.name!r} must not have missing values, got "
+            f"{rows.size} (first in row {rows[0]}); fill them in, or set missing_sensitive='skip' "
+            "to keep these rows for the task loss and leave them out of the penalty"
+        )
+
+
+def _encode(column: SensitiveColumn) -> NDArray[np.float64]:
+    """One column as (n, 1), or (n, categories) when there are three or more of them."""
+    if column.scores is not None:
+        return column.scores[:, None]
+    assert column.codes is not None
+    if len(column.categories) == 2:
+        return np.asarray(column.codes[:, None] == 1, dtype=np.float64)
+    return np.asarray(column.codes[:, None] == np.arange(len(column.categories)), dtype=np.float64)
+
+
+def _extent(column: SensitiveColumn) -> str:
+    """Range of a continuous column, categories of a discrete one."""
+    if column.values is not None:
+        known = column.values[~column.missing]
+        return f"{known.min():g} to {known.max():g}" if known.size else "no values"
+    shown = ", ".join(str(category) for category in column.categories[:_LEVELS_SHOWN])
+    if len(column.categories) > _LEVELS_SHOWN:
+        shown += f", ... ({len(column.categories)} levels)"
+    return shown

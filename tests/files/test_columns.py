@@ -1,0 +1,365 @@
+"""What is done with each column: decided by rule, said in words, before anything trains."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.errors import InputError
+from equipoise.files import read_columns
+
+ROWS = 200
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "hours": rng.normal(40, 10, ROWS),
+            "job": rng.choice(["cook", "nurse", "clerk"], ROWS),
+            "sex": rng.choice(["F", "M"], ROWS),
+            "age": rng.integers(18, 80, ROWS),
+            "hired": rng.choice(["no", "yes"], ROWS),
+        }
+    )
+
+
+def read(frame, **options):
+    return read_columns(frame, **{"target": "hired", "sensitive": ["sex", "age"], **options})
+
+
+def refusal(frame, **options):
+    with pytest.raises(InputError) as refused:
+        read(frame, **options)
+    return str(refused.value)
+
+
+def test_every_column_has_a_part_and_the_table_says_which(frame):
+    columns = read(frame)
+    assert (columns.features, columns.sensitive, columns.target) == (
+        ["hours", "job"],
+        ["sex", "age"],
+        "hired",
+    )
+    assert (columns.id, columns.dropped, columns.flags) == ([], {}, ())
+    assert (columns.task, columns.outcome.classes, columns.outcome.positive) == (
+        "classification",
+        ("no", "yes"),
+        "yes",
+    )
+    low, high = frame["hours"].min(), frame["hours"].max()
+    shown = str(columns).splitlines()
+    assert shown[0] == "200 rows, 5 columns: 2 features, 2 sensitive, 0 dropped."
+    assert shown[1] == (
+        "Predicted: 'hired', classification (text of 2 distinct values). The score is the "
+        "probability of 'yes' rather than 'no'."
+    )
+    assert [line.split()[:3] for line in shown[3:]] == [
+        ["column", "role", "read"],
+        ["hours", "feature", "number"],
+        ["job", "feature", "category"],
+        ["sex", "sensitive", "discrete"],
+        ["age", "sensitive", "continuous"],
+        ["hired", "target", "classes"],
+    ]
+    table = columns.to_frame().set_index("column")
+    assert table.loc["hours", "values"] == f"{low:g} to {high:g}"
+    assert table.loc["job", "values"] == "clerk, cook, nurse"
+    assert table["missing"].tolist() == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"target": "hird"},
+            "target names a column 'hird' that the data do not have; did you mean 'hired'?",
+        ),
+        (
+            {"sensitive": "Sex "},
+            "sensitive names a column 'Sex ' that the data do not have; did you mean 'sex'?",
+        ),
+        (
+            {"drop": ["zzzzzz"]},
+            "drop names a column 'zzzzzz' that the data do not have; the columns are 'hours', "
+            "'job', 'sex', 'age', 'hired'",
+        ),
+        (
+            {"target": "sex"},
+            "column 'sex' must not be named both by sensitive and by target: a model can not be "
+            "kept from depending on what it predicts; take it out of one of them",
+        ),
+        (
+            {"id": "age"},
+            "column 'age' must not be named both by sensitive and by id: a column plays one part; "
+            "take it out of one of them",
+        ),
+        (
+            {"drop": ["sex"]},
+            "column 'sex' must not be named both by sensitive and by drop: a column plays one "
+            "part; take it out of one of them",
+        ),
+        (
+            {"features": ["hours", "sex"]},
+            "column 'sex' must not be named both by sensitive and by features: sensitive columns "
+            "are never features; take it out of one of them",
+        ),
+        (
+            {"features": ["hired"]},
+            "column 'hired' must not be named both by target and by features: the target would "
+            "predict itself; take it out of one of them",
+        ),
+        ({"drop": ["job", "job"]}, "drop must name a column once, got 'job' twice"),
+        ({"sensitive": []}, "sensitive must name at least one column, got none"),
+        ({"target": ["hired"]}, "target must be the name of one column, got ['hired']"),
+        ({"id": [3]}, "id must hold names of columns as text, got 3"),
+        (
+            {"drop": ["hours", "job"]},
+            "the data must have at least one column left as a feature, got none: 'hours' is "
+            "dropped; 'job' is dropped; 'sex' is sensitive; 'age' is sensitive; 'hired' is target",
+        ),
+        (
+            {"task": "ranking"},
+            "task must be one of 'classification', 'regression' or None, got 'ranking'",
+        ),
+    ],
+)
+def test_options_that_can_not_be_meant(frame, options, said):
+    assert refusal(frame, **options) == said
+
+
+def test_ids_and_dropped_columns_are_no_features(frame):
+    frame.insert(0, "person", [f"p{i}" for i in range(ROWS)])
+    columns = read(frame, id="person", drop="job")
+    assert (columns.id, columns.features) == (["person"], ["hours"])
+    assert columns.dropped == {"job": "named by drop"}
+    columns = read(frame, features="hours", drop="job")
+    assert columns.dropped == {"person": "not named by features", "job": "named by drop"}
+
+
+def test_what_can_not_be_learned_from_is_dropped_with_a_reason(frame):
+    frame["country"] = "NL"
+    frame["nothing"] = np.nan
+    frame["person"] = [f"p{i}" for i in range(ROWS)]
+    frame["number"] = np.arange(ROWS) + 1000
+    frame["born"] = pd.Timestamp("2000-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
+    frame["photo"] = [b"x"] * ROWS
+    frame["tags"] = [["a"]] * ROWS
+    assert read(frame).dropped == {
+        "country": "constant: the same value in every row",
+        "nothing": "no value in any row",
+        "person": "an identifier: every value is distinct",
+        "number": "an identifier: every value is distinct",
+        "born": "dates and times have no scale of their own: turn them into a number first, such "
+        "as age in years",
+        "photo": "bytes have no rule: decode them to text",
+        "tags": "lists and records have no rule: make each part a column of its own",
+    }
+
+
+def test_features_named_by_hand_are_kept_or_refused_never_dropped(frame):
+    frame["country"] = "NL"
+    frame["number"] = np.arange(ROWS)
+    frame["born"] = pd.Timestamp("2000-01-01")
+    columns = read(frame, features=["hours", "country", "number"])
+    assert columns.features == ["hours", "country", "number"]
+    assert [flag.words for flag in columns.flags] == [
+        "'number' may be an identifier: 200 of 200 values are distinct; name it as id or drop it "
+        "if so"
+    ]
+    assert refusal(frame, features=["born"]) == (
+        "features must be numbers or categories, got 'born': dates and times have no scale of "
+        "their own: turn them into a number first, such as age in years"
+    )
+
+
+def test_distinct_amounts_are_no_identifiers(frame):
+    rng = np.random.default_rng(1)
+    # 200 draws from ten million differ with a chance of exp(-200^2 / 2e7) = 0.998.
+    frame["salary"] = rng.choice(10_000_000, ROWS, replace=False)
+    frame["exact"] = np.linspace(0, 1, ROWS)
+    columns = read(frame)
+    assert columns.features == ["hours", "job", "salary", "exact"]
+    assert [(flag.concern, flag.column) for flag in columns.flags] == [("identifier", "salary")]
+
+
+@pytest.mark.parametrize(("span", "identifier"), [(3999, True), (4001, False)])
+def test_the_limit_of_chance_is_exp_of_minus_five(frame, span, identifier):
+    # 200 numbers from a range of 4000 all differ with a chance of exp(-200^2 / 8000) = exp(-5).
+    drawn = np.random.default_rng(2).choice(np.arange(1, span - 1), ROWS - 2, replace=False)
+    frame["number"] = np.concatenate([drawn, [0, span - 1]])
+    assert ("number" in read(frame).dropped) == identifier
+
+
+def test_near_identifiers_are_kept_and_flagged(frame):
+    codes = [f"c{i}" for i in range(ROWS)]
+    codes[1] = codes[0]
+    frame["customer_id"] = codes
+    columns = read(frame)
+    assert columns.features == ["hours", "job", "customer_id"]
+    assert [flag.words for flag in columns.flags] == [
+        "'customer_id' may be an identifier: 199 of 200 values are distinct, and its name says so; "
+        "name it as id or drop it if so"
+    ]
+
+
+def test_numbers_spoilt_by_a_word_are_flagged(frame):
+    values = [str(i % 7) for i in range(ROWS)]
+    values[:20] = ["?"] * 20
+    frame["rooms"] = values
+    assert [flag.words for flag in read(frame).flags] == [
+        "'rooms' is read as categories although 90.0% of its values are numbers, because of others "
+        "such as '?'; leave the field empty where a value is unknown"
+    ]
+
+
+def test_missing_sensitive_values_are_said(frame):
+    frame.loc[:4, "sex"] = None
+    columns = read(frame)
+    assert columns.to_frame().set_index("column").loc["sex", "missing"] == 5
+    assert [flag.words for flag in columns.flags] == [
+        "sensitive 'sex' is missing in 5 of 200 rows, which fitting refuses unless told to leave "
+        "them out of the penalty (missing_sensitive='skip')"
+    ]
+
+
+def test_many_categories_say_that_the_rarest_share_a_column(frame):
+    frame = pd.concat([frame] * 3, ignore_index=True)
+    frame["town"] = [f"t{i % 300}" for i in range(3 * ROWS)]
+    table = read(frame).to_frame().set_index("column")
+    assert table.loc["town", "values"] == "300 categories"
+    assert table.loc["town", "why"] == "its 254 most frequent categories apart, the others together"
+
+
+def test_how_a_sensitive_column_is_typed_can_be_said(frame):
+    frame["age"] = np.repeat([1, 2, 3, 4], ROWS // 4)
+    assert read(frame).to_frame().set_index("column").loc["age", "read as"] == "discrete"
+    table = read(frame, sensitive_types={"age": "continuous"}).to_frame().set_index("column")
+    assert table.loc["age", "read as"] == "continuous"
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "rule", "classes"),
+    [
+        ([0, 1], "classification", "whole numbers of 2 distinct values", (0, 1)),
+        ([0.0, 1.0], "classification", "whole numbers of 2 distinct values", (0, 1)),
+        ([True, False], "classification", "booleans of 2 distinct values", (False, True)),
+        (["b", "a", "c"], "classification", "text of 3 distinct values", ("a", "b", "c")),
+        (
+            list(range(20)),
+            "classification",
+            "whole numbers of 20 distinct values",
+            tuple(range(20)),
+        ),
+        (list(range(21)), "regression", "numbers of 21 distinct values", ()),
+        ([0.5, 1.5], "regression", "numbers of 2 distinct values, not all whole", ()),
+    ],
+)
+def test_the_task_follows_from_the_target(frame, values, task, rule, classes):
+    frame["hired"] = np.resize(np.array(values), ROWS)
+    columns = read(frame)
+    assert (columns.task, columns.outcome.rule, columns.outcome.classes) == (task, rule, classes)
+    assert [type(label) for label in columns.outcome.classes] == [type(each) for each in classes]
+
+
+def test_a_task_given_wins(frame):
+    frame["hired"] = np.arange(ROWS) % 5
+    outcome = read(frame, task="regression").outcome
+    assert (outcome.task, outcome.rule) == (
+        "regression",
+        "as task says; numbers of 5 distinct values",
+    )
+    frame["hired"] = np.arange(ROWS) % 30
+    outcome = read(frame, task="classification").outcome
+    assert (outcome.classes, outcome.rule) == (tuple(range(30)), "as task says; 30 distinct values")
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "said"),
+    [
+        (
+            ["yes"] * ROWS,
+            None,
+            "target 'hired' must hold at least two values, got 'yes' in every row; name another "
+            "column, or take rows of every class",
+        ),
+        (
+            ["yes"] * 150 + ["no"] * 38 + [None] * 12,
+            None,
+            "target 'hired' must be known in every row, got 12 of 200 rows without it; leave these "
+            "rows out of the data",
+        ),
+        (
+            [f"c{i % 30}" for i in range(ROWS)],
+            None,
+            "target 'hired' must have at most 20 classes unless task='classification' is given, "
+            "got 30 categories; name another column if these are not classes",
+        ),
+        (
+            ["a", "b"] * (ROWS // 2),
+            "regression",
+            "target 'hired' must hold numbers for task='regression', got a, b; leave out task",
+        ),
+        (
+            [0.25, 0.5] * (ROWS // 2),
+            "classification",
+            "target 'hired' must hold whole numbers, text or booleans for task='classification', "
+            "got numbers from 0.25 to 0.5; leave out task, or cut them into classes first",
+        ),
+        (
+            [1.0, np.inf] * (ROWS // 2),
+            None,
+            "target 'hired' must hold finite numbers, got an infinite one; leave these rows out",
+        ),
+        (
+            [pd.Timestamp("2020-01-01")] * ROWS,
+            None,
+            "target 'hired' must hold classes or numbers, got dates or times; name another column",
+        ),
+    ],
+)
+def test_targets_nobody_can_predict(frame, values, task, said):
+    frame["hired"] = values
+    assert refusal(frame, task=task) == said
+
+
+@pytest.mark.parametrize(
+    ("pair", "found"), [((1, "a"), "mixed-integer"), ((1.5, "a"), "mixed"), ((1j, 2j), "complex")]
+)
+def test_a_column_of_several_types_is_refused(frame, pair, found):
+    frame["mixed"] = pair * (ROWS // 2)
+    assert refusal(frame) == (
+        f"column 'mixed' must hold values of one type, got {found}; convert it to numbers or to "
+        "text, or drop it"
+    )
+    assert read(frame, drop="mixed").features == read(frame, id="mixed").features
+
+
+def test_a_path_is_no_frame():
+    assert refusal("people.csv") == (
+        "frame must be a pandas DataFrame, got str; read_table(path) reads a file"
+    )
+
+
+def test_names_and_categories_can_not_disturb_the_screen(frame):
+    frame["bell\x07\n"] = np.resize(["\x1b[31mred", "bl\u00fce"], ROWS)
+    line = str(read(frame)).splitlines()[-1]
+    assert line.split() == [
+        "bell\\x07\\n",
+        "feature",
+        "category",
+        "\\x1b[31mred,",
+        "bl\u00fce",
+        "0",
+    ]
+
+
+def test_names_of_columns_must_be_text(frame):
+    frame[3] = 1.5
+    with pytest.raises(InputError, match="frame must have text as column names, got 3; rename it"):
+        read(frame)
+
+
+def test_names_of_columns_must_differ(frame):
+    frame = pd.concat([frame, frame[["job"]]], axis=1)
+    assert refusal(frame) == "frame must have distinct column names, got 'job' twice; rename it"

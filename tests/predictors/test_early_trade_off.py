@@ -1,0 +1,111 @@
+"""What early stopping looks at: task and penalty of rows set aside, weighed by the strength."""
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise import FairBoostingClassifier
+from equipoise.critic import CriticSettings
+from equipoise.estimators.inputs import read_classes, training_data
+from equipoise.methods import SBP
+from equipoise.notions import Notion
+from equipoise.predictors.boosting.stopping import EarlyStopping
+from equipoise.tables import SensitiveTable
+from equipoise.training import Member
+
+ROWS = torch.arange(100, 200)[None]
+
+
+class Stated:
+    """A penalty whose values are stated, one after the other."""
+
+    def __init__(self, values):
+        self._values = iter(values)
+
+    def value(self, penalised, rows, resampled):
+        assert penalised.shape == (1, 100, 1)
+        torch.testing.assert_close(rows, ROWS)
+        # Every row meets the attribute of another.
+        assert sorted(resampled[0].tolist()) == rows[0].tolist()
+        assert not (rows == resampled).any()
+        return torch.tensor([next(self._values)])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, 2))
+    y = (x[:, 0] + random.normal(size=400) > 0).astype(int)
+    table = SensitiveTable.from_data({"age": x[:, 1]})
+    return x, y, training_data(x, read_classes(y), table, None)
+
+
+def grown(x, y):
+    model = FairBoostingClassifier(strength=0, rounds=30, random_state=0).fit(x, y)
+    return model.predictor_
+
+
+def task_losses(predictor, x, y):
+    """Log loss of the rows set aside after 10, 20 and 30 rounds."""
+    found = []
+    for rounds in (10, 20, 30):
+        raw = predictor.network.forest.outputs(0, rounds, torch.from_numpy(x[100:200]))[:, 0]
+        found.append(np.mean(np.logaddexp(0, raw) - raw * y[100:200]))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("strength", "penalties", "best"),
+    [
+        # The penalty decides where it weighs most, though the task would take the last rounds ...
+        (0.99, (0.5, 0.1, 0.9), 20),
+        # ... the task where it does ...
+        (0.0, (0.5, 0.1, 0.9), 30),
+        # ... and a value below 0 is worth no more than 0.
+        (0.99, (-5.0, 0.0, 0.9), 20),
+    ],
+)
+def test_the_best_rounds_are_those_of_the_weighed_sum(rows, strength, penalties, best):
+    x, y, data = rows
+    predictor = grown(x, y)
+    losses = task_losses(predictor, x, y)
+    assert losses[0] > losses[1] > losses[2]
+    trade_off = (1 - strength) * losses + strength * np.maximum(penalties, 0)
+    assert 10 * (1 + trade_off.argmin()) == best
+    stopping = EarlyStopping(
+        data,
+        [Member(strength, 0)],
+        ROWS,
+        method=Stated(penalties),
+        level=torch.zeros(1),
+        unit=torch.ones(1),
+        patience=100,
+        rounds=30,
+    )
+    for iteration in (10, 20, 30):
+        predictor.network.rounds.fill_(iteration)
+        assert not stopping(iteration, predictor)
+    assert int(predictor.network.rounds) == best
+    np.testing.assert_allclose(stopping.state_dict()["least"], [trade_off.min()], rtol=1e-6)
+
+
+def test_the_value_of_the_penalty_trains_nothing(rows):
+    _, _, data = rows
+    method = SBP(
+        data,
+        [Member(0.5, 0)],
+        penalised_width=1,
+        notion=Notion.parse("independence"),
+        critic=CriticSettings(hidden=(8,)),
+        density_ratio="auto",
+    )
+    score = torch.rand(1, 400, 1, generator=torch.Generator().manual_seed(0)).double()
+    every, other = torch.arange(400)[None], torch.arange(400).roll(1)[None]
+    for _ in range(20):
+        method.penalty(score, every, other)
+    before = [weight.clone() for weight in method.networks.parameters()]
+    value = method.value(score, every, other)
+    assert float(value) > 0
+    torch.testing.assert_close(method.value(score, every, other), value, rtol=0, atol=0)
+    for kept, weight in zip(before, method.networks.parameters(), strict=True):
+        torch.testing.assert_close(weight, kept, rtol=0, atol=0)
