@@ -14,7 +14,7 @@ from people import SMALL_ON_CPU, equipoise, same_model, table
 
 from equipoise import FairFrontier, load
 from equipoise.runs.folder import FILES
-from equipoise.runs.selection_file import selection_document
+from equipoise.runs.selecting import selection_document
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 
@@ -267,7 +267,7 @@ def test_columns_may_have_commas_and_blanks_in_their_names(people):
 
 def test_selection_document_is_json_without_losses(folder):
     frontier = load(folder / "run" / "frontier.equipoise")
-    from equipoise.runs.choice import Choice
+    from equipoise.runs.selecting import Choice
 
     choice = Choice(max_unfairness=0.9)
     found = selection_document(choice.select(frontier), choice)

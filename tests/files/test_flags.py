@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from equipoise import load_dataset
 from equipoise.files import read_columns
-from equipoise.files.telling import (
+from equipoise.files.flags import (
     SAMPLED_ROWS,
     level_telling,
     sample_continuous,

@@ -6,11 +6,9 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import read_columns
-from equipoise.files.columns import _Steps
+from equipoise.files.columns import _Steps, assign_roles
 from equipoise.files.formats import find_data_file
-from equipoise.files.roles import assign_roles
-from equipoise.files.stream import _chosen
-from equipoise.files.tables import _read_text
+from equipoise.files.reading import _chosen, _read_text
 from equipoise.tables import FeatureEncoder
 from equipoise.tables.columns import read_columns as columns_of
 from equipoise.tables.fitted_columns import arranged

@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 from equipoise.files import iterate_table, read_table
 from equipoise.files.expected import as_expected
 from equipoise.files.formats import find_data_file
-from equipoise.files.stream import column_names
+from equipoise.files.reading import column_names
 
 NAMES = ["a.csv", "a.tsv", "a.csv.gz", "a.parquet", "a.feather"]
 

@@ -15,7 +15,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.files import iterate_table, read_table
 from equipoise.files.formats import find_data_file
-from equipoise.files.memory import (
+from equipoise.files.reading import (
     Metered,
     memory_available,
     memory_needed,

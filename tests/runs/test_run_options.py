@@ -12,7 +12,7 @@ from equipoise import FairBoostingClassifier, FairFrontier
 from equipoise.cli.app import app
 from equipoise.cli.values import kinds, names, numbers
 from equipoise.errors import InputError
-from equipoise.runs.options import FitOptions
+from equipoise.runs.record import FitOptions
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 # A name may end as a whole number of a list does.

@@ -2,8 +2,7 @@
 
 from equipoise.files.columns import Columns, ReadColumn, read_columns
 from equipoise.files.flags import Flag
-from equipoise.files.stream import iterate_table
-from equipoise.files.tables import read_table
+from equipoise.files.reading import iterate_table, read_table
 from equipoise.files.writer import ScoreWriter
 
 __all__ = [

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from equipoise.files.kinds import numbers_of
-from equipoise.files.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
+from equipoise.files.reading import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 from equipoise.tables.columns import Family, whole
 
 _LARGEST = float(np.finfo(np.float32).max)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from equipoise.errors import InputError
 from equipoise.files.formats import find_data_file
-from equipoise.files.stream import column_names
+from equipoise.files.reading import column_names
 from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
 
 #: The last column of every file of scores; an older file is known by it.

@@ -11,7 +11,7 @@ import pandas as pd
 from equipoise.auditing import Audit, audit
 from equipoise.errors import InputError
 from equipoise.files import read_table
-from equipoise.files.roles import refuse_unknown
+from equipoise.files.columns import refuse_unknown
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 

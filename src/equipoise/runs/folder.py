@@ -44,10 +44,10 @@ from typing import TypeVar
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
 from equipoise.predictors.boosting.library import lightgbm
-from equipoise.runs.names import command_line
 from equipoise.runs.record import (
     FORMAT,
     RunRecord,
+    command_line,
     read_document,
     read_record,
     sha256,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,16 +12,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError
 from equipoise.estimators import Classifies, Regresses
+from equipoise.estimators.attributes import learned_inputs
+from equipoise.files.columns import as_names, check_columns, nearest
+from equipoise.files.expected import as_expected, shown
 from equipoise.files.formats import find_data_file
-from equipoise.files.roles import as_names
-from equipoise.files.stream import column_names, iterate_table
+from equipoise.files.reading import column_names, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
-from equipoise.runs.row_scorer import RowScorer
-from equipoise.runs.score_tally import ScoreTally
-from equipoise.runs.unknowns import unknowns_of
+from equipoise.predictors.boosting import BoostedTrees
+from equipoise.runs.folder import MODEL, Run, reading
+from equipoise.runs.selecting import read_threshold
+from equipoise.tables import EncoderState, TreeEncoderState
+from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables.columns import Family, whole
 
 _PROBLEMS_KEPT = 20
 
@@ -168,3 +177,335 @@ def _carried(values: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind == "O":
         return values.astype(object).map(str, na_action="ignore").astype("str")
     return values
+
+
+#: Rows that are scored at a time: hidden layers of a network need far more room than the rows.
+_ROWS_AT_ONCE = 8_192
+
+
+@dataclass(frozen=True, eq=False)
+class RowScorer:
+    """A fitted model, what it expects of a file, and what is written for a row."""
+
+    model: Classifies | Regresses
+    state: EncoderState | TreeEncoderState
+    attributes: dict[str, Family]
+    learned: tuple[Learned, ...]
+    outputs: tuple[str, ...]
+    threshold: float | None
+
+    @classmethod
+    def of(cls, model: Any, threshold: float | None) -> RowScorer:
+        """Look at what a fitted model expects; refuse one that can not score files."""
+        if not isinstance(model, Classifies | Regresses):
+            raise InputError(
+                "model must be a fair classifier or regressor, of networks or of boosted trees, "
+                f"got {type(model).__name__}"
+            )
+        check_is_fitted(model)
+        if threshold is not None and not np.isfinite(threshold):
+            raise InputError(f"threshold must be a finite number, got {threshold}")
+        state = model.encoder_.state()
+        if not hasattr(model, "feature_names_in_"):
+            raise InputError(
+                "model must have been fitted on a frame to score a file, got one fitted on an "
+                "array, which does not know its columns by name; fit it on a DataFrame"
+            )
+        outputs: tuple[str, ...] = ("score",)
+        if isinstance(model, Classifies) and len(model.classes_) > 2:
+            outputs = tuple(f"score_{label}" for label in model.classes_)
+            if threshold is not None:
+                raise InputError(
+                    f"threshold must be left out for {len(outputs)} classes, got {threshold}; the "
+                    "scores of all classes are written"
+                )
+        learned = learned_inputs(model).columns
+        attributes = {column[0]: _attribute_family(column) for column in learned}
+        return cls(model, state, attributes, learned, outputs, threshold)
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the file that the model reads."""
+        features = list(self.state.families)
+        return [*features, *(name for name in self.attributes if name not in features)]
+
+    def check_columns(self, names: Sequence[str], keep: Sequence[str]) -> None:
+        """Refuse a file without a column that is needed, and id columns named as outputs are."""
+        check_columns("id", keep, names)
+        written = [*self.outputs, *(["decision"] if self.threshold is not None else []), PROBLEM]
+        taken = [name for name in keep if name in written]
+        if taken:
+            raise InputError(
+                f"id must not name a column {taken[0]!r}, which is written here; rename it in the "
+                "data"
+            )
+        known = set(names)
+        absent = [name for name in self.names if name not in known]
+        if absent:
+            listed = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
+            raise InputError(
+                f"the data must have the {len(self.names)} columns that the model reads, but "
+                f"{listed} {'is' if len(absent) == 1 else 'are'} missing; "
+                f"{nearest(absent[0], names)}"
+            )
+
+    def score(self, frame: pd.DataFrame, tally: ScoreTally) -> dict[str, pd.Series[Any]]:
+        """Return what is written for the rows of a frame, by column."""
+        reasons: dict[int, list[str]] = {}
+        features = self._expected(frame, self.state.families, reasons)
+        attributes = self._expected(frame, self.attributes, reasons)
+        self._check_attributes(attributes, reasons)
+        usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
+        scores = np.full((len(frame), len(self.outputs)), np.nan)
+        for start in range(0, len(usable), _ROWS_AT_ONCE):
+            part = usable[start : start + _ROWS_AT_ONCE]
+            self._fill(scores, part, features, attributes, reasons)
+        tally.count(features[np.isfinite(scores).all(axis=1)])
+        return self._written(scores, reasons)
+
+    def _written(
+        self, scores: NDArray[np.float64], reasons: dict[int, list[str]]
+    ) -> dict[str, pd.Series[Any]]:
+        columns: dict[str, pd.Series[Any]] = {
+            name: pd.Series(scores[:, place]) for place, name in enumerate(self.outputs)
+        }
+        why = np.full(len(scores), None, dtype=object)
+        for row, texts in reasons.items():
+            why[row] = "; ".join(texts)
+        known = pd.Series(why, dtype="str").isna()
+        if self.threshold is not None:
+            above = pd.Series(scores[:, 0] > self.threshold).astype("Int8")
+            columns["decision"] = above.where(known)
+        columns[PROBLEM] = pd.Series(why, dtype="str")
+        return columns
+
+    def _expected(
+        self, frame: pd.DataFrame, families: Mapping[str, Family], reasons: dict[int, list[str]]
+    ) -> pd.DataFrame:
+        columns = {}
+        for name, family in families.items():
+            read = as_expected(frame[name], name, family)
+            columns[name] = read.values
+            for row, why in read.reasons.items():
+                reasons.setdefault(row, []).append(why)
+        return pd.DataFrame(columns, index=range(len(frame)))
+
+    def _check_attributes(self, attributes: pd.DataFrame, reasons: dict[int, list[str]]) -> None:
+        """A method that needs sensitive features to predict knows nothing of others."""
+        for name, kind, categories, *_ in self.learned:
+            values = attributes[name]
+            missing = np.flatnonzero(values.isna())
+            for row in missing:
+                reasons.setdefault(int(row), [f"sensitive {name!r} must be known to predict"])
+            if kind == "discrete":
+                unseen = np.flatnonzero(values.notna() & ~values.isin(list(categories)))
+                rule = f"sensitive {name!r} must be a category seen at fit, got "
+                for row in unseen:
+                    reasons.setdefault(int(row), []).append(rule + shown(_level(values[row])))
+
+    def _fill(
+        self,
+        scores: NDArray[np.float64],
+        rows: NDArray[np.int64],
+        features: pd.DataFrame,
+        attributes: pd.DataFrame,
+        reasons: dict[int, list[str]],
+    ) -> None:
+        """Score these rows; halve them where the model refuses, until the row is found."""
+        given = attributes.iloc[rows] if self.attributes else None
+        try:
+            found = self._predict(features.iloc[rows], given)
+        except InputError as error:
+            if len(rows) == 1:
+                reasons[int(rows[0])] = [str(error)]
+                return
+            for half in np.array_split(rows, 2):
+                self._fill(scores, half, features, attributes, reasons)
+            return
+        finite = np.isfinite(found).all(axis=1)
+        scores[rows[finite]] = found[finite]
+        for row, score in zip(rows[~finite], found[~finite], strict=True):
+            worst = score[~np.isfinite(score)][0]
+            reasons[int(row)] = [
+                f"the score of the model must be a finite number, got {worst}; a value of this row "
+                "may lie far from all that it was trained on"
+            ]
+
+    def _predict(self, X: pd.DataFrame, attributes: pd.DataFrame | None) -> NDArray[np.float64]:
+        with warnings.catch_warnings():
+            # What these warn of, `ScoreTally` counts over the whole file.
+            warnings.filterwarnings("ignore", "X has (missing values|categories)", UserWarning)
+            if isinstance(self.model, Regresses):
+                return self.model.predict(X, sensitive_features=attributes)[:, None]
+            probabilities = self.model.predict_proba(X, sensitive_features=attributes)
+            return probabilities if len(self.outputs) > 1 else probabilities[:, 1:]
+
+
+def _attribute_family(learned: Learned) -> Family:
+    _, kind, categories, *_ = learned
+    if kind == "continuous" or all(isinstance(each, int | float) for each in categories):
+        return "boolean" if all(isinstance(each, bool) for each in categories or (1,)) else "number"
+    return "text"
+
+
+def _level(value: Any) -> Any:
+    """A category by its own name: 7, not 7.0."""
+    return whole(float(value)) if isinstance(value, float) else value
+
+
+class ScoreTally:
+    """Counts rows that were scored although something about them was unknown at fit."""
+
+    def __init__(self, unknowns: Unknowns) -> None:
+        self._unknowns = unknowns
+        self._missing: Counter[str] = Counter()
+        self._unseen: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def count(self, features: pd.DataFrame) -> None:
+        """Count the rows of one more block."""
+        for name in self._unknowns.missing:
+            self._missing[name] += int(features[name].isna().sum())
+        for name, categories in self._unknowns.categories.items():
+            values = features[name]
+            unseen = values.notna() & ~values.isin(list(categories))
+            if unseen.any():
+                self._examples.setdefault(name, str(values[unseen].iloc[0]))
+            self._unseen[name] += int(unseen.sum())
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what was counted."""
+        missing, unseen = self._unknowns.missing, self._unknowns.unseen
+        return tuple(
+            [
+                f"rows without a value in {name!r}, {missing[name].why}: {count:,}; "
+                f"{missing[name].treated}"
+                for name, count in self._missing.items()
+                if count
+            ]
+            + [
+                f"rows with a category in {name!r} not seen at fit, such as "
+                f"{self._examples[name]!r}: {count:,}; {unseen[name]}"
+                for name, count in self._unseen.items()
+                if count
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A column in which a missing value is news: why it is, and what is done about it."""
+
+    why: str
+    treated: str
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """What a model has no experience of, by column.
+
+    Attributes
+    ----------
+    missing : mapping of column to Missing
+        Columns without missing values at fit.
+    categories : mapping of column to its categories at fit
+    unseen : mapping of column to what is done for rows with another category
+    """
+
+    missing: Mapping[str, Missing]
+    categories: Mapping[str, frozenset[str]]
+    unseen: Mapping[str, str]
+
+
+def unknowns_of(model: Classifies | Regresses) -> Unknowns:
+    """Look up what a fitted model has not seen."""
+    state = model.encoder_.state()
+    if isinstance(state, EncoderState):
+        return _of_network(state)
+    assert isinstance(model.predictor_.network, BoostedTrees)
+    return _of_trees(state, model.predictor_.network)
+
+
+def _of_network(state: EncoderState) -> Unknowns:
+    why = "where every row had one at fit"
+    median = Missing(why, "the median of the training rows stands in for it")
+    nothing = Missing(why, "they are scored as having no category")
+    numbers = {
+        name: median
+        for name in state.medians
+        if name not in state.flagged and state.families[name] != "empty"
+    }
+    categories = {
+        name: nothing for name, levels in state.levels.items() if None not in levels.categories
+    }
+    return Unknowns(
+        {**numbers, **categories},
+        {name: _named(levels.categories) for name, levels in state.levels.items()},
+        dict.fromkeys(state.levels, "they are scored as having none"),
+    )
+
+
+def _of_trees(state: TreeEncoderState, trees: BoostedTrees) -> Unknowns:
+    inexperienced = set(_never_missing(trees))
+    names = [name for place, name in enumerate(state.families) if place in inexperienced]
+    lowest = "LightGBM takes it for the lowest category"
+    treated = {
+        **dict.fromkeys(state.families, "LightGBM takes it for 0"),
+        **dict.fromkeys(state.levels, "they are scored as having no category"),
+        **dict.fromkeys(state.ordered, lowest),
+    }
+    why = "where the trees have never seen one missing"
+    unseen = {
+        name: lowest if name in names and name in state.ordered else "they are treated as missing"
+        for name in state.levels
+    }
+    return Unknowns(
+        {name: Missing(why, treated[name]) for name in names},
+        {name: _named(levels) for name, levels in state.levels.items()},
+        unseen,
+    )
+
+
+def _never_missing(trees: BoostedTrees) -> Iterator[int]:
+    """Positions of the columns that are split without a side for missing values.
+
+    LightGBM has such a side only where it saw missing values while binning; elsewhere it takes a
+    missing amount for 0, and a missing category for one that is not on the left.
+    """
+    grown = zip(trees.model.tolist(), trees.rounds.tolist(), strict=True)
+    for model in {model for model, rounds in grown if rounds}:
+        nodes = trees.forest.models[model].trees_to_dataframe().dropna(subset=["split_feature"])
+        for name in nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique():
+            yield int(name.removeprefix("Column_"))
+
+
+def _named(levels: tuple[str | None, ...]) -> frozenset[str]:
+    """Categories that have a name: missing values have none."""
+    return frozenset(level for level in levels if level is not None)
+
+
+def predict_with_run(
+    folder: Path,
+    data: Path,
+    out: Path,
+    *,
+    id: tuple[str, ...] | None = None,
+    threshold: float | None = None,
+) -> ScoringReport:
+    """Score a file; id columns and threshold are those of the run unless given."""
+    run, model, chosen = reading(folder, _selected)
+    return score_file(
+        model,
+        data,
+        out,
+        id=run.record.options.id if id is None else id,
+        threshold=chosen if threshold is None else threshold,
+    )
+
+
+def _selected(run: Run) -> tuple[Run, Classifies | Regresses, float | None]:
+    """Return a run, its selected model and where decisions are cut."""
+    threshold = read_threshold(run)
+    model = run.load(MODEL)
+    assert isinstance(model, Classifies | Regresses)
+    return run, model, threshold

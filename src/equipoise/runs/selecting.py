@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+
+from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
-from equipoise.runs.choice import Choice
-from equipoise.runs.folder import REPORT, Run, changing, open_run, writing
-from equipoise.runs.pages import write_pages
-from equipoise.runs.selection_file import read_choice, write_selection
+from equipoise.frontier.wish import granted
+from equipoise.report.frontier_page import frontier_page
+from equipoise.report.model_card import model_card, to_json, to_markdown
+from equipoise.report.page import plain
+from equipoise.report.run_facts import RunFacts
+from equipoise.runs.folder import (
+    CARD,
+    CARD_JSON,
+    FRONTIER,
+    MODEL,
+    REPORT,
+    SELECTION,
+    Run,
+    changing,
+    open_run,
+    writing,
+)
+from equipoise.runs.record import command_line, known_name, read_document, sha256
+from equipoise.storage import write_atomically
 
 
 def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice) -> Selection:
@@ -38,3 +59,174 @@ def rewrite_report(folder: Path) -> str:
         frontier = run.frontier()
         write_pages(run, folder, frontier, choice.select(frontier), choice)
         return str(run.path(REPORT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A wish, as `FairFrontier.select` takes it, and a remark on how it came about."""
+
+    max_unfairness: float | None = None
+    min_utility: float | None = None
+    metric: str | None = None
+    attribute: str | None = None
+    candidates: int = 1
+    remark: str = ""
+
+    def select(self, frontier: FairFrontier) -> Selection:
+        """Pick the snapshot; metric and attribute are read without regard to case."""
+        criteria = frontier._curve.snapshots.criteria
+        metric = known_name(self.metric, criteria.metrics)
+        named = criteria.by_attribute(criteria.find(metric))
+        return frontier.select(
+            max_unfairness=self.max_unfairness,
+            min_utility=self.min_utility,
+            metric=metric,
+            attribute=known_name(self.attribute, tuple(named)),
+            candidates=self.candidates,
+        )
+
+
+def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
+    """The best utility with the first metric within ``budget`` for every attribute, or the nearest.
+
+    Where no snapshot is within the budget, the smallest limit that one keeps takes its place.
+    """
+    criteria = frontier._curve.snapshots.criteria
+    metric = criteria.metrics[0]
+    columns = [f"{metric} {attribute}" for attribute in criteria.by_attribute(metric)]
+    kept = frontier.table().query("on_front").dropna(subset=columns)
+    if kept.empty:
+        raise InputError(
+            f"no snapshot has a defined {metric} by {' and '.join(criteria.by_attribute(metric))}, "
+            "so none can be picked; table.csv shows where it is undefined"
+        )
+    utility, worst = kept["utility"].to_numpy(), kept[columns].to_numpy().max(axis=1)
+    least = float(worst.min())
+    if least <= budget:
+        return Choice(
+            max_unfairness=budget,
+            remark=f"picked at the end of training: the best {frontier.utility_} with {metric} <= "
+            f"{budget:g} for every attribute",
+        )
+    limit = granted(least)
+    nearest, best = utility[worst <= limit].max(), utility.argmax()
+    price = ", the best of this run"
+    if utility[best] > nearest:
+        price = (
+            f", where {utility[best]:.3f} is possible at {metric} {granted(worst[best]):g}; "
+            "equipoise select --max-unfairness takes another"
+        )
+    return Choice(
+        max_unfairness=limit,
+        remark=f"picked at the end of training although no model of this run keeps {metric} <= "
+        f"{budget:g} for every attribute on the validation rows: it is the nearest, taken as if "
+        f"{limit:g} had been asked for, with {frontier.utility_} {nearest:.3f}{price}",
+    )
+
+
+def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
+    """Every number of a selection, and the wish that made it; undefined numbers are null."""
+    told = {
+        each.name: getattr(selection, each.name)
+        for each in fields(selection)
+        if each.name not in ("model", "rows")
+    }
+    document: dict[str, Any] = plain(
+        {
+            "choice": asdict(choice),
+            **told,
+            "holds_on_test": selection.holds_on_test,
+            "health": list(selection.model.health_.messages),
+            "rows": [asdict(row) for row in selection.rows],
+        }
+    )
+    return document
+
+
+def write_selection(folder: Path, selection: Selection, choice: Choice) -> None:
+    """Write the model, then what was selected, which names the model by its checksum."""
+    selection.model.save(folder / MODEL)
+    told = selection_document(selection, choice)
+    document = {**told, "model_sha256": sha256(folder / MODEL)}
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    write_atomically(folder / SELECTION, f"{text}\n".encode())
+
+
+def read_choice(run: Run) -> Choice:
+    """Return the wish that a selection came from."""
+    return Choice(**_selection_of(run)["choice"])
+
+
+def read_threshold(run: Run) -> float | None:
+    """Return where decisions are cut, once sure that the model beside is the one selected."""
+    document, model = _selection_of(run), run.path(MODEL)
+    if not model.exists() or document["model_sha256"] != sha256(model):
+        raise InputError(
+            f"'{model}' must be the model that '{SELECTION}' tells of, but it is missing or "
+            f"another one; select it again: {_command(run)} ..."
+        )
+    threshold: float | None = document["threshold"]
+    return threshold
+
+
+def _selection_of(run: Run) -> dict[str, Any]:
+    path = run.path(SELECTION)
+    if not path.exists():
+        raise InputError(
+            f"RUN must have a selected model, but '{path}' is missing; select one: "
+            f"{_command(run)} --max-unfairness 0.1"
+        )
+    document = read_document(path)
+    names = {each.name for each in fields(Choice)}
+    is_selection = set(document.get("choice", ())) == names and "model_sha256" in document
+    if not is_selection or not run.has(SELECTION):
+        raise InputError(
+            f"'{path}' must be the selection that equipoise wrote for this run, but it was changed "
+            "or is of another run; restore it from a copy, or select again: "
+            f"{_command(run)} --max-unfairness 0.1"
+        )
+    return document
+
+
+def _command(run: Run) -> str:
+    """Command that selects a model of a run, without a wish."""
+    return command_line("equipoise", "select", run.folder)
+
+
+def write_pages(
+    run: Run, folder: Path, frontier: FairFrontier, selection: Selection, choice: Choice
+) -> None:
+    """Write report.html, model_card.md and model_card.json of the selected model to ``folder``."""
+    facts = replace(facts_of(run), picked=choice.remark)
+    card = model_card(selection, facts, frontier)
+    texts = {
+        REPORT: frontier_page(frontier, selection, facts),
+        CARD: to_markdown(card),
+        CARD_JSON: to_json(card),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+
+
+def facts_of(run: Run) -> RunFacts:
+    """Return what pages say of a run beside its numbers."""
+    record = run.record
+    predict = command_line("equipoise", "predict", run.folder)
+    return RunFacts(
+        title=f"Predicting {record.options.target} from {Path(record.data.path).name}",
+        data_name=Path(record.data.path).name,
+        rows=record.data.rows,
+        target=record.options.target,
+        command=record.command,
+        select_command=command_line("equipoise", "select", run.folder),
+        deploy_command=f"{predict} DATA --out scores.parquet",
+        python_lines=(
+            "from equipoise import load",
+            f"frontier = load({str(run.path(FRONTIER))!r})",
+        ),
+        columns=pd.DataFrame(record.columns),
+        settings=record.options.to_document() | {"task": record.task},
+        versions=record.versions,
+        seed=record.options.seed,
+        device=record.device,
+    )

@@ -24,8 +24,8 @@ def datasets(
     """List public data sets, describe one, or write one as a file to try fit with."""
     from equipoise.datasets import load_dataset
     from equipoise.errors import InputError
+    from equipoise.runs.demonstration import describe, fit_command, list_datasets, write_dataset
     from equipoise.runs.frames import as_text, plain_rows
-    from equipoise.runs.samples import describe, fit_command, list_datasets, write_dataset
 
     if name is None:
         if out is not None:

@@ -148,8 +148,7 @@ def fit(
     Ctrl-C ends training with what there is; --resume goes on from the last checkpoint, also after
     a crash.
     """
-    from equipoise.runs.fitting import fit_run
-    from equipoise.runs.request import FitRequest
+    from equipoise.runs.fitting import FitRequest, fit_run
 
     given = {
         "target": target,

@@ -45,7 +45,7 @@ def predict(
     of training (selection.json says which, and why). Rows are read and written piece by piece. A
     row that can not be scored is written with the reason, not dropped.
     """
-    from equipoise.runs.predicting import predict_with_run
+    from equipoise.runs.scoring import predict_with_run
 
     scored = predict_with_run(run, data, out, id=names(id), threshold=threshold)
     return Answer(scored.text, scored.document)

@@ -58,9 +58,7 @@ def select(
     Nothing changes where no model keeps the limits; the error names the nearest.
     """
     from equipoise.errors import InputError
-    from equipoise.runs.choice import Choice
-    from equipoise.runs.selecting import select_in_run
-    from equipoise.runs.selection_file import selection_document
+    from equipoise.runs.selecting import Choice, select_in_run, selection_document
 
     if max_unfairness is None and min_utility is None:
         raise InputError(
