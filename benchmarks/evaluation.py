@@ -1,6 +1,6 @@
 """What it costs to judge all members once, in training iterations, in one run.
 
-Adult with the paper's columns, batch 300, the paper's networks and optimiser, 25 members; judged on
+Adult with the paper's columns, batch 300, the paper's networks and optimizer, 25 members; judged on
 6512 validation rows by the default metrics, by race alone (the paper's Scenario I) and by three
 attributes at once. Judging is everything a frontier does at an evaluation: scores in double
 precision, AUC, thresholds, metrics, fronts, copies of the weights worth keeping. Training and

@@ -1,6 +1,6 @@
 """What each method costs beside plain training, in one run: Tables 4 and 6 of the paper, here.
 
-Adult, A = race (White or not), batch 300, the paper's networks and optimiser, five members at once.
+Adult, A = race (White or not), batch 300, the paper's networks and optimizer, five members at once.
 Cost is time per member-iteration; only ratios to plain training (strength 0) mean anything on a
 shared machine. Pre-training is left out: the clock is read between checks of the run itself.
 
@@ -109,7 +109,7 @@ def main() -> None:
         print(f"{row['notion']:13s} {row['method']:16s} {row['times_plain']:4.1f} times plain")
     content = {
         "what": "time per member-iteration relative to plain training (strength 0), without "
-        "pre-training; Adult, A = race (White or not), the paper's networks and optimiser",
+        "pre-training; Adult, A = race (White or not), the paper's networks and optimizer",
         "members": MEMBERS,
         "batch_size": BATCH,
         "iterations": ITERATIONS,

@@ -1,7 +1,7 @@
 """Time and memory of a run against the number of members K and of rows n.
 
 Simulated rows of Adult's kind (6 numbers, 72 columns of 0 and 1), independence from one attribute,
-batch 300, the default network and optimiser. Each size trains in a process of its own, whose
+batch 300, the default network and optimizer. Each size trains in a process of its own, whose
 largest memory is its own; a GPU reports what torch allocated on it.
 
 Writes benchmarks/results/scaling_cpu.json or scaling_cuda.json.

@@ -136,7 +136,7 @@ class _Player:
         self._optimizer = torch.optim.Adam(self.weights, lr=0.03)
         self._rate = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, moves)
 
-    def minimise(self, loss: Tensor) -> None:
+    def minimize(self, loss: Tensor) -> None:
         gradients = torch.autograd.grad(loss.sum(), self.weights)
         for weight, gradient in zip(self.weights, gradients, strict=True):
             weight.grad = gradient
@@ -155,12 +155,12 @@ def train(game: Game, rows: Rows, *, strength: float, iterations: int) -> list[T
         with torch.no_grad():
             seen = game_scores(game, predictor.weights, rows.x)
         for _ in range(CRITIC_STEPS if strength else 0):
-            critics.minimise(-penalties(game, critics.weights, seen, rows.a))
+            critics.minimize(-penalties(game, critics.weights, seen, rows.a))
         scores = game_scores(game, predictor.weights, rows.x)
         loss = (1 - strength) * task_loss(scores, rows.y)
         if strength:
             loss = loss + strength * penalties(game, critics.weights, scores, rows.a).amax(1)
-        predictor.minimise(loss)
+        predictor.minimize(loss)
     return [weight.detach() for weight in predictor.weights]
 
 
@@ -173,7 +173,7 @@ def population(
     with torch.no_grad():
         scores = game_scores(game, predictors, learn.x)
     for _ in range(iterations):
-        critics.minimise(-penalties(game, critics.weights, scores, learn.a))
+        critics.minimize(-penalties(game, critics.weights, scores, learn.a))
     with torch.no_grad():
         scores = game_scores(game, predictors, read.x)
         found = penalties(game, critics.weights, scores, read.a).amax(1)

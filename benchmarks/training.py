@@ -1,7 +1,7 @@
 """Members trained together against a plain PyTorch loop over one member, in one run.
 
-Adult, independence from race (White or not), batch 300, the paper's networks and optimiser. The
-plain loop is what a person writes for one model: torch's own layers, two optimisers, one model
+Adult, independence from race (White or not), batch 300, the paper's networks and optimizer. The
+plain loop is what a person writes for one model: torch's own layers, two optimizers, one model
 after the other. Speeds are member-iterations per second; only their ratio means anything on a
 shared machine. On a GPU also: the full run of the paper's plan, 25 members for 20 000 iterations
 and judged every 100.

@@ -23,7 +23,7 @@ a = torch.from_numpy(attributes.encode())  # (1) categories one-hot, continuous 
 
 network = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)  # never the penalty's parameters
-penalty = SBPPenalty(notion="independence", steps=2)  # (2) has a critic and an optimiser of its own
+penalty = SBPPenalty(notion="independence", steps=2)  # (2) has a critic and an optimizer of its own
 task_loss = nn.BCEWithLogitsLoss()
 
 for _ in range(ITERATIONS):

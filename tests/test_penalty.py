@@ -291,7 +291,7 @@ def test_widths_must_stay():
         ({"gradient_penalty": -1}, "gradient_penalty must not be negative, got -1"),
         (
             {"gradient_penalty": 10, "normalization": "batch"},
-            "gradient_penalty needs a critic without batch normalisation, whose slope at a row "
+            "gradient_penalty needs a critic without batch normalization, whose slope at a row "
             "depends on the other rows; set critic_normalization='none'",
         ),
         (
@@ -413,7 +413,7 @@ def test_two_calls_before_one_backward_give_each_score_its_own_slope(options):
 
     def slopes(at_once):
         penalty = SBPPenalty(hidden=(8,), **options)
-        for _ in range(3):  # a critic that has learnt nothing has no slope
+        for _ in range(3):  # a critic that has learned nothing has no slope
             penalty(start[0], a[0], extra[0])
         scores = [part.clone().requires_grad_() for part in start]
         values = []

@@ -26,7 +26,7 @@ from equipoise.errors import (
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.networks.kernels import kernels
 from equipoise.training import OptimizerSettings
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 Weights = tuple[Tensor | None, Tensor | None]
 
@@ -60,7 +60,7 @@ class CriticSettings:
         object.__setattr__(self, "gradient_penalty", weight)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
-                "gradient_penalty needs a critic without batch normalisation, whose slope at a row "
+                "gradient_penalty needs a critic without batch normalization, whose slope at a row "
                 "depends on the other rows; set critic_normalization='none'"
             )
         bounded = self.gradient_penalty or self.normalization == "spectral"
@@ -74,7 +74,7 @@ class CriticSettings:
 class CriticGame(nn.Module):
     """K critics, each in its game against one predictor.
 
-    A critic sees the score standardised over the batch, so a predictor can not hide a dependence
+    A critic sees the score standardized over the batch, so a predictor cannot hide a dependence
     by shrinking its score, beside the attribute and, under separation, the outcome.
     """
 
@@ -102,12 +102,12 @@ class CriticGame(nn.Module):
             twice_differentiable=settings.gradient_penalty > 0,
         )
         if settings.normalization != "spectral":
-            # A head of zeros guesses, so nobody is penalised for what no critic has learnt yet. (A
+            # A head of zeros guesses, so nobody is penalized for what no critic has learned yet. (A
             # spectral layer has no zero: its weight is divided by its size.)
             nn.init.zeros_(self.critic.head_weight)
 
     def start(self) -> None:
-        """Build the critic's optimiser, once the weights are on their device."""
+        """Build the critic's optimizer, once the weights are on their device."""
         self.optimizer = self.settings.optimizer.build(self.critic.parameters())
 
     def play(
@@ -126,7 +126,7 @@ class CriticGame(nn.Module):
         weights: of real and of resampled pairs, (K, B) each. A ``lasting`` value can be followed
         back after the critics were trained further.
         """
-        seen = self._standardised(score)
+        seen = self._standardized(score)
         context = _contexts(attribute, resampled, outcome)
         fixed = _pairs(seen.detach(), context)
         with torch.enable_grad():
@@ -136,7 +136,7 @@ class CriticGame(nn.Module):
                 if self.settings.gradient_penalty:
                     losses.append(self._slope_excess(fixed))
                     shares.append(torch.full_like(value, self.settings.gradient_penalty))
-                minimise(losses, self.optimizer, shares)
+                minimize(losses, self.optimizer, shares)
         pairs = _pairs(seen, context)
         if lasting:
             now = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
@@ -155,12 +155,12 @@ class CriticGame(nn.Module):
     ) -> Tensor:
         """Return how well the critics tell real from resampled pairs, (K,); 0 is guessing."""
         context = _contexts(attribute, resampled, outcome)
-        return self.forward(_pairs(self._standardised(score), context), weights)
+        return self.forward(_pairs(self._standardized(score), context), weights)
 
-    def _standardised(self, score: Tensor) -> Tensor:
+    def _standardized(self, score: Tensor) -> Tensor:
         """Score (K, B, w) over its spread in the batch."""
-        standardised: Tensor = self.scale(score.transpose(1, 2))
-        return standardised.transpose(1, 2)
+        standardized: Tensor = self.scale(score.transpose(1, 2))
+        return standardized.transpose(1, 2)
 
     def forward(self, pairs: Tensor, weights: Weights) -> Tensor:
         """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""

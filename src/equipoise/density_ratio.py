@@ -30,7 +30,7 @@ from equipoise.training import (
 from equipoise.training.health import tell_of_failures
 from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, set_aside
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
@@ -205,7 +205,7 @@ class _RatioStep:
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         loss = self.loss(rows, resampled)
-        minimise(loss, self._optimizer)
+        minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
 
 

@@ -2,7 +2,7 @@
 
 Each is the variational form E_P[T] - E_Q[f*(T)] of a divergence D(P || Q), where P is the law of
 (score, A) and Q that of (score, A'), written so that a critic whose output is 0 everywhere, that
-is, one that only guesses, gives exactly 0 whatever the weights; training the critic maximises the
+is, one that only guesses, gives exactly 0 whatever the weights; training the critic maximizes the
 value towards the divergence. (Nowozin, Cseke and Tomioka 2016; Arjovsky, Chintala and Bottou 2017.)
 """
 

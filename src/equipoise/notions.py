@@ -10,8 +10,8 @@ from equipoise.errors import InputError
 class Notion(StrEnum):
     """Which statistical relation between score and sensitive attribute is to vanish.
 
-    ``INDEPENDENCE`` is generalised statistical parity, P(score | A = a) = P(score) for every a.
-    ``SEPARATION`` is generalised equalized odds, P(score | A = a, Y = y) = P(score | Y = y) for
+    ``INDEPENDENCE`` is generalized statistical parity, P(score | A = a) = P(score) for every a.
+    ``SEPARATION`` is generalized equalized odds, P(score | A = a, Y = y) = P(score | Y = y) for
     every a and y. (Sohn, Song and Lin 2024, definitions 1 and 2.)
     """
 

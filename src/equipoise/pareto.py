@@ -1,6 +1,6 @@
 """Choosing among points that cost several things at once: fronts, hypervolume, budgets.
 
-Pure functions of arrays. Costs are minimised; what should be large enters with its sign changed.
+Pure functions of arrays. Costs are minimized; what should be large enters with its sign changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def non_dominated(costs: ArrayLike) -> NDArray[np.bool_]:
     Parameters
     ----------
     costs : array of shape (n, m)
-        Finite or infinite, not NaN: a missing cost can not be compared.
+        Finite or infinite, not NaN: a missing cost cannot be compared.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> C
     Parameters
     ----------
     objective : array of shape (n,)
-        To be minimised.
+        To be minimized.
     costs : array of shape (n, m)
     limits : m numbers
         Largest value allowed for each cost.

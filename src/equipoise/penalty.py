@@ -16,16 +16,16 @@ from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import mean_one
 from equipoise.training.members import generator
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 
 class SBPPenalty(nn.Module):
     """A penalty on the dependence of a score on sensitive attributes, differentiable in the score.
 
     In training mode each call first lets the critic (and, under separation, the density-ratio
-    network) learn from this batch by its own optimiser, then returns the critic's value: 0 when
+    network) learn from this batch by its own optimizer, then returns the critic's value: 0 when
     the critic can only guess. In evaluation mode nothing is trained. Do not hand this module's
-    parameters to your optimiser: the critic maximises what you minimise.
+    parameters to your optimizer: the critic maximizes what you minimize.
 
     Attributes are numbers here: one-hot categories, scale continuous columns to about unit
     variance (``SensitiveTable.from_data(A).encode()`` does both). Larger batches see weaker
@@ -38,12 +38,12 @@ class SBPPenalty(nn.Module):
     divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
         What the critic estimates. "wasserstein" needs ``gradient_penalty=10``.
     density_ratio : "network" or "none"
-        Weight of resampled pairs under separation: learnt alongside, or left out (SBP_NW).
+        Weight of resampled pairs under separation: learned alongside, or left out (SBP_NW).
     hidden, steps, normalization, gradient_penalty
         Critic widths, critic updates per call (T'), "none", "batch" or "spectral", and weight of
         the penalty on the critic's slope.
     optimizer, learning_rate, momentum
-        The critic's own optimiser, "adam" or "sgd".
+        The critic's own optimizer, "adam" or "sgd".
     random_state : int
         Seed of the critic's start weights and of the resampling.
 
@@ -266,11 +266,11 @@ class SBPPenalty(nn.Module):
         if self.training:
             with torch.enable_grad():
                 loss = self.ratio.loss(a, drawn, y, weights)
-                minimise(loss, self._ratio_optimizer)
+                minimize(loss, self._ratio_optimizer)
         return self.ratio.ratio(drawn, y)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What, beside the weights, a resumed run needs: widths, generator, optimisers."""
+        """What, beside the weights, a resumed run needs: widths, generator, optimizers."""
         if self.game is None:
             return {}
         state: dict[str, Any] = {

@@ -51,10 +51,10 @@ def center_and_spread(values: Floats, weights: Floats | None = None) -> tuple[fl
     return float(np.ldexp(center, power)), float(np.ldexp(spread, power))
 
 
-def standardised(values: Floats, center: float, spread: float) -> Floats:
+def standardized(values: Floats, center: float, spread: float) -> Floats:
     """(values - center) / spread; zeros for a spread of 0.
 
-    >>> standardised(np.array([-1.5e308, 1.5e308]), 0.0, 1.5e308)
+    >>> standardized(np.array([-1.5e308, 1.5e308]), 0.0, 1.5e308)
     array([-1.,  1.])
     """
     if spread == 0:

@@ -215,9 +215,9 @@ def test_an_average_of_trees_is_the_mean_of_probabilities():
     data, frontier = rows(), fitted("boosting")
     curve = frontier._curve
     averages = [n for n in kept_numbers(frontier, "boosting") if curve.owner(n)[1].is_average]
-    penalised = [n for n in averages if curve.owner(n)[1].strength > 0]
-    assert penalised
-    for number in penalised:
+    penalized = [n for n in averages if curve.owner(n)[1].strength > 0]
+    assert penalized
+    for number in penalized:
         model = curve.model(number)
         assert type(model) is FairBoostingClassifier and model.averaged_seeds_ == (7, 8)
         trees = model.predictor_.network

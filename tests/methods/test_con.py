@@ -34,7 +34,7 @@ def built(data, members, critic=ASLEEP):
     return conditional_resampling(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.SEPARATION,
         critic=CriticSettings(optimizer=critic),
         density_ratio="auto",
@@ -196,7 +196,7 @@ def test_mixed_attributes_are_drawn_by_the_gan_and_stay_possible():
     donors = built(data, [Member(0.5, 0)]).donors.table[0]
     groups = data.attribute[:, indicators(data)]
     assert (groups[donors].sum(-1) == 1).all()
-    # Not rows of equal outcome: a generator knows classes only through what it has learnt.
+    # Not rows of equal outcome: a generator knows classes only through what it has learned.
     assert (data.outcome_class[donors] != data.outcome_class).any()
     for value in np.unique(y):
         of_class = torch.from_numpy(y == value)

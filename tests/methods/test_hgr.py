@@ -27,7 +27,7 @@ def trained(score, a, y, notion, iterations):
     method = SoftHGR(
         data,
         MEMBERS,
-        penalised_width=1,
+        penalized_width=1,
         notion=notion,
         critic=CriticSettings(hidden=(16,), optimizer=OptimizerSettings(learning_rate=5e-3)),
         density_ratio="auto",
@@ -73,7 +73,7 @@ def test_networks_for_separation_are_four_and_for_independence_two():
         method = SoftHGR(
             data,
             MEMBERS,
-            penalised_width=1,
+            penalized_width=1,
             notion=notion,
             critic=CriticSettings(hidden=()),
             density_ratio="auto",

@@ -34,7 +34,7 @@ def built(data, members):
     return inverse_conditional_permutation(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.SEPARATION,
         critic=CriticSettings(hidden=(4,)),
         density_ratio="auto",

@@ -43,7 +43,7 @@ def penalty(name, notion="independence", *, attribute=ATTRIBUTE, scores=SCORES, 
     method = METHODS[name].build(
         data,
         [Member(0.5, 0), Member(0.5, 1)],
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.parse(notion),
         critic=CriticSettings(),
         density_ratio="auto",
@@ -100,7 +100,7 @@ def gretton(score, attribute):
 
 
 @pytest.mark.parametrize("notion", ["independence", "separation"])
-def test_hsic_is_the_published_estimate_normalised(notion):
+def test_hsic_is_the_published_estimate_normalized(notion):
     levels = Y if notion == "separation" else np.zeros(N)
     expected = []
     for score in standard(SCORES):
@@ -210,7 +210,7 @@ def test_slopes_agree_with_finite_differences(name, notion):
     method = METHODS[name].build(
         data,
         [Member(0.5, 0)],
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.parse(notion),
         critic=CriticSettings(),
         density_ratio="auto",

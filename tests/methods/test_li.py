@@ -28,7 +28,7 @@ def found_value(group, score, y, notion, *, weight=None, iterations=300):
     method = GroupMatching(
         data,
         MEMBERS,
-        penalised_width=1,
+        penalized_width=1,
         notion=notion,
         critic=CriticSettings(hidden=(16, 16), optimizer=OptimizerSettings(learning_rate=3e-3)),
         density_ratio="auto",

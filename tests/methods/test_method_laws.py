@@ -120,7 +120,7 @@ def ready(setting, data, members):
     return setting.declared.build(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=recipe.notion,
         critic=recipe.critic,
         density_ratio=recipe.density_ratio,

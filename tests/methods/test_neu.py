@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from equipoise import FairClassifier, FairFrontier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods.neu import MIXTURES, Neutralised, Partners
+from equipoise.methods.neu import MIXTURES, Neutralized, Partners
 from equipoise.networks import StackedMLP
 from equipoise.training import (
     TASKS,
@@ -101,7 +101,7 @@ def ready(data, members, *, iterations=3, hidden=(5, 4)):
     network = StackedMLP(data.x.shape[1], hidden, 1, generators=starts).to(data.x)
     predictor = Predictor(network, TASKS["binary"])
     settings = TrainingSettings(iterations=iterations, batch_size=20)
-    method = Neutralised(data, members, predictor=predictor, settings=settings)
+    method = Neutralized(data, members, predictor=predictor, settings=settings)
     method.pretrain(resumed=False)
     return predictor, method
 
@@ -139,7 +139,7 @@ def test_losses_are_the_formula_row_by_row():
         torch.testing.assert_close(torch.stack(found)[:, k], expected, rtol=1e-9, atol=1e-12)
 
 
-def test_where_features_tell_nothing_but_y_there_is_nothing_to_neutralise():
+def test_where_features_tell_nothing_but_y_there_is_nothing_to_neutralize():
     """Partners look alike then: the middle is the row itself, and plain training stays."""
     y = np.arange(40) % 2
     data = rows_with(y, np.arange(40) // 2 % 2)

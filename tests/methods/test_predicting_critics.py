@@ -41,7 +41,7 @@ def built(data, notion=Notion.INDEPENDENCE, members=MEMBERS, **settings):
     return AttributeCritic(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=notion,
         critic=CriticSettings(**settings),
         density_ratio="auto",
@@ -118,9 +118,9 @@ def test_the_value_is_entropy_less_log_loss_and_its_slope_that_of_the_loss_rever
     rows = torch.arange(400)[None]
     for _ in range(20):
         method.penalty(data.x[rows], rows, rows)
-    penalised = data.x[rows].requires_grad_()
-    value = method.penalty(penalised, rows, rows)
-    (slope,) = torch.autograd.grad(value.sum(), penalised)
+    penalized = data.x[rows].requires_grad_()
+    value = method.penalty(penalized, rows, rows)
+    (slope,) = torch.autograd.grad(value.sum(), penalized)
     again = data.x[rows].requires_grad_()
     seen = (again - again.mean(1)) / again.std(1, unbiased=False)
     logit = method.networks(seen).squeeze(-1)
@@ -141,7 +141,7 @@ def test_a_critic_begins_by_knowing_how_frequent_the_group_is_among_its_members_
     rates = method.networks(torch.randn(2, 5, 1)).sigmoid()
     expected = torch.stack([group.float().mean(), group[list(few)].float().mean()])
     torch.testing.assert_close(rates[..., 0], expected[:, None].expand(2, 5))
-    # So nothing is penalised before anything was learnt.
+    # So nothing is penalized before anything was learned.
     rows = torch.arange(300)[None]
     alone = built(rows_of(group, score), members=members[:1], optimizer=asleep)
     assert alone.penalty(score[rows][..., None], rows, rows).item() == pytest.approx(0, abs=1e-6)
@@ -153,7 +153,7 @@ def test_a_hidden_penalty_sees_the_last_hidden_layer_and_leaves_the_output_alone
     x = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
     predictor.eval()
     output, score = predictor(x)
-    predictor.penalise_hidden(method="adel")
+    predictor.penalize_hidden(method="adel")
     same, hidden = predictor(x)
     assert torch.equal(output, same)
     torch.testing.assert_close(score, output.sigmoid())
@@ -211,7 +211,7 @@ def test_without_a_hidden_layer_adel_says_what_it_needs(rows, options, given):
     with pytest.raises(InputError) as refused:
         model.fit(X, y, sensitive_features=A)
     assert str(refused.value) == (
-        "method='adel' penalises the last hidden layer of the built-in network, got "
+        "method='adel' penalizes the last hidden layer of the built-in network, got "
         f"{given}; set hidden, such as hidden=(64, 64, 64), and leave network out"
     )
 

@@ -11,7 +11,7 @@ from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.methods.conditional_gan import train_gan
 from equipoise.methods.icp import describe_outcome
-from equipoise.methods.neu import Neutralised
+from equipoise.methods.neu import Neutralized
 from equipoise.methods.pretraining import pretrain
 from equipoise.networks import StackedMLP
 from equipoise.training import (
@@ -95,7 +95,7 @@ def test_the_density_of_icp_is_refused_if_it_fails():
 def test_the_plain_networks_of_neu_are_refused_if_they_fail():
     data = rows(x=7)
     network = StackedMLP(2, (3,), 1, generators=generators([0], "predictor"))
-    method = Neutralised(
+    method = Neutralized(
         data,
         [Member(0.5, 0)],
         predictor=Predictor(network, TASKS["binary"]),

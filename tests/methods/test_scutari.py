@@ -29,7 +29,7 @@ def even(n):
 
 
 def parts_of(x, s):
-    """S and U = X less its regression on S, centred, by scikit-learn."""
+    """S and U = X less its regression on S, centered, by scikit-learn."""
     return s - s.mean(0), x - LinearRegression().fit(s, x).predict(s)
 
 
@@ -41,9 +41,9 @@ def predicted(coefficients, x, s):
 def test_one_sensitive_column_has_the_closed_form(bound):
     """a = a_ols * sqrt(r / (1 - r) var(U b) / var(S a_ols)), wherever the bound binds."""
     x, s, y = drawn(1)
-    centred, rest = parts_of(x, s)
+    centered, rest = parts_of(x, s)
     of_rest = LinearRegression().fit(rest, y).predict(rest) - y.mean()
-    of_sensitive = LinearRegression().fit(centred, y).predict(centred) - y.mean()
+    of_sensitive = LinearRegression().fit(centered, y).predict(centered) - y.mean()
     assert of_sensitive.var() / (of_sensitive.var() + of_rest.var()) > bound
     shrunk = np.sqrt(bound / (1 - bound) * of_rest.var() / of_sensitive.var())
     expected = y.mean() + of_rest + shrunk * of_sensitive
@@ -63,12 +63,12 @@ def test_without_a_ridge_it_is_least_squares_on_x_and_s():
 
 def test_a_ridge_is_on_the_sensitive_part_alone():
     x, s, y = drawn(3)
-    centred, rest = parts_of(x, s)
-    ridge = Ridge(alpha=0.7 * 300).fit(centred, y)
-    expected = ridge.predict(centred) + LinearRegression().fit(rest, y).predict(rest) - y.mean()
+    centered, rest = parts_of(x, s)
+    ridge = Ridge(alpha=0.7 * 300).fit(centered, y)
+    expected = ridge.predict(centered) + LinearRegression().fit(rest, y).predict(rest) - y.mean()
     coefficients, share = LinearFit(Parts.of(x, s, even(300)), y).at(0.7)
     np.testing.assert_allclose(predicted(coefficients, x, s), expected, atol=1e-9)
-    variances = ridge.predict(centred).var(), LinearRegression().fit(rest, y).predict(rest).var()
+    variances = ridge.predict(centered).var(), LinearRegression().fit(rest, y).predict(rest).var()
     assert share == pytest.approx(variances[0] / sum(variances), abs=1e-12)
 
 
@@ -115,15 +115,15 @@ def test_logistic_without_a_ridge_is_scikit_learns():
 def test_logistic_with_a_ridge_on_the_sensitive_part_and_its_share_of_the_deviance():
     """Scikit-learn's ridge is on everything; columns of U in tiny units escape it."""
     x, s, y = classes(2)
-    centred, rest = parts_of(x, s)
+    centered, rest = parts_of(x, s)
     ridge, unit = 0.05, 1e4
-    both = np.column_stack([centred, unit * rest])
+    both = np.column_stack([centered, unit * rest])
     theirs = LogisticRegression(C=1 / (ridge * 400), tol=1e-12, max_iter=10_000, solver="newton-cg")
     theirs.fit(both, y)
     coefficients, share = LogisticFit(Parts.of(x, s, even(400)), y).at(ridge)
     ours = predicted(coefficients, x, s)
     np.testing.assert_allclose(ours, theirs.decision_function(both), atol=1e-4)
-    without = theirs.decision_function(np.column_stack([0 * centred, unit * rest]))
+    without = theirs.decision_function(np.column_stack([0 * centered, unit * rest]))
     full, reduced = (log_loss(y, expit(value)) for value in (ours, without))
     null = log_loss(y, np.full(400, y.mean()))
     assert share == pytest.approx((reduced - full) / (null - full), abs=1e-4)
@@ -230,7 +230,7 @@ def test_what_predicting_needs_is_said(labels):
     ):
         with pytest.raises(InputError, match=message):
             model.predict(X, sensitive_features=given)
-    with pytest.raises(InputError, match=r"^to_onnx can not write a model of method='scutari'"):
+    with pytest.raises(InputError, match=r"^to_onnx cannot write a model of method='scutari'"):
         model.to_onnx("model.onnx")
     plain = FairClassifier(strength=0, iterations=2, hidden=(4,), random_state=0).fit(X, labels.y)
     with pytest.raises(InputError, match="must be left out to predict with method='sbp', which"):

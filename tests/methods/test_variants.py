@@ -89,7 +89,7 @@ def built(name, data):
     return parse_method(name).build(
         data,
         MEMBERS,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.SEPARATION,
         critic=CriticSettings(hidden=(8,)),
         density_ratio="auto",

@@ -89,7 +89,7 @@ def test_replications_trained_together_are_those_trained_alone():
 
 
 def test_the_network_is_trained_as_the_paper_says():
-    """Written out with torch's own layers, loss and optimiser, on the same batches."""
+    """Written out with torch's own layers, loss and optimizer, on the same batches."""
     rows, iterations = 300, 40
     uniform = np.random.default_rng(0).random((2, rows))
     a = torch.tensor(uniform[0] < 0.5).float()

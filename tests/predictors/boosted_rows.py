@@ -47,9 +47,9 @@ class Tilted:
         self._coefficients = coefficients
         self.networks = nn.Module()
 
-    def penalty(self, penalised, rows, resampled):
+    def penalty(self, penalized, rows, resampled):
         tilt = self._coefficients[rows] - self._coefficients[resampled] / 3
-        return (tilt[..., None] * penalised).sum(-1).mean(-1)
+        return (tilt[..., None] * penalized).sum(-1).mean(-1)
 
 
 class Recorded(Growing):

@@ -92,9 +92,9 @@ class NoLongerFinite:
         self._method, self._left = method, last_good_call
         self.networks = method.networks
 
-    def penalty(self, penalised, rows, resampled):
+    def penalty(self, penalized, rows, resampled):
         self._left -= 1
-        found = self._method.penalty(penalised, rows, resampled)
+        found = self._method.penalty(penalized, rows, resampled)
         spoilt = torch.ones(len(found))
         if self._left < 0:
             spoilt[1] = torch.nan

@@ -8,7 +8,7 @@ import torch
 from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.training import TASKS
 
-#: Slope of LightGBM's objective over that of the task loss: half the square is what it minimises.
+#: Slope of LightGBM's objective over that of the task loss: half the square is what it minimizes.
 FACTOR = {"binary": 1.0, "multiclass": 1.0, "squared": 0.5}
 
 

@@ -93,7 +93,7 @@ def test_a_round_is_what_its_formula_says(task, weighted):
             np.testing.assert_allclose(given[1], curvature, rtol=1e-9)
             weight = np.ones(N) if data.weight is None else data.weight.numpy()
             losses = TASKS[task].row_loss(before[k : k + 1], data.target[None])[0].numpy()
-            if task == "squared":  # LightGBM minimises half of it, here in standard units
+            if task == "squared":  # LightGBM minimizes half of it, here in standard units
                 losses = losses / 2 / spread**2
             assert loss[k] == pytest.approx(np.average(losses, weights=weight), rel=1e-6)
         seen = before
@@ -185,7 +185,7 @@ def third_round(data, method):
     built = METHODS[method].build(
         TrainingData(**{**vars(data), "x": data.outcome[:, :0]}),
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.INDEPENDENCE,
         critic=CriticSettings(hidden=(8,)),
         density_ratio="auto",
@@ -213,7 +213,7 @@ def test_rows_of_unknown_attributes_follow_the_task_alone(method):
 
 @pytest.mark.parametrize("method", ["sbp", "dcov"])
 def test_what_stands_for_unknown_attributes_does_not_matter(method):
-    """Nor where all scores of a batch are standardised together, unknown rows among them."""
+    """Nor where all scores of a batch are standardized together, unknown rows among them."""
     data, known = partly_known()
     slope, task, batch = third_round(data, method)
     assert np.abs(slope - task)[batch & known].mean() > 0.01

@@ -22,8 +22,8 @@ class Stated:
     def __init__(self, values):
         self._values = iter(values)
 
-    def value(self, penalised, rows, resampled):
-        assert penalised.shape == (1, 100, 1)
+    def value(self, penalized, rows, resampled):
+        assert penalized.shape == (1, 100, 1)
         torch.testing.assert_close(rows, ROWS)
         # Every row meets the attribute of another.
         assert sorted(resampled[0].tolist()) == rows[0].tolist()
@@ -94,7 +94,7 @@ def test_the_value_of_the_penalty_trains_nothing(rows):
     method = SBP(
         data,
         [Member(0.5, 0)],
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.parse("independence"),
         critic=CriticSettings(hidden=(8,)),
         density_ratio="auto",

@@ -1,4 +1,4 @@
-"""Rows that LightGBM can not split, classes of a single row, and what a round minimises."""
+"""Rows that LightGBM can not split, classes of a single row, and what a round minimizes."""
 
 import numpy as np
 import pytest
@@ -118,7 +118,7 @@ def test_a_class_of_one_row_may_be_drawn_to_stop_on(classes, strength):
     assert 0 < found[0, -1] < 0.5
 
 
-# ---- the loss that a round minimises --------------------------------------------------------
+# ---- the loss that a round minimizes --------------------------------------------------------
 
 #: Errors of 2 and 12 in an outcome of spread 4: half a unit, and three units.
 TARGET, OUTPUT, LEVEL, UNIT = [10.0, 20.0], [12.0, 8.0], 15.0, 4.0

@@ -123,7 +123,7 @@ finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=60), st.lists(finite, min_size=2))
-def test_rank_scores_are_monotone_bounded_and_standardised(train, unseen):
+def test_rank_scores_are_monotone_bounded_and_standardized(train, unseen):
     values = np.array(train, dtype=float)[:, None]
     encoder = FeatureEncoder().fit(values)
     scores = encoder.transform(values)[:, 0]

@@ -223,7 +223,7 @@ def test_known_rows_are_those_complete_in_every_column():
 # ---- encoding -------------------------------------------------------------------------------
 
 
-def test_continuous_scores_are_standardised_ranks():
+def test_continuous_scores_are_standardized_ranks():
     generator = np.random.default_rng(0)
     first, second = generator.normal(size=60).round(1), generator.normal(size=60)
     second += first

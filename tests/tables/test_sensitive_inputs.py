@@ -22,7 +22,7 @@ def inputs():
     return AttributeInputs.of(SensitiveTable.from_data(PEOPLE))
 
 
-def test_columns_are_standardised_numbers_and_indicators(inputs):
+def test_columns_are_standardized_numbers_and_indicators(inputs):
     found = inputs.encode(SensitiveTable.from_data(PEOPLE))
     age = StandardScaler().fit_transform(PEOPLE[["age"]])
     race = pd.get_dummies(PEOPLE["race"]).to_numpy(float)

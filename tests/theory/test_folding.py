@@ -68,7 +68,7 @@ def test_stacked_networks_fold_without_changing_an_output(normalization):
         assert folded.lipschitz == pytest.approx(1, abs=0.05)
 
 
-def test_a_critic_folds_with_the_standardisation_in_front():
+def test_a_critic_folds_with_the_standardization_in_front():
     penalty = SBPPenalty(hidden=(6,), random_state=1)
     score, a = 5 + 2 * rows(p=1)[:, 0], rows(p=2, seed=1).sigmoid()
     for _ in range(20):

@@ -66,7 +66,7 @@ def test_the_printed_sum_is_no_bound():
     the strength where both have the same objective h_0 is the only best predictor, with and without
     the penalty, so that the printed price is 0; yet training picks h_1 nearly every other time. The
     proof takes the empirical risk of the trained predictor to be the smallest one, but training
-    minimises risk and penalty together.
+    minimizes risk and penalty together.
     """
     n, samples, delta = 100_000, 4_000, 0.05
     agree, against = math.log1p(math.exp(-1)), math.log1p(math.exp(1))

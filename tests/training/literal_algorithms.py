@@ -1,8 +1,8 @@
 """Algorithms 1 and 2 of the paper, transcribed line by line for one model, in plain PyTorch.
 
-Deliberately naive: one model, a Python loop, torch's own layers and its own optimiser. The only
+Deliberately naive: one model, a Python loop, torch's own layers and its own optimizer. The only
 additions to Algorithms 1 and 2 are the paper's own objective (1 - strength) L_M + strength L_F
-(section 5) and the standardised score that our critic sees (marked).
+(section 5) and the standardized score that our critic sees (marked).
 """
 
 import torch
@@ -18,7 +18,7 @@ def unstack(stack, member):
         if isinstance(layer, StackedLinear):
             plain = nn.Linear(layer.weight.shape[2], layer.weight.shape[1]).to(layer.weight)
             plain.weight.data = layer.weight.data[member].clone()
-            if layer.bias is None:  # before a normalisation, which takes it out again
+            if layer.bias is None:  # before a normalization, which takes it out again
                 plain.bias.data.zero_()
             else:
                 plain.bias.data = layer.bias.data[member].clone()
@@ -30,7 +30,7 @@ def unstack(stack, member):
     return nn.Sequential(*layers)
 
 
-def standardised(s):  # addition: what the critic sees does not shrink with the score
+def standardized(s):  # addition: what the critic sees does not shrink with the score
     return (s - s.mean(0)) / torch.sqrt(s.var(0, unbiased=False) + 1e-6)
 
 
@@ -55,8 +55,8 @@ def train_literally(
 
     def R_F(s, i, j):
         context = [] if beta is None else [y[i][:, None]]
-        real = torch.cat([standardised(s), a[i], *context], 1)
-        drawn = torch.cat([standardised(s), a[j], *context], 1)
+        real = torch.cat([standardized(s), a[i], *context], 1)
+        drawn = torch.cat([standardized(s), a[j], *context], 1)
         D_real, D_drawn = torch.sigmoid(D(real))[:, 0], torch.sigmoid(D(drawn))[:, 0]
         weight = 1.0 if beta is None else beta(j, i)
         return torch.mean(torch.log(D_real) + weight * torch.log(1 - D_drawn))

@@ -37,7 +37,7 @@ def build(data, members, *, notion, critic, density_ratio="none"):
     method = SBP(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=notion,
         critic=critic,
         density_ratio=density_ratio,

@@ -26,7 +26,7 @@ from equipoise.training import (
 )
 from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState, digest
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 from equipoise.training.step import PredictorStep
 
 HALVES = tuple(range(120)), tuple(range(120, 240))
@@ -48,7 +48,7 @@ def fit(data, members, *, iterations=24, fail_at=None, **supervision):
     method = SBP(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.INDEPENDENCE,
         critic=CriticSettings(hidden=(6,)),
         density_ratio="none",
@@ -157,7 +157,7 @@ def test_a_stream_of_batches_goes_on_where_it_was(members, drawn):
 
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_optimisers_and_weights_go_on_where_they_were(tmp_path, kind, momentum):
+def test_optimizers_and_weights_go_on_where_they_were(tmp_path, kind, momentum):
     rows = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 
     def start():
@@ -166,7 +166,7 @@ def test_optimisers_and_weights_go_on_where_they_were(tmp_path, kind, momentum):
         return layer, settings.build(layer.parameters())
 
     def step(layer, optimizer):
-        minimise(layer(rows.expand(2, -1, -1)).square().mean((1, 2)), optimizer)
+        minimize(layer(rows.expand(2, -1, -1)).square().mean((1, 2)), optimizer)
 
     whole, optimizer = start()
     for _ in range(3):
@@ -188,13 +188,13 @@ def test_optimisers_and_weights_go_on_where_they_were(tmp_path, kind, momentum):
     assert_same([whole], [resumed])
 
 
-def test_a_method_that_hides_an_optimiser_is_found_out():
+def test_a_method_that_hides_an_optimizer_is_found_out():
     class Hiding:
         def __init__(self):
             self.networks = nn.Linear(2, 2)
             self._steps = {"optimizer": torch.optim.SGD(self.networks.parameters(), lr=0.1)}
 
-        def penalty(self, penalised, rows, resampled):
+        def penalty(self, penalized, rows, resampled):
             raise AssertionError("no step is taken")
 
     data = simulate()
@@ -206,5 +206,5 @@ def test_a_method_that_hides_an_optimiser_is_found_out():
         method=Hiding(),
         settings=TrainingSettings(),
     )
-    with pytest.raises(AssertionError, match="Hiding hides an optimiser: make it an attribute"):
+    with pytest.raises(AssertionError, match="Hiding hides an optimizer: make it an attribute"):
         step.optimizers()

@@ -17,8 +17,8 @@ def judged(penalty, *, score, strength=0.95, given_outcome=False):
         penalty=np.array([[penalty]]),
         stopped_at=np.array([0]),
     )
-    penalised = score(data)
-    return diagnose(penalised, data, Member(strength, 0), history, 0, given_outcome=given_outcome)
+    penalized = score(data)
+    return diagnose(penalized, data, Member(strength, 0), history, 0, given_outcome=given_outcome)
 
 
 def follows_age(data):

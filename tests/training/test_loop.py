@@ -26,7 +26,7 @@ def fit(data, members, *, iterations=30, check_every=1, on_check=None):
     method = SBP(
         data,
         members,
-        penalised_width=1,
+        penalized_width=1,
         notion=Notion.INDEPENDENCE,
         critic=CriticSettings(hidden=(6,)),
         density_ratio="none",

@@ -4,7 +4,7 @@ from torch import nn
 
 from equipoise.training import OptimizerSettings
 from equipoise.training.ledger import Ledger
-from equipoise.training.optimizers import decay, minimise, set_learning_rate
+from equipoise.training.optimizers import decay, minimize, set_learning_rate
 
 
 def test_decay_takes_its_share_of_the_learning_rate_off_each_member():
@@ -31,7 +31,7 @@ def test_shares_weigh_losses_as_a_sum_would():
 
     def together(weight, optimizer):
         losses = weight.square().sum(1), weight.pow(3).sum(1)
-        minimise(losses, optimizer, shares)
+        minimize(losses, optimizer, shares)
 
     def by_hand(weight, optimizer):
         first, second = weight.square().sum(1), weight.pow(3).sum(1)
@@ -63,5 +63,5 @@ def test_a_learning_rate_can_be_changed(kind):
     weight = nn.Parameter(torch.ones(1, 1))
     optimizer = OptimizerSettings(kind=kind, learning_rate=0.1).build([weight])
     set_learning_rate(optimizer, 0.0)
-    minimise(weight.sum(1), optimizer)
+    minimize(weight.sum(1), optimizer)
     assert weight.item() == 1

@@ -115,7 +115,7 @@ def draw_noise():
 FITS = {
     "network": fit_network,
     "own network": fit_own_network,
-    "batch normalisation": lambda: fit_network(
+    "batch normalization": lambda: fit_network(
         normalization="batch", critic_normalization="spectral"
     ),
     "gradient penalty": lambda: fit_network(divergence="wasserstein", gradient_penalty=10),

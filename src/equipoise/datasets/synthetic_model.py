@@ -5,7 +5,7 @@ r"""The probability model behind the synthetic family.
     A = (age, group) -> circumstance Q -> outcome Y -> evidence M
 
     age ~ N(0, 1); group in {a, b, c} with probabilities 0.5, 0.3, 0.2
-    B = 0.6 age + 0.8 shift(group), shift standardised: E B = 0, Var B = 1
+    B = 0.6 age + 0.8 shift(group), shift standardized: E B = 0, Var B = 1
     Q = u B + sqrt(1 - u^2) noise, so E Q = 0, Var Q = 1 for every unfairness u
     classification: logit P(Y = 1 | Q) = 1.2 Q           M = 1.5 (Y - 1/2) + N(0, 1)
     regression:     Y = 0.5 Q + N(0, 0.75), Var Y = 1    M = 1.5 Y + N(0, 1)

@@ -212,12 +212,12 @@ class SyntheticTruth:
             ]
         )
         points = np.append(np.linspace(-8.0, 8.0, _SCORE_POINTS) * self._score_scale, np.inf)
-        standardised = (points[:, None] - of_circumstance * _CIRCUMSTANCES) / of_evidence
+        standardized = (points[:, None] - of_circumstance * _CIRCUMSTANCES) / of_evidence
         total = np.zeros((len(subsets), len(points)))
         thresholds = []
         for nodes, weights in self._outcome_segments():
             for y, weight in zip(nodes, weights, strict=True):
-                given_outcome = ndtr(standardised - model.evidence_mean(y))
+                given_outcome = ndtr(standardized - model.evidence_mean(y))
                 share = subsets * model.outcome_density(y, _CIRCUMSTANCES) * (weight * _STEP)
                 total = total + share @ given_outcome.T
             thresholds.append(total)

@@ -260,15 +260,15 @@ class FairEstimator(BaseEstimator, ABC):
     def _evaluate(
         self, X: Any, sensitive_features: Any = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return outputs (n, o) and penalised values (n, w) for new rows."""
+        """Return outputs (n, o) and penalized values (n, w) for new rows."""
         check_is_fitted(self)
         check_aligned(X=X, sensitive_features=sensitive_features)
         X = checked_features(self, X, reset=False)
         device = self.predictor_.weight.device
         inputs = new_inputs(self, self.encoder_.transform(X), sensitive_features)
         x = torch.from_numpy(inputs).to(device).double()
-        output, penalised = self.predictor_.evaluate(x)
-        return output[0].cpu().numpy(), penalised[0].cpu().numpy()
+        output, penalized = self.predictor_.evaluate(x)
+        return output[0].cpu().numpy(), penalized[0].cpu().numpy()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

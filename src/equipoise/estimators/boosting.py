@@ -185,7 +185,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     ----------
     loss : "squared", "absolute" or "huber"
         Task loss: squared error, absolute error, or Huber's (one standard deviation of Y). At
-        strength 0 LightGBM refits leaves to medians for the absolute error; a penalised model has
+        strength 0 LightGBM refits leaves to medians for the absolute error; a penalized model has
         no such step.
     notion, strength, method, divergence, density_ratio
         As for :class:`FairBoostingClassifier`.

@@ -15,7 +15,7 @@ from equipoise.storage.onnx import Graph
 class FairClassifier(Classifies, NetworkEstimator):
     """A neural-network classifier trained to keep its score from depending on sensitive features.
 
-    It minimises (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
+    It minimizes (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
     critic can tell about the sensitive features from the score (Sohn, Song and Lin 2024). The
     sensitive features may be discrete, continuous or any mix of columns; they are needed to fit,
     and to predict only by ``method="scutari"``. How much dependence remains must be measured:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from equipoise.errors import InputError
-from equipoise.scales import center_and_spread, exponent, reduced, standardised
+from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.tables import SensitiveTable
 from equipoise.tables.columns import read_values, refuse_repeated_names
 from equipoise.training import TrainingData
@@ -165,7 +165,7 @@ def read_numbers(
             "FairClassifier takes labels"
         ) from None
     center, scale = center_and_spread(values, weights)
-    standard = standardised(values, center, scale).astype(np.float32)
+    standard = standardized(values, center, scale).astype(np.float32)
     if not own_units:
         return Outcome(standard, standard[:, None], center=center, scale=scale)
     if abs(center) <= _OFF_ZERO * scale:
@@ -174,7 +174,7 @@ def read_numbers(
         scale = 1.0
     elif scale > 0:
         scale = float(np.ldexp(1.0, exponent(np.array([scale])) - 1))
-    target = standardised(values, center, scale)
+    target = standardized(values, center, scale)
     return Outcome(target, standard[:, None], center=center, scale=scale)
 
 

@@ -1,4 +1,4 @@
-"""Critics that predict a binary attribute from what is penalised, and how much that tells them."""
+"""Critics that predict a binary attribute from what is penalized, and how much that tells them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch.nn.functional import softplus
 from equipoise.critic import CriticSettings, frozen
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.pairwise import standardised
+from equipoise.methods.pairwise import standardized
 from equipoise.methods.strata import row_weights
 from equipoise.networks import StackedLinear, StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 
 def conditional_entropy(group: Tensor, stratum: Tensor, weight: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class AttributeCritic:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
@@ -63,26 +63,26 @@ class AttributeCritic:
         self._outcome = data.outcome if notion.conditions_on_outcome else None
         self._entropy = self._entropies(members)
         self._critic = StackedMLP(
-            penalised_width + (0 if self._outcome is None else data.outcome.shape[1]),
+            penalized_width + (0 if self._outcome is None else data.outcome.shape[1]),
             critic.hidden,
             1,
             generators=generators([member.seed for member in members], "critic"),
             normalization=critic.normalization,
         )
         if critic.normalization != "spectral":
-            # A head of zeros: nobody is penalised for what no critic has learnt yet.
+            # A head of zeros: nobody is penalized for what no critic has learned yet.
             nn.init.zeros_(self._critic.head_weight)
         self._critic.to(data.x)
         self._set_base_rates(members)
         self._optimizer = critic.optimizer.build(self._critic.parameters())
         self.networks: nn.Module = self._critic
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return what they can tell of A, (K,)."""
         weight = row_weights(self._data, rows)
-        seen = standardised(penalised, weight)
+        seen = standardized(penalized, weight)
         for _ in range(self._settings.steps):
-            minimise(-self._value(seen.detach(), rows, weight), self._optimizer)
+            minimize(-self._value(seen.detach(), rows, weight), self._optimizer)
         with frozen(self._critic):
             return self._value(seen, rows, weight)
 

@@ -24,7 +24,7 @@ def conditional_resampling(
     data: TrainingData,
     members: Sequence[Member],
     *,
-    penalised_width: int,
+    penalized_width: int,
     notion: Notion,
     critic: CriticSettings,
     density_ratio: RatioKind,
@@ -45,7 +45,7 @@ def conditional_resampling(
         data,
         members,
         Donors(data, members, draw),
-        penalised_width=penalised_width,
+        penalized_width=penalized_width,
         critic=critic,
         covariance=covariance,
     )

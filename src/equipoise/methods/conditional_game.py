@@ -24,9 +24,9 @@ def covariance_gap(score: Tensor, attribute: Tensor, resampled: Tensor, weight: 
     score: (K, B, w). attribute, resampled: (K, B, q). weight: (K, B), summing to one.
     """
     weighted = score * weight[..., None]
-    centred = weighted - weight[..., None] * weighted.sum(1, keepdim=True)
-    # Both covariances have the same centred score, so their difference is one product.
-    return (centred.transpose(1, 2) @ (attribute - resampled)).square().sum((1, 2))
+    centered = weighted - weight[..., None] * weighted.sum(1, keepdim=True)
+    # Both covariances have the same centered score, so their difference is one product.
+    return (centered.transpose(1, 2) @ (attribute - resampled)).square().sum((1, 2))
 
 
 class ConditionalGame:
@@ -38,7 +38,7 @@ class ConditionalGame:
         members: Sequence[Member],
         donors: Donors,
         *,
-        penalised_width: int,
+        penalized_width: int,
         critic: CriticSettings,
         covariance: bool,
     ) -> None:
@@ -47,7 +47,7 @@ class ConditionalGame:
         self.donors = donors
         self._covariance = covariance
         self._game = CriticGame(
-            penalised_width,
+            penalized_width,
             self._attribute.shape[1],
             data.outcome.shape[1],
             settings=critic,
@@ -56,18 +56,18 @@ class ConditionalGame:
         self._game.start()
         self.networks: nn.Module = self._game
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return their value, and the gap, (K,)."""
         # Donors were drawn in proportion to their weights, so those of the rows remain.
         weight, _ = self._data.pair_weights(rows, rows)
         attribute = self._attribute[rows]
         drawn = self._attribute[self.donors(rows, resampled)]
         value = self._game.play(
-            penalised, attribute, drawn, self._data.outcome[rows], (weight, weight)
+            penalized, attribute, drawn, self._data.outcome[rows], (weight, weight)
         )
         if not self._covariance:
             return value
-        return value + covariance_gap(penalised, attribute, drawn, row_weights(self._data, rows))
+        return value + covariance_gap(penalized, attribute, drawn, row_weights(self._data, rows))
 
 
 def known_attribute(data: TrainingData) -> Tensor:

@@ -27,7 +27,7 @@ from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.layers import SINGLE
 from equipoise.training import Member, OptimizerSettings, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 HIDDEN = (64, 64)
 NOISE_WIDTH = 2
@@ -109,11 +109,11 @@ class _GANStep:
         (slope,) = torch.autograd.grad(judged.sum(), real, create_graph=True)
         value = DIVERGENCES["js"](judged, self._gan.judge(made.detach(), outcome), weight, weight)
         slopes = _mean(slope.square().sum(-1), weight)
-        minimise(SLOPE_WEIGHT * slopes - value, self._critic)
+        minimize(SLOPE_WEIGHT * slopes - value, self._critic)
         with frozen(self._gan.critic):
             # -log D of what was made: the loss of Goodfellow et al. 2014 that does not saturate.
             loss = _mean(softplus(-self._gan.judge(made, outcome)), weight)
-        minimise(loss, self._generator)
+        minimize(loss, self._generator)
         return value.detach(), loss.detach()
 
 

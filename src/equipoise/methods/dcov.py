@@ -6,23 +6,23 @@ from torch import Tensor
 
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import distances, pair_covariance, standardised
+from equipoise.methods.pairwise import distances, pair_covariance, standardized
 from equipoise.methods.strata import WithoutNetworks, over_strata, row_weights
 
 
 class DistanceCovariance(WithoutNetworks):
-    """Squared distance covariance of the standardised score and A (Huang and Liu 2024).
+    """Squared distance covariance of the standardized score and A (Huang and Liu 2024).
 
     The sample version of Szekely, Rizzo and Bakirov (2007), zero in the population exactly at
     independence. For separation it is conditional on Y (Wang et al. 2015), here by the average
     over strata of Y.
     """
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the (conditional) squared distance covariance of the batch, (K,)."""
         assert self._data.attribute is not None
         weight, shares = self._strata(rows)
-        score = standardised(penalised, row_weights(self._data, rows))
+        score = standardized(penalized, row_weights(self._data, rows))
         attribute = distances(self._data.attribute[rows])
         return over_strata(pair_covariance(distances(score), attribute, weight), shares)
 
@@ -32,7 +32,7 @@ DECLARATION = Declaration(
     title="Distance covariance",
     reference="Huang and Liu (2024), Bridging fairness gaps: a (conditional) distance covariance "
     "perspective in fairness learning, arXiv:2412.00720",
-    summary="Penalises the distance covariance of score and A within the batch; under separation, "
+    summary="Penalizes the distance covariance of score and A within the batch; under separation, "
     "within strata of Y.",
     capabilities=Capabilities(),
     build=DistanceCovariance,

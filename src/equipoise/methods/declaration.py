@@ -19,19 +19,19 @@ from equipoise.training import (
     TrainingSettings,
 )
 
-#: Options that decide what is penalised; a method that has no use for one refuses it.
+#: Options that decide what is penalized; a method that has no use for one refuses it.
 Option = Literal["divergence", "density_ratio", "gradient_penalty"]
 
 
 class MethodFactory(Protocol):
-    """How a method is made ready for a run; ``penalised_width`` is the width of what it sees."""
+    """How a method is made ready for a run; ``penalized_width`` is the width of what it sees."""
 
     def __call__(
         self,
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,

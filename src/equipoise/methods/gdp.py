@@ -1,4 +1,4 @@
-"""Generalised demographic parity: the mean score near one's A against the mean score."""
+"""Generalized demographic parity: the mean score near one's A against the mean score."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from equipoise.methods.strata import WithoutNetworks, over_strata
 WIDTH = 0.3
 
 
-class GeneralisedParity(WithoutNetworks):
+class GeneralizedParity(WithoutNetworks):
     """E abs(m(A) - m) with m(a) = E[score given A = a], m = E[score] (Jiang et al. 2022).
 
     m(a) by kernel regression on the batch. For separation within strata of Y; for several columns
     of scores, their mean.
     """
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return generalised demographic parity of the batch, (K,)."""
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return generalized demographic parity of the batch, (K,)."""
         assert self._data.attribute is not None
         weight, shares = self._strata(rows)
         kernel = gaussian_kernel(self._data.attribute[rows], WIDTH)
-        return over_strata(parity(penalised, kernel, weight), shares)
+        return over_strata(parity(penalized, kernel, weight), shares)
 
 
 def parity(score: Tensor, kernel: Tensor, weight: Tensor) -> Tensor:
@@ -45,12 +45,12 @@ def parity(score: Tensor, kernel: Tensor, weight: Tensor) -> Tensor:
 
 DECLARATION = Declaration(
     name="gdp",
-    title="Generalised demographic parity",
+    title="Generalized demographic parity",
     reference="Jiang, Han, Fan, Yang, Mostafavi and Hu (2022), Generalized demographic parity for "
     "group fairness, ICLR",
-    summary="Penalises how far the mean score among people of similar A lies from the mean score; "
+    summary="Penalizes how far the mean score among people of similar A lies from the mean score; "
     "under separation, within strata of Y.",
     # It is in units of the score; a representation has none and could shrink without changing.
     capabilities=Capabilities(representation=False, controls="mean"),
-    build=GeneralisedParity,
+    build=GeneralizedParity,
 )

@@ -14,13 +14,13 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import standardised
+from equipoise.methods.pairwise import standardized
 from equipoise.methods.strata import row_weights
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 
 def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
@@ -71,8 +71,8 @@ class SoftHGR:
     """Lee et al. 2022, with networks of one output as in the experiments of Sohn et al. 2024.
 
     Independence: HGR(score, A), two networks. Separation: HGR(score, (A, Y)) - HGR(score, Y), what
-    A adds to Y, four networks; ``both`` makes the variable (A, Y). Widths, normalisation, steps and
-    optimiser are those of a critic.
+    A adds to Y, four networks; ``both`` makes the variable (A, Y). Widths, normalization, steps and
+    optimizer are those of a critic.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SoftHGR:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
@@ -95,19 +95,19 @@ class SoftHGR:
             self._partners = [both(data.attribute, data.outcome), data.outcome]
         starts = generators([member.seed for member in members], "critic")
         self.networks: nn.Module = nn.ModuleList(
-            CorrelatedPair(penalised_width, partner.shape[1], settings=critic, generators=starts)
+            CorrelatedPair(penalized_width, partner.shape[1], settings=critic, generators=starts)
             for partner in self._partners
         ).to(data.x)
         self._optimizer = critic.optimizer.build(self.networks.parameters())
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the networks on this batch and return (the difference of) soft HGR, (K,)."""
         weight = row_weights(self._data, rows)
-        score = standardised(penalised, weight)
+        score = standardized(penalized, weight)
         partners = [partner[rows] for partner in self._partners]
         for _ in range(self._settings.steps):
             found = self._values(score.detach(), partners, weight)
-            minimise(-torch.stack(found).sum(0), self._optimizer)
+            minimize(-torch.stack(found).sum(0), self._optimizer)
         with frozen(self.networks):
             found = self._values(score, partners, weight)
         return found[0] - found[1] if len(found) == 2 else found[0]

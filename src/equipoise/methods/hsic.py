@@ -6,7 +6,7 @@ from torch import Tensor
 
 from equipoise.methods.capabilities import Capabilities
 from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import gaussian_kernel, pair_covariance, standardised
+from equipoise.methods.pairwise import gaussian_kernel, pair_covariance, standardized
 from equipoise.methods.strata import WithoutNetworks, over_strata, row_weights
 
 #: Width of the Gaussian kernels for one column; score and A are in standard units. Distances grow
@@ -15,20 +15,20 @@ WIDTH = 1.0
 
 
 class HSIC(WithoutNetworks):
-    """Normalised HSIC of the standardised score and A with Gaussian kernels.
+    """Normalized HSIC of the standardized score and A with Gaussian kernels.
 
     HSIC(score, A) / sqrt(HSIC(score, score) HSIC(A, A)), each the biased estimate of Gretton et al.
-    (2005), lies in [0, 1] and is zero in the population exactly at independence; it is the centred
+    (2005), lies in [0, 1] and is zero in the population exactly at independence; it is the centered
     alignment of Cortes, Mohri and Rostamizadeh (2012). Without the division the penalty is so small
     that only strengths above 0.99 would do anything. For separation each HSIC is the average over
     strata of Y.
     """
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return the normalised HSIC of the batch, (K,)."""
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the normalized HSIC of the batch, (K,)."""
         assert self._data.attribute is not None
         weight, shares = self._strata(rows)
-        score = standardised(penalised, row_weights(self._data, rows))
+        score = standardized(penalized, row_weights(self._data, rows))
         of_score, of_attribute = (
             gaussian_kernel(values, WIDTH * values.shape[-1] ** 0.5)
             for values in (score, self._data.attribute[rows])
@@ -49,7 +49,7 @@ DECLARATION = Declaration(
     title="Hilbert-Schmidt independence criterion",
     reference="Perez-Suay, Laparra, Mateo-Garcia, Munoz-Mari, Gomez-Chova and Camps-Valls (2017), "
     "Fair kernel learning, ECML PKDD",
-    summary="Penalises the normalised HSIC (Gaussian kernels) of score and A within the batch; "
+    summary="Penalizes the normalized HSIC (Gaussian kernels) of score and A within the batch; "
     "under separation, within strata of Y.",
     capabilities=Capabilities(),
     build=HSIC,

@@ -20,7 +20,7 @@ from equipoise.networks import StackedMLP, select_members
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 #: Of the network for the density: as in the authors' program for classes.
 HIDDEN = (64,)
@@ -64,7 +64,7 @@ class _DensityStep:
         likelihood = self._log_density(self._outcome[rows], self._network(self._attribute[rows]))
         weight, _ = self._data.pair_weights(rows, rows)
         loss = -(likelihood if weight is None else likelihood * weight).mean(-1)
-        minimise(loss, self._optimizer)
+        minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
 
 
@@ -106,7 +106,7 @@ def inverse_conditional_permutation(
     data: TrainingData,
     members: Sequence[Member],
     *,
-    penalised_width: int,
+    penalized_width: int,
     notion: Notion,
     critic: CriticSettings,
     density_ratio: RatioKind,
@@ -135,7 +135,7 @@ def inverse_conditional_permutation(
         data,
         members,
         Donors(data, members, draw),
-        penalised_width=penalised_width,
+        penalized_width=penalized_width,
         critic=critic,
         covariance=False,
     )

@@ -44,7 +44,7 @@ class KernelDensity:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
@@ -57,12 +57,12 @@ class KernelDensity:
         self._groups = len(occupied)
         self.networks: nn.Module = nn.Module()
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return DDP or DEO of the batch, (K,)."""
         weight, _ = self._strata(rows)
         number = torch.arange(self._groups, device=rows.device)[:, None]
-        group = (self._group[rows][:, None] == number).to(penalised.dtype)
-        positive = positive_probability(penalised.squeeze(-1), SETTINGS)
+        group = (self._group[rows][:, None] == number).to(penalized.dtype)
+        positive = positive_probability(penalized.squeeze(-1), SETTINGS)
         return unequal_rates(positive, group, weight, SETTINGS)
 
 
@@ -97,7 +97,7 @@ DECLARATION = Declaration(
     title="Kernel density estimation",
     reference="Cho, Hwang and Suh (2020), A fair classifier using kernel density estimation, "
     "NeurIPS",
-    summary="Penalises differences between groups in a smooth estimate of the rate of positive "
+    summary="Penalizes differences between groups in a smooth estimate of the rate of positive "
     "decisions at the threshold 0.5; under separation, within classes of Y.",
     capabilities=Capabilities(
         continuous=False,

@@ -31,7 +31,7 @@ class GroupMatching:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
@@ -47,7 +47,7 @@ class GroupMatching:
             else None
         )
         self._game = CriticGame(
-            penalised_width,
+            penalized_width,
             0,
             0 if self._outcome is None else self._outcome.shape[1],
             settings=critic,
@@ -56,16 +56,16 @@ class GroupMatching:
         self._game.start()
         self.networks: nn.Module = self._game
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return their value (K,)."""
         weight = row_weights(self._data, rows)
         if self._ratio is not None:
             weight = weight / self._ratio(rows, rows).clamp_min(1e-12)
         group = self._group[rows]
         # The critic sees no attribute: which of the two kinds a row counts for is its weight.
-        nothing = penalised[..., :0].detach()
+        nothing = penalized[..., :0].detach()
         return self._game.play(
-            penalised,
+            penalized,
             nothing,
             nothing,
             None if self._outcome is None else self._outcome[rows],

@@ -1,4 +1,4 @@
-"""Neutralised representations: a head learns on mixtures of rows of equal Y and different A."""
+"""Neutralized representations: a head learns on mixtures of rows of equal Y and different A."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from equipoise.training.health import tell_of_failures
 MIXTURES = (0.6, 0.7, 0.8, 0.9)
 
 
-class Neutralised:
+class Neutralized:
     """Du et al. 2021: mixtures of pairs (same Y, different A) in place of rows.
 
     First all members are trained plainly, with the same settings; those of strength 0 stay there.
@@ -39,7 +39,7 @@ class Neutralised:
     / 2, the middle of the hidden values of a pair, the middle of what the plain network gave for
     the two (mean squared error), and the same for the mixtures u z1 + (1 - u) z2 (absolute
     difference from the middle, averaged over u in :data:`MIXTURES`). The latter is the penalty.
-    Batch normalisation keeps the statistics of plain training: those of mixtures, which spread
+    Batch normalization keeps the statistics of plain training: those of mixtures, which spread
     less, would be wrong for the rows to predict.
     """
 
@@ -204,13 +204,13 @@ def _train_plainly(
 
 DECLARATION = Declaration(
     name="neu",
-    title="Neutralised representations",
+    title="Neutralized representations",
     reference="Du, Mukherjee, Wang, Tang, Awadallah and Hu (2021), Fairness via representation "
     "neutralization, NeurIPS",
     summary="After plain training the layers behind the first hidden one learn anew, on mixtures "
     "of rows of equal Y and different A, to answer alike whatever the mixture.",
     capabilities=Capabilities(numbers=False, representation=False, controls="none"),
-    objective=Neutralised,
+    objective=Neutralized,
 )
 
 
@@ -220,17 +220,17 @@ def _any_pair(
     *,
     predictor: Predictor,
     settings: TrainingSettings,
-) -> Neutralised:
+) -> Neutralized:
     """Mixtures of any two rows of equal Y: as if every row had a sensitive feature of its own."""
     own = torch.arange(len(data), device=data.x.device)[:, None]
     blind = replace(data, attribute=own, attribute_cell=None, known=None)
-    return Neutralised(blind, members, predictor=predictor, settings=settings, name="neu_any_pair")
+    return Neutralized(blind, members, predictor=predictor, settings=settings, name="neu_any_pair")
 
 
 ANY_PAIR = replace(
     DECLARATION,
     name="neu_any_pair",
-    title="Neutralised representations of any two rows",
+    title="Neutralized representations of any two rows",
     summary="As the program of Sohn, Song and Lin did it: rows of equal Y are mixed whatever their "
     "A, so that sensitive features are never used.",
     objective=_any_pair,

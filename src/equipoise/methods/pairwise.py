@@ -12,13 +12,13 @@ from torch import Tensor
 _TINY = 1e-6
 
 
-def standardised(values: Tensor, weight: Tensor) -> Tensor:
+def standardized(values: Tensor, weight: Tensor) -> Tensor:
     """Columns of (K, B, w) moved and scaled to weighted mean 0 and variance 1.
 
     A score can then not escape a penalty by shrinking. weight: (K, B), summing to one.
     """
-    centred = values - _mean(values, weight)
-    return centred / (_mean(centred.square(), weight) + _TINY).sqrt()
+    centered = values - _mean(values, weight)
+    return centered / (_mean(centered.square(), weight) + _TINY).sqrt()
 
 
 def squared_distances(values: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def gaussian_kernel(values: Tensor, width: float) -> Tensor:
 
 
 def pair_covariance(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
-    """Covariance of two matrices of pairs after centring both doubly, (K, C).
+    """Covariance of two matrices of pairs after centering both doubly, (K, C).
 
     sum_ij w_i w_j l_ij r_ij - 2 sum_i w_i l_i. r_i. + l.. r.., dots standing for weighted means: a
     V-statistic, never negative for distances and for kernels. left, right: (K, B, B).

@@ -21,7 +21,7 @@ FEWEST_STEPS, MOST_STEPS = 400, 3_000
 class PretrainingStep(Step, Protocol):
     """A step whose learning rates can be lowered."""
 
-    #: Learning rate at the start of each optimiser.
+    #: Learning rate at the start of each optimizer.
     rates: Mapping[torch.optim.Optimizer, float]
 
 

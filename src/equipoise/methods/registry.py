@@ -91,7 +91,7 @@ def methods_for(problem: Problem) -> tuple[str, ...]:
 
 
 def refuse_unsupported(method: Declaration, problem: Problem) -> None:
-    """Raise an InputError that names the methods that can, where ``method`` can not."""
+    """Raise an InputError that names the methods that can, where ``method`` cannot."""
     missing = [
         requirement.words
         for requirement in requirements(problem)

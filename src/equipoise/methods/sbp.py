@@ -32,7 +32,7 @@ class SBP:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,
@@ -48,7 +48,7 @@ class SBP:
             else None
         )
         self._game = CriticGame(
-            penalised_width,
+            penalized_width,
             data.attribute.shape[1],
             0 if self._outcome is None else self._outcome.shape[1],
             settings=critic,
@@ -57,14 +57,14 @@ class SBP:
         self._game.start()
         self.networks: nn.Module = self._game
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return their value (K,)."""
-        return self._game.play(penalised, *self._pairs(rows, resampled))
+        return self._game.play(penalized, *self._pairs(rows, resampled))
 
     @torch.no_grad()
-    def value(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+    def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the critics' value (K,) on these rows; nothing is trained."""
-        return self._game.value(penalised, *self._pairs(rows, resampled))
+        return self._game.value(penalized, *self._pairs(rows, resampled))
 
     def _pairs(
         self, rows: Tensor, resampled: Tensor

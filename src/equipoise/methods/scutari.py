@@ -39,7 +39,7 @@ _LARGEST_RIDGE = 1e12
 class Parts:
     """Sensitive features S and U, what they do not explain of X, both in uncorrelated directions.
 
-    sensitive: (n, r), centred S turned to its principal axes, so that a ridge on its coefficients
+    sensitive: (n, r), centered S turned to its principal axes, so that a ridge on its coefficients
     is a ridge on those of S. rest: (n, t), of variance one. turn: (q, r), axes in terms of S.
     weights: (p, t), rest in terms of U. explained: (q, p), X regressed on S. centers: of X and S.
     weight: (n,), of rows, summing to one.
@@ -150,7 +150,7 @@ def _log_loss(log_odds: Floats, y: Floats, weight: Floats) -> float:
 
 
 def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Floats) -> Floats:
-    """Minimise log loss + sum of ridges * theta^2 / 2 by Newton's method with halved steps."""
+    """Minimize log loss + sum of ridges * theta^2 / 2 by Newton's method with halved steps."""
 
     def value(at: Floats) -> float:
         return _log_loss(design @ at, y, weight) + float(ridges @ at**2) / 2

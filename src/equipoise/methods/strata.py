@@ -56,7 +56,7 @@ class WithoutNetworks:
         data: TrainingData,
         members: Sequence[Member],
         *,
-        penalised_width: int,
+        penalized_width: int,
         notion: Notion,
         critic: CriticSettings,
         density_ratio: RatioKind,

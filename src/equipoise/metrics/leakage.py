@@ -36,10 +36,10 @@ from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_arr
 from equipoise.metrics.strata import rows_of, strata_of
 from equipoise.networks import copy_members
 from equipoise.tables import SensitiveTable
-from equipoise.tables.kinds import standardised_ranks
+from equipoise.tables.kinds import standardized_ranks
 from equipoise.training import BatchStream, Member, OptimizerSettings, run
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimise
+from equipoise.training.optimizers import minimize
 
 Floats = NDArray[np.float64]
 
@@ -145,7 +145,7 @@ def _strata(
     values = outcome_array(y)[rows]
     strata = strata_of(values, kind, groups=round(2 * len(rows) ** (1 / 3)))
     if kind == "continuous":
-        return strata, standardised_ranks(values.astype(np.float64))[:, None]
+        return strata, standardized_ranks(values.astype(np.float64))[:, None]
     return strata, np.eye(int(strata.max()) + 1)[strata]
 
 
@@ -252,7 +252,7 @@ class _CriticStep:
             for f, fitted in enumerate(self.pairs.fitted)
         ]
         loss = -self.pairs.value(self.game, rows, self.pairs.per_member(drawn))
-        minimise(loss, self.game.optimizer)
+        minimize(loss, self.game.optimizer)
         return loss.detach(), torch.zeros_like(loss)
 
 

@@ -191,7 +191,7 @@ def prepare(
         it. (R, n) are R re-weightings of one sample, as bootstrap draws are: quantiles, reference
         groups and thresholds stay those of the sample with every row counted once.
     threshold : "paper", "youden", float, array of shape (K,), or None
-        Decision = score > threshold. "youden" maximises Youden's J; None makes no decisions, and
+        Decision = score > threshold. "youden" maximizes Youden's J; None makes no decisions, and
         for a continuous outcome mean scores take the place of decision rates. "paper" is what the
         paper does: "youden" for a binary y, None for a continuous one.
     outcome : "binary", "multiclass", "continuous", optional

@@ -36,7 +36,7 @@ def youden_threshold(scores: Any, y: Any, *, weights: Any = None) -> Array:
     """The threshold at which true-positive rate minus false-positive rate is largest.
 
     ``sklearn.metrics.roc_curve`` counts score >= t as positive, the paper score > threshold. The
-    number returned is the largest float64 below the first t that maximises J on sklearn's curve, so
+    number returned is the largest float64 below the first t that maximizes J on sklearn's curve, so
     that score > threshold and score >= t are the same rows. Where no threshold beats deciding
     nothing (t = inf), it is the largest float64. Compare in float64: float32 would round it to t.
 

@@ -103,8 +103,8 @@ class Recipe:
         ``supervision`` keeps checkpoints of the run and tells of it.
         """
         declared = parse_method(self.method)
-        penalised = any(member.strength > 0 for member in members)
-        if (penalised or declared.solve is not None) and sensitive is not None:
+        penalized = any(member.strength > 0 for member in members)
+        if (penalized or declared.solve is not None) and sensitive is not None:
             refuse_unable(
                 declared,
                 Problem.of(
@@ -136,19 +136,19 @@ class Recipe:
             predictor.network.try_on(data.x, n_outputs)
         method: Method | Objective | None = None
         settings = self.training
-        if penalised and declared.objective is not None:
+        if penalized and declared.objective is not None:
             method = declared.objective(data, members, predictor=predictor, settings=settings)
             # From here on members of strength 0 rest: no slope, so no decay either.
             resting = replace(settings.optimizer, weight_decay=0.0)
             settings = replace(settings, optimizer=resting)
-        elif penalised:
+        elif penalized:
             assert declared.build is not None
             if declared.sits_on == "hidden":
-                predictor.penalise_hidden(method=declared.name)
+                predictor.penalize_hidden(method=declared.name)
             method = declared.build(
                 data,
                 members,
-                penalised_width=self._penalised_width(declared, n_outputs),
+                penalized_width=self._penalized_width(declared, n_outputs),
                 notion=self.notion,
                 critic=self.critic,
                 density_ratio=self.density_ratio,
@@ -165,7 +165,7 @@ class Recipe:
             supervision=supervision,
         )
 
-    def _penalised_width(self, method: Declaration, n_outputs: int) -> int:
+    def _penalized_width(self, method: Declaration, n_outputs: int) -> int:
         """Width of what the penalty looks at."""
         if self.encoder_hidden:
             return self.encoder_hidden[-1]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.scales import center_and_spread, standardised
+from equipoise.scales import center_and_spread, standardized
 from equipoise.tables.columns import read_columns
 from equipoise.tables.kinds import Kind, SensitiveColumn, as_kind
 from equipoise.tables.sensitive_table import SensitiveTable
@@ -93,7 +93,7 @@ def _width(categories: int) -> int:
 def _encoded(column: SensitiveColumn, learned: Learned) -> NDArray[np.float64]:
     name, _, categories, center, scale = learned
     if column.values is not None:
-        return standardised(column.values, center, scale)[:, None]
+        return standardized(column.values, center, scale)[:, None]
     assert column.codes is not None
     present = np.unique(column.codes[column.codes >= 0])
     unseen = [

@@ -31,7 +31,7 @@ from equipoise.tables.state import (
 _SCALING_WORDS = {
     "rank": "rank scores",
     "minmax": "scaled to [-1, 1]",
-    "standard": "standardised",
+    "standard": "standardized",
     "none": "as it is",
 }
 

@@ -64,7 +64,7 @@ class SensitiveColumn:
 
     def __post_init__(self) -> None:
         if self.values is not None and self.scores is None:
-            object.__setattr__(self, "scores", standardised_ranks(self.values))
+            object.__setattr__(self, "scores", standardized_ranks(self.values))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -88,7 +88,7 @@ class SensitiveColumn:
         )
 
 
-def standardised_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks with ties averaged, mean 0 and variance 1 over the known values; 0 where missing.
 
     Dependence on an attribute does not change under a strictly increasing map of it, so ranks lose
@@ -96,7 +96,7 @@ def standardised_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     values: (n,) with NaN where missing. Returns (n,).
 
-    >>> standardised_ranks(np.array([3.0, 1000.0, 1.0, np.nan])).round(3)
+    >>> standardized_ranks(np.array([3.0, 1000.0, 1.0, np.nan])).round(3)
     array([ 0.   ,  1.225, -1.225,  0.   ])
     """
     known = ~np.isnan(values)

@@ -17,7 +17,7 @@ class EstimationBound:
 
     The four terms add up to ``total``; complexity terms do not depend on delta, confidence terms
     are what log(1/delta) adds. The bound holds with probability ``probability`` at least, for
-    predictors and critics that minimise and maximise exactly.
+    predictors and critics that minimize and maximize exactly.
     """
 
     game: Game

@@ -68,7 +68,7 @@ def fold(network: nn.Module) -> DenseNetwork:
     network : nn.Sequential, StackedMLP or SBPPenalty
         ``nn.Sequential`` of ``Linear``, ``BatchNorm1d``, ``ReLU`` and what does nothing in
         evaluation, ``Dropout`` and ``Identity``. ``StackedMLP`` of one member. Of an
-        ``SBPPenalty`` that was called, the critic with the standardisation of its score in front.
+        ``SBPPenalty`` that was called, the critic with the standardization of its score in front.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _layers_of(network: nn.Module) -> Iterator[nn.Module]:
 
 
 def _critic_layers(penalty: SBPPenalty) -> Sequence[nn.Module]:
-    """Standardisation of the score, then the critic's layers."""
+    """Standardization of the score, then the critic's layers."""
     game = penalty.game
     if game is None:
         raise InputError("the penalty has no critic yet; train with it, penalty(score, a), first")
@@ -138,13 +138,13 @@ def _critic_layers(penalty: SBPPenalty) -> Sequence[nn.Module]:
     first = layers[0]
     assert isinstance(first, StackedLinear)
     width = len(game.scale.running_mean[0])
-    standardising = nn.Linear(first.weight.shape[-1], first.weight.shape[-1]).double()
+    standardizing = nn.Linear(first.weight.shape[-1], first.weight.shape[-1]).double()
     weight, bias = _affine_map(game.scale)
-    nn.init.eye_(standardising.weight)
-    nn.init.zeros_(standardising.bias)
-    standardising.weight[:width, :width] = weight
-    standardising.bias[:width] = bias
-    return [standardising, *layers]
+    nn.init.eye_(standardizing.weight)
+    nn.init.zeros_(standardizing.bias)
+    standardizing.weight[:width, :width] = weight
+    standardizing.bias[:width] = bias
+    return [standardizing, *layers]
 
 
 def _affine_map(layer: nn.Module) -> tuple[Tensor, Tensor]:

@@ -151,7 +151,7 @@ class Checkpoints:
 def _check_form(kept: Any, own: Any) -> None:
     """Refuse a state unlike that of the run that is to go on from it: names, types, shapes.
 
-    Where the run has nothing yet, as optimisers before their first step, anything will do.
+    Where the run has nothing yet, as optimizers before their first step, anything will do.
     """
     if isinstance(own, Tensor):
         if not isinstance(kept, Tensor) or (kept.dtype, kept.shape) != (own.dtype, own.shape):
@@ -189,16 +189,16 @@ class ModuleState:
 
 @dataclass(frozen=True)
 class OptimizerState:
-    """What optimisers remember of earlier steps; rates and the like come from the settings."""
+    """What optimizers remember of earlier steps; rates and the like come from the settings."""
 
     optimizers: tuple[torch.optim.Optimizer, ...]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return moments and counts of steps, by number of optimiser and weight."""
+        """Return moments and counts of steps, by number of optimizer and weight."""
         return {str(n): each.state_dict()["state"] for n, each in enumerate(self.optimizers)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hand every optimiser its memory; torch moves it to where its weights are."""
+        """Hand every optimizer its memory; torch moves it to where its weights are."""
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
             memory = state[str(number)]
@@ -212,11 +212,11 @@ def _check_memory(memory: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -
     names = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     if not set(memory) <= set(range(len(weights))):
-        raise ValueError("an optimiser remembers weights that are not there")
+        raise ValueError("an optimizer remembers weights that are not there")
     for place, found in memory.items():
         if set(found) != names:
-            raise ValueError(f"an optimiser must remember {', '.join(sorted(names))}")
+            raise ValueError(f"an optimizer must remember {', '.join(sorted(names))}")
         for name, tensor in found.items():
             shape = () if name == "step" else weights[place].shape
             if tensor is not None and (tensor.shape != shape or not tensor.is_floating_point()):
-                raise ValueError(f"the {name} of an optimiser has another shape or type")
+                raise ValueError(f"the {name} of an optimizer has another shape or type")

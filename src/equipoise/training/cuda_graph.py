@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-#: Iterations run eagerly first: optimisers make their state in them, libraries their workspaces.
+#: Iterations run eagerly first: optimizers make their state in them, libraries their workspaces.
 WARM_UP = 3
 
 
@@ -20,7 +20,7 @@ class CapturedIteration:
     below the noise of mini-batches. Evaluation, outside of this, is exact. Streams and graph are of
     the batch's device, whichever is the current one.
 
-    ``iterate`` must do the same work on the same tensors at every call. One that can not be
+    ``iterate`` must do the same work on the same tensors at every call. One that cannot be
     captured, such as a network of the user's own that reads values back, goes on eagerly, with a
     warning.
     """

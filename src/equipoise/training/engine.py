@@ -89,7 +89,7 @@ class TrainingStep(Step, Protocol):
         ...
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimisers whose memory a resumed run needs."""
+        """All optimizers whose memory a resumed run needs."""
         ...
 
 
@@ -197,11 +197,11 @@ def judge_health(
 ) -> tuple[Health, ...]:
     """Judge every member of ``predictor`` by its training rows and the history up to here."""
     seen = data.sample(HEALTH_ROWS)
-    _, penalised = predictor.evaluate(seen.x)
-    seen, penalised = seen.to(torch.device("cpu")), penalised.cpu()
+    _, penalized = predictor.evaluate(seen.x)
+    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
     return tuple(
         diagnose(
-            penalised[k],
+            penalized[k],
             seen,
             member,
             history,

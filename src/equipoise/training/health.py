@@ -66,7 +66,7 @@ def tell_of_failures(history: History, *, asked_by: str) -> None:
     if failed.min() <= history.iterations[0]:
         raise InputError(
             f"{asked_by} needs networks that it trains before the run, but the loss of {count} was "
-            f"not finite at step {failed.min()}, before they had learnt anything; look for extreme "
+            f"not finite at step {failed.min()}, before they had learned anything; look for extreme "
             "values in X, y, sensitive_features and sample_weight"
         )
     warnings.warn(
@@ -79,7 +79,7 @@ def tell_of_failures(history: History, *, asked_by: str) -> None:
 
 
 def diagnose(
-    penalised: Tensor,
+    penalized: Tensor,
     data: TrainingData,
     member: Member,
     history: History,
@@ -88,14 +88,14 @@ def diagnose(
     given_outcome: bool,
     has_critic: bool = True,
 ) -> Health:
-    """Judge member ``index`` by what it gives on the training rows, penalised (n, w).
+    """Judge member ``index`` by what it gives on the training rows, penalized (n, w).
 
     Without a critic the penalty's value has a scale of its own, so nothing is read into it.
     """
-    spread = _relative_spread(penalised, data)
-    penalised_away = member.strength > 0 and data.attribute is not None
-    correlation = _largest_correlation(penalised, data, given_outcome) if penalised_away else None
-    critic_value = float(history.penalty[-1, index]) if penalised_away and has_critic else None
+    spread = _relative_spread(penalized, data)
+    penalized_away = member.strength > 0 and data.attribute is not None
+    correlation = _largest_correlation(penalized, data, given_outcome) if penalized_away else None
+    critic_value = float(history.penalty[-1, index]) if penalized_away and has_critic else None
     stopped_at = int(history.stopped_at[index])
     messages = []
     if stopped_at:
@@ -137,15 +137,15 @@ def _about_critic(correlation: float, value: float, strength: float) -> list[str
     return []
 
 
-def _relative_spread(penalised: Tensor, data: TrainingData) -> float:
+def _relative_spread(penalized: Tensor, data: TrainingData) -> float:
     """Spread of the widest score column over the spread of the outcome."""
     outcome = data.outcome.std(0).max().clamp_min(1e-12)
-    return float(penalised.std(0).max() / outcome)
+    return float(penalized.std(0).max() / outcome)
 
 
-def _largest_correlation(penalised: Tensor, data: TrainingData, given_outcome: bool) -> float:
+def _largest_correlation(penalized: Tensor, data: TrainingData, given_outcome: bool) -> float:
     assert data.attribute is not None
-    columns = [penalised, data.attribute, data.outcome]
+    columns = [penalized, data.attribute, data.outcome]
     if data.known is not None:
         columns = [column[data.known] for column in columns]
     score, attribute, outcome = (column.double() for column in columns)

@@ -1,4 +1,4 @@
-"""Optimisers for stacked weights: element-wise rules, so members never touch each other."""
+"""Optimizers for stacked weights: element-wise rules, so members never touch each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OptimizerSettings:
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimiser over these parameters, which are on their device already."""
+        """Return the optimizer over these parameters, which are on their device already."""
         weights = list(parameters)
         if weights[0].is_cuda:
             return self._build_on_gpu(weights)
@@ -55,7 +55,7 @@ class OptimizerSettings:
         return adam
 
 
-def minimise(
+def minimize(
     losses: Tensor | Sequence[Tensor],
     optimizer: torch.optim.Optimizer,
     shares: Sequence[Tensor] | None = None,

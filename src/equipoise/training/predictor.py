@@ -26,7 +26,7 @@ def exact_device(device: torch.device) -> torch.device:
 class Predictor(nn.Module):
     """K networks for one task; with an ``encoder`` the penalty sits on the encoder's output.
 
-    Without one it sits on the score, or after :meth:`penalise_hidden` on the last hidden layer.
+    Without one it sits on the score, or after :meth:`penalize_hidden` on the last hidden layer.
     """
 
     def __init__(self, network: nn.Module, task: Task, *, encoder: nn.Module | None = None) -> None:
@@ -34,23 +34,23 @@ class Predictor(nn.Module):
         self.network = network
         self.task = task
         self.encoder = encoder
-        self._penalises_hidden = False
+        self._penalizes_hidden = False
 
-    def penalise_hidden(self, *, method: str) -> None:
+    def penalize_hidden(self, *, method: str) -> None:
         """Let the penalty sit on the last hidden layer, where there is no encoder."""
         if self.encoder is not None:
             return
         if not isinstance(self.network, StackedMLP) or not self.network.has_hidden:
             given = "hidden=()" if isinstance(self.network, StackedMLP) else "a network of your own"
             raise InputError(
-                f"method={method!r} penalises the last hidden layer of the built-in network, got "
+                f"method={method!r} penalizes the last hidden layer of the built-in network, got "
                 f"{given}; set hidden, such as hidden=(64, 64, 64), and leave network out"
             )
-        self._penalises_hidden = True
+        self._penalizes_hidden = True
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs (K, B, o) and what the penalty looks at (K, B, w)."""
-        if self._penalises_hidden:
+        if self._penalizes_hidden:
             assert isinstance(self.network, StackedMLP)
             return self.network.with_last_hidden(x)
         if self.encoder is None:
@@ -73,7 +73,7 @@ class Predictor(nn.Module):
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs and penalised values of every member on the same rows x (n, p)."""
+        """Return outputs and penalized values of every member on the same rows x (n, p)."""
         was_training = self.training
         self.eval()
         weight = self.weight

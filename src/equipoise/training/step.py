@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equipoise.training.data import TrainingData, take
 from equipoise.training.members import Member
-from equipoise.training.optimizers import decay, minimise, set_learning_rate
+from equipoise.training.optimizers import decay, minimize, set_learning_rate
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
 
@@ -23,13 +23,13 @@ class Method(Protocol):
     """
 
     #: The auxiliary networks it trains, so that a failing member can be put back as a whole and a
-    #: run can be resumed. Their optimisers are attributes of the method or of these networks.
+    #: run can be resumed. Their optimizers are attributes of the method or of these networks.
     networks: nn.Module
 
-    def penalty(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Update the auxiliary networks, then return the penalty (K,) of ``penalised``.
+    def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Update the auxiliary networks, then return the penalty (K,) of ``penalized``.
 
-        penalised: (K, B, w) score or representation of the batch. rows, resampled: (K, B) row
+        penalized: (K, B, w) score or representation of the batch. rows, resampled: (K, B) row
         numbers of the batch and of the rows whose attributes stand in for it.
         """
         ...
@@ -81,7 +81,7 @@ class PredictorStep:
         self._method = method
         strength = data.x.new_tensor([member.strength for member in members])
         self._shares = 1 - strength, strength
-        # Decay keeps the task from being learnt by heart, so it counts with the task: a member that
+        # Decay keeps the task from being learned by heart, so it counts with the task: a member that
         # mostly listens to the penalty would lose its weights to it.
         decays = settings.optimizer.kind == "adam" and settings.optimizer.weight_decay > 0
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
@@ -100,7 +100,7 @@ class PredictorStep:
             self._share = share
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimisers: the predictor's, then the method's."""
+        """All optimizers: the predictor's, then the method's."""
         return [self._optimizer, *([] if self._method is None else optimizers_of(self._method))]
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,21 +110,21 @@ class PredictorStep:
             decay(self._optimizer, self._decay)
         if isinstance(self._method, Objective):
             task, penalty = self._method.losses(rows, resampled)
-            minimise((task, penalty), self._optimizer, self._shares)
+            minimize((task, penalty), self._optimizer, self._shares)
             return task.detach(), penalty.detach()
-        output, penalised = self._predictor(take(data.x, rows))
+        output, penalized = self._predictor(take(data.x, rows))
         task = self._predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
         if self._method is None:
             penalty = torch.zeros_like(task)
-            minimise(task, self._optimizer)
+            minimize(task, self._optimizer)
         else:
-            penalty = self._method.penalty(penalised, rows, resampled)
-            minimise((task, penalty), self._optimizer, self._shares)
+            penalty = self._method.penalty(penalized, rows, resampled)
+            minimize((task, penalty), self._optimizer, self._shares)
         return task.detach(), penalty.detach()
 
 
 def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
-    """Optimisers that the method or its networks hold; together they train all of its weights."""
+    """Optimizers that the method or its networks hold; together they train all of its weights."""
     holders: list[Any] = [method, *method.networks.modules()]
     found = [
         value
@@ -136,6 +136,6 @@ def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
         id(weight) for each in found for group in each.param_groups for weight in group["params"]
     }
     assert all(id(weight) in trained for weight in method.networks.parameters()), (
-        f"{type(method).__name__} hides an optimiser: make it an attribute"
+        f"{type(method).__name__} hides an optimizer: make it an attribute"
     )
     return found

@@ -38,7 +38,7 @@ class TreeObjective:
     has_units : bool
         Whether outputs are in the units of the target.
     share : float
-        Of the task loss that LightGBM minimises: half of a squared error.
+        Of the task loss that LightGBM minimizes: half of a squared error.
     """
 
     task: str
@@ -53,7 +53,7 @@ class TreeObjective:
     def loss(
         self, output: Tensor, target: Tensor, weight: Tensor | None, level: Tensor, unit: Tensor
     ) -> Tensor:
-        """What rounds minimise, (K,): the mean task loss, in standard units of the outcome.
+        """What rounds minimize, (K,): the mean task loss, in standard units of the outcome.
 
         Its slope in one output is that of `slopes` over the number of rows and the square of the
         unit. output: (K, m, o). target, weight: (K, m). level, unit: (K,), 0 and 1 without units.

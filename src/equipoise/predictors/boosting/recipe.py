@@ -90,8 +90,8 @@ class BoostingRecipe:
         if supervision is not None and supervision.store is not None:
             refuse_draws(self.parameters)
         declared = parse_method(self.method)
-        penalised = any(member.strength > 0 for member in members)
-        if penalised and sensitive is not None:
+        penalized = any(member.strength > 0 for member in members)
+        if penalized and sensitive is not None:
             refuse_unable(
                 declared,
                 Problem.of(
@@ -119,7 +119,7 @@ class BoostingRecipe:
             most_rounds=self.training.iterations,
         )
         predictor = Predictor(BoostedTrees(growing.forest, growing.start), TASKS[task])
-        method = self._method(declared, data, members, n_outputs) if penalised else None
+        method = self._method(declared, data, members, n_outputs) if penalized else None
         step = BoostingStep(predictor, growing, members, method=method, warmup=self.warmup)
         remembered: dict[str, Stateful] = {"trees": growing}
         if held_out is not None:
@@ -161,7 +161,7 @@ class BoostingRecipe:
         return declared.build(
             without_features,
             members,
-            penalised_width=n_outputs,
+            penalized_width=n_outputs,
             notion=self.notion,
             critic=self.critic,
             density_ratio=self.density_ratio,

@@ -56,7 +56,7 @@ class BoostingStep:
         self._share = min(1.0, (iteration - 1) / self._warmup) if self._warmup else 1.0
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimisers: those of the method."""
+        """All optimizers: those of the method."""
         return [] if self._method is None else optimizers_of(self._method)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,8 +23,8 @@ HELD_OUT = 0.2
 class Measurable(Protocol):
     """A method whose penalty can be measured without training anything."""
 
-    def value(self, penalised: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return the penalty (K,) of ``penalised`` (K, B, w), as `Method.penalty` has it."""
+    def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the penalty (K,) of ``penalized`` (K, B, w), as `Method.penalty` has it."""
         ...
 
 
@@ -63,7 +63,7 @@ class EarlyStopping:
     """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
 
     What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
-    not train on, both as rounds minimise them: in standard units of its outcome, which are less its
+    not train on, both as rounds minimize them: in standard units of its outcome, which are less its
     ``level`` (K,), over its ``unit`` (K,).
     """
 
