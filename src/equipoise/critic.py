@@ -26,7 +26,7 @@ from equipoise.errors import (
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.networks.kernels import kernels
 from equipoise.training import OptimizerSettings
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 Weights = tuple[Tensor | None, Tensor | None]
 

@@ -30,7 +30,7 @@ from equipoise.training import (
 from equipoise.training.health import tell_of_failures
 from equipoise.training.loop import gradients_on
 from equipoise.training.members import generators, set_aside
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 

@@ -16,7 +16,7 @@ from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import mean_one
 from equipoise.training.members import generator
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 
 class SBPPenalty(nn.Module):

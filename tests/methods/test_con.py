@@ -13,12 +13,10 @@ from equipoise import FairClassifier
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods import conditional_gan, icp, methods_for
-from equipoise.methods.capabilities import Problem
-from equipoise.methods.con import conditional_resampling
-from equipoise.methods.conditional_game import covariance_gap
-from equipoise.methods.conditional_gan import draw_attributes, indicators, train_gan
-from equipoise.methods.donors import DRAWS, Donors, near_rows
+from equipoise.methods import con, icp, methods_for
+from equipoise.methods.con import conditional_resampling, draw_attributes, indicators, train_gan
+from equipoise.methods.declaration import Problem
+from equipoise.methods.shared.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
@@ -244,19 +242,19 @@ def test_what_is_trained_beforehand_never_waits_for_the_device_either(monkeypatc
     """Its steps are captured as a CUDA graph like those of training."""
     # Adam on a CPU counts its steps there, which it does not do on a device.
     for module, name in (
-        (conditional_gan, "CRITIC"),
-        (conditional_gan, "GENERATOR"),
+        (con, "CRITIC"),
+        (con, "GENERATOR"),
         (icp, "OPTIMIZER"),
     ):
         monkeypatch.setattr(module, name, ASLEEP)
     data = mixed_rows(40)
     starts = [seeded(0), seeded(1)]
-    gan = conditional_gan.ConditionalGAN(indicators(data), 1, generators=starts)
+    gan = con.ConditionalGAN(indicators(data), 1, generators=starts)
     network = StackedMLP(2, (4,), 2, generators=starts, normalization="none")
-    noise = torch.rand(2, 40, conditional_gan.NOISE_WIDTH, generator=seeded())
+    noise = torch.rand(2, 40, con.NOISE_WIDTH, generator=seeded())
     rows = torch.arange(40).view(2, 20)
     for step in (
-        conditional_gan._GANStep(gan, data, data.attribute, noise),
+        con._GANStep(gan, data, data.attribute, noise),
         icp._DensityStep(network, data.attribute, data.target, data),
     ):
         with Watch():

@@ -14,7 +14,7 @@ from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods import methods_for
-from equipoise.methods.capabilities import Problem
+from equipoise.methods.declaration import Problem
 from equipoise.methods.icp import (
     class_log_density,
     describe_outcome,

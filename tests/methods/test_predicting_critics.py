@@ -13,7 +13,7 @@ from equipoise import FairClassifier, FairEncoder, FairFrontier
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods.attribute_critic import AttributeCritic, conditional_entropy
+from equipoise.methods.shared.attribute_critic import AttributeCritic, conditional_entropy
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, TrainingData

@@ -9,10 +9,10 @@ from equipoise import FairClassifier
 from equipoise.datasets import make_synthetic
 from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import ConvergenceWarning, InputError
-from equipoise.methods.conditional_gan import train_gan
+from equipoise.methods.con import train_gan
 from equipoise.methods.icp import describe_outcome
 from equipoise.methods.neu import Neutralized
-from equipoise.methods.pretraining import pretrain
+from equipoise.methods.shared.pretraining import pretrain
 from equipoise.networks import StackedMLP
 from equipoise.training import (
     TASKS,

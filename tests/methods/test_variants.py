@@ -21,8 +21,8 @@ from equipoise.methods import (
     parse_method,
     refuse_unsupported,
 )
-from equipoise.methods.conditional_game import covariance_gap
-from equipoise.methods.strata import row_weights
+from equipoise.methods.shared.batch_statistics import row_weights
+from equipoise.methods.shared.conditional import covariance_gap
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 

@@ -26,8 +26,7 @@ from equipoise.training import (
 )
 from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState, digest
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimize
-from equipoise.training.step import PredictorStep
+from equipoise.training.step import PredictorStep, minimize
 
 HALVES = tuple(range(120)), tuple(range(120, 240))
 MEMBERS = [Member(0.5, 1, HALVES[0]), Member(0.9, 1, HALVES[1]), Member(0.0, 2, HALVES[0])]

@@ -21,8 +21,7 @@ from equipoise.training import (
     run,
     train,
 )
-from equipoise.training.interrupts import first_interrupt_asks
-from equipoise.training.loop import Standing
+from equipoise.training.loop import Standing, first_interrupt_asks
 from equipoise.training.members import generators
 from equipoise.training.step import PredictorStep
 

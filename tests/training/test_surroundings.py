@@ -21,7 +21,7 @@ from equipoise import (
 )
 from equipoise.datasets import make_synthetic
 from equipoise.density_ratio import RatioSettings, fit_density_ratio
-from equipoise.methods import conditional_gan
+from equipoise.methods import con
 from equipoise.training import Member, TrainingData
 
 # Short runs need not end well.
@@ -109,7 +109,7 @@ def fit_ratio():
 
 
 def draw_noise():
-    return conditional_gan._noise(5, torch.Generator().manual_seed(0)).numpy()
+    return con._noise(5, torch.Generator().manual_seed(0)).numpy()
 
 
 FITS = {

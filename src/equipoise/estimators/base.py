@@ -43,7 +43,7 @@ from equipoise.training import (
     Trained,
     TrainingData,
 )
-from equipoise.training.progress_bar import progress_shown
+from equipoise.training.progress import progress_shown
 
 
 class FairEstimator(BaseEstimator, ABC):

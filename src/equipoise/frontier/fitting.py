@@ -40,7 +40,7 @@ from equipoise.storage import CheckpointFile
 from equipoise.tables import check_aligned
 from equipoise.training import Member, Predictor
 from equipoise.training.engine import HEALTH_ROWS
-from equipoise.training.progress_bar import progress_shown
+from equipoise.training.progress import progress_shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from equipoise.methods.attribute_critic import AttributeCritic
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.attribute_critic import AttributeCritic
 
 #: The original adds a hidden layer to a network and lets a branch from it predict A, its gradient
 #: reversed. Here that layer is the last hidden one. Under separation the branch sees Y as well.

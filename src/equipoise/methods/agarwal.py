@@ -15,8 +15,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
+from equipoise.methods.declaration import Capabilities, Declaration
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Member, Predictor, TrainingData

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import distances, pair_covariance, standardized
-from equipoise.methods.strata import WithoutNetworks, over_strata, row_weights
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.batch_statistics import (
+    WithoutNetworks,
+    distances,
+    over_strata,
+    pair_covariance,
+    row_weights,
+    standardized,
+)
 
 
 class DistanceCovariance(WithoutNetworks):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from equipoise.methods.attribute_critic import AttributeCritic
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.attribute_critic import AttributeCritic
 
 #: The original censors a representation, and may reconstruct X from it as well; here the critic
 #: sees the score, or with FairEncoder the representation, and nothing is reconstructed.

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import gaussian_kernel
-from equipoise.methods.strata import WithoutNetworks, over_strata
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.batch_statistics import WithoutNetworks, gaussian_kernel, over_strata
 
 #: Width of the kernel on A, whose continuous columns have variance one. So narrow a kernel hardly
 #: sees across groups, which lie at least 1 apart (it is below 0.004 there), and has about the width

@@ -12,15 +12,13 @@ from torch import Tensor, nn
 from equipoise.critic import CriticSettings, frozen
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.pairwise import standardized
-from equipoise.methods.strata import row_weights
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.batch_statistics import row_weights, standardized
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 
 def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:

@@ -11,16 +11,21 @@ from torch import Tensor, nn
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.conditional_game import ConditionalGame, known_attribute
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.donors import DRAWS, Donors, Stream, streams_of
-from equipoise.methods.pretraining import pretrain
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.conditional import (
+    DRAWS,
+    ConditionalGame,
+    Donors,
+    Stream,
+    known_attribute,
+    streams_of,
+)
+from equipoise.methods.shared.pretraining import pretrain
 from equipoise.networks import StackedMLP, select_members
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 #: Of the network for the density: as in the authors' program for classes.
 HIDDEN = (64,)

@@ -12,9 +12,8 @@ from torch.nn.functional import huber_loss
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.strata import Strata
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.batch_statistics import Strata
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from equipoise.critic import CriticGame, CriticSettings
 from equipoise.density_ratio import RatioKind, fit_density_ratio
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.strata import row_weights
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.shared.batch_statistics import row_weights
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.data import mean_one

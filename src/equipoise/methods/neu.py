@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
+from equipoise.methods.declaration import Capabilities, Declaration
 from equipoise.networks import StackedMLP
 from equipoise.training import (
     BatchStream,

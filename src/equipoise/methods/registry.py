@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import pandas as pd
+
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
@@ -25,8 +27,7 @@ from equipoise.methods import (
     sbp,
     scutari,
 )
-from equipoise.methods.capabilities import Problem, requirements
-from equipoise.methods.declaration import Declaration, Option
+from equipoise.methods.declaration import Declaration, Option, Problem, requirements
 
 #: Every method by name. To add one, write its file and its line here.
 METHODS: Mapping[str, Declaration] = MappingProxyType(
@@ -124,3 +125,43 @@ def refuse_unused_options(
                 f"{option} has no meaning for method={method.name!r}, got {value!r}; leave it out, "
                 f"or use a method that has it: {able}"
             )
+
+
+def capability_table() -> pd.DataFrame:
+    """What each method supports, one a row, by the paper's columns and a few more.
+
+    "two groups" and "two classes" mean that more of them are refused. "controls" says of which
+    part of the score's dependence on A the penalty takes care.
+
+    Examples
+    --------
+    >>> table = capability_table()
+    >>> table.loc["kde", ["separation", "discrete A", "continuous A", "discrete Y"]].tolist()
+    ['yes', 'yes', 'no', 'two classes']
+    """
+    rows = {name: _row(method) for name, method in METHODS.items()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+
+def _row(method: Declaration) -> dict[str, str]:
+    can = method.capabilities
+    # A reference opens with its authors and, in brackets, the year.
+    source, closing, _ = method.reference.partition(")")
+    return {
+        "source": source + closing,
+        "neural network": _word(can.neural),
+        "independence": _word(can.independence),
+        "separation": _word(can.separation),
+        "discrete A": _word(can.discrete, limit=None if can.many_groups else "two groups"),
+        "continuous A": _word(can.continuous),
+        "mixed A": _word(can.mixed),
+        "discrete Y": _word(can.classes, limit=None if can.many_classes else "two classes"),
+        "continuous Y": _word(can.numbers),
+        "representation": _word(can.representation),
+        "A to predict": _word(can.needs_attribute),
+        "controls": can.controls,
+    }
+
+
+def _word(able: bool, *, limit: str | None = None) -> str:
+    return (limit or "yes") if able else "no"

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from equipoise.critic import CriticGame, CriticSettings, Weights
 from equipoise.density_ratio import RatioKind, fit_density_ratio
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
+from equipoise.methods.declaration import Capabilities, Declaration
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.data import take

@@ -13,11 +13,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from equipoise.errors import InputError
-from equipoise.methods.capabilities import Capabilities
-from equipoise.methods.declaration import Declaration
-from equipoise.methods.linear import linear_predictor
+from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.networks import StackedLinear, StackedMLP
 from equipoise.notions import Notion
-from equipoise.training import Member, Predictor, TrainingData
+from equipoise.training import TASKS, Member, Predictor, TrainingData
 
 Floats = NDArray[np.float64]
 
@@ -249,3 +248,20 @@ DECLARATION = Declaration(
     ),
     solve=solve,
 )
+
+
+def linear_predictor(coefficients: NDArray[np.float64], task: str) -> Predictor:
+    """Return K linear models in double precision; coefficients (K, p + 1), the constant last.
+
+    >>> model = linear_predictor(np.array([[2.0, 1.0]]), "squared")
+    >>> model.evaluate(torch.tensor([[3.0]]))[0]
+    tensor([[[7.]]], dtype=torch.float64)
+    """
+    members, inputs = len(coefficients), coefficients.shape[1] - 1
+    network = StackedMLP(inputs, (), 1, generators=[torch.Generator()] * members).double()
+    (layer,) = network.layers
+    assert isinstance(layer, StackedLinear) and layer.bias is not None
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(coefficients[:, None, :-1]))
+        layer.bias.copy_(torch.from_numpy(coefficients[:, -1:]))
+    return Predictor(network, TASKS[task])

@@ -39,7 +39,7 @@ from equipoise.tables import SensitiveTable
 from equipoise.tables.kinds import standardized_ranks
 from equipoise.training import BatchStream, Member, OptimizerSettings, run
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 Floats = NDArray[np.float64]
 

@@ -2,22 +2,22 @@
 
 from equipoise.training.batches import BatchStream as BatchStream
 from equipoise.training.data import TrainingData as TrainingData
+from equipoise.training.engine import Supervision as Supervision
 from equipoise.training.engine import Trained as Trained
 from equipoise.training.engine import run_supervised as run_supervised
+from equipoise.training.engine import solved as solved
 from equipoise.training.engine import train as train
 from equipoise.training.health import Health as Health
 from equipoise.training.loop import History as History
 from equipoise.training.loop import run as run
 from equipoise.training.members import Member as Member
-from equipoise.training.optimizers import OptimizerSettings as OptimizerSettings
 from equipoise.training.predictor import Predictor as Predictor
 from equipoise.training.progress import Callback as Callback
 from equipoise.training.progress import Progress as Progress
+from equipoise.training.settings import OptimizerSettings as OptimizerSettings
 from equipoise.training.settings import TrainingSettings as TrainingSettings
-from equipoise.training.solving import solved as solved
 from equipoise.training.step import Method as Method
 from equipoise.training.step import Objective as Objective
 from equipoise.training.step import PredictorStep as PredictorStep
-from equipoise.training.supervision import Supervision as Supervision
 from equipoise.training.tasks import TASKS as TASKS
 from equipoise.training.tasks import Task as Task

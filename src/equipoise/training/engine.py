@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
 import torch
 
+from equipoise.errors import InputError
 from equipoise.networks import GlobalStreams, StackedModule
 from equipoise.networks.members import member_tensors
 from equipoise.training.batches import BatchStream
 from equipoise.training.checkpoints import (
     Checkpoints,
+    Identity,
     ModuleState,
     OptimizerState,
+    Stateful,
+    Store,
     digest,
 )
 from equipoise.training.data import TrainingData
 from equipoise.training.health import Health, diagnose
-from equipoise.training.interrupts import first_interrupt_asks
-from equipoise.training.loop import History, Standing, Step, run
+from equipoise.training.loop import History, Standing, Step, first_interrupt_asks, run
 from equipoise.training.members import Member, stream_seed
 from equipoise.training.predictor import Predictor
+from equipoise.training.progress import Callback, Progress
 from equipoise.training.settings import TrainingSettings
 from equipoise.training.step import Method, Objective, PredictorStep, Pretrains
-from equipoise.training.supervision import Supervision, reporter
 
 #: Rows, drawn at random, that health is judged by; more would not change a verdict.
 HEALTH_ROWS = 8_000
@@ -211,3 +216,92 @@ def judge_health(
         )
         for k, member in enumerate(members)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """How one run is looked after; nothing of it changes what is trained.
+
+    store: keeps the state of the run, which begins from the one that is there. seconds: least time
+    between checkpoints. identity: what a state in the store must be of. parts: more that the run
+    must remember. callbacks: are told after every check.
+    """
+
+    store: Store | None = None
+    seconds: float = 60.0
+    identity: Identity = field(default_factory=lambda: Identity({}, {}))
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
+    callbacks: tuple[Callback, ...] = ()
+
+
+def reporter(
+    callbacks: Sequence[Callback], standing: Standing, iterations: int
+) -> Callable[[int], bool]:
+    """Return what tells all callbacks of an iteration, with the clock started now.
+
+    It returns whether one of them wants training to end.
+    """
+    begun, resumed_at = time.monotonic(), standing.checked
+
+    def report(iteration: int) -> bool:
+        if not callbacks:
+            return False
+        task, penalty = standing.latest()
+        progress = Progress(
+            iteration=iteration,
+            iterations=iterations,
+            resumed_at=resumed_at,
+            seconds=time.monotonic() - begun,
+            task=task,
+            penalty=penalty,
+        )
+        answers = [_read_answer(callback(progress)) for callback in callbacks]
+        return any(answers)
+
+    return report
+
+
+def _read_answer(answer: object) -> bool:
+    if not isinstance(answer, bool | np.bool_ | None):
+        raise InputError(
+            "callback must return True to end training, or False or None to go on, got "
+            f"{type(answer).__name__}"
+        )
+    return bool(answer)
+
+
+def solved(
+    data: TrainingData,
+    members: Sequence[Member],
+    *,
+    predictor: Predictor,
+    given_outcome: bool,
+    on_check: Callable[[int, Predictor], bool] | None = None,
+    supervision: Supervision | None = None,
+) -> Trained:
+    """Judge solved models as trained ones are: one check, at iteration 1, then their health."""
+    supervision = Supervision() if supervision is None else supervision
+    if supervision.store is not None:
+        raise InputError(
+            "checkpoint must be left out for a method that is solved at once, got "
+            f"'{supervision.store}': there is nothing to resume"
+        )
+    predictor.eval()
+    output, _ = predictor.evaluate(data.x)
+    count = len(members)
+    weight = None if data.weight is None else data.weight.expand(count, -1)
+    with torch.no_grad():
+        task = predictor.task.loss(output, data.target.expand(count, -1), weight)
+    standing = Standing(torch.zeros(count, dtype=torch.long, device=data.x.device))
+    report = reporter(supervision.callbacks, standing, 1)
+    standing.checked, standing.ended = 1, True
+    standing.records.append((1, torch.stack([task, torch.zeros_like(task)])))
+    # As in a training run, callbacks are told of what the check has seen.
+    if on_check is not None:
+        on_check(1, predictor)
+    report(1)
+    history = standing.history()
+    health = judge_health(
+        predictor, data, members, history, given_outcome=given_outcome, has_critic=False
+    )
+    return Trained(predictor, history, health)

@@ -66,8 +66,8 @@ def tell_of_failures(history: History, *, asked_by: str) -> None:
     if failed.min() <= history.iterations[0]:
         raise InputError(
             f"{asked_by} needs networks that it trains before the run, but the loss of {count} was "
-            f"not finite at step {failed.min()}, before they had learned anything; look for extreme "
-            "values in X, y, sensitive_features and sample_weight"
+            f"not finite at step {failed.min()}, before they had learned anything; look for "
+            "extreme values in X, y, sensitive_features and sample_weight"
         )
     warnings.warn(
         f"{asked_by} trains networks before the run, and the loss of {count} was no longer finite "

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +19,6 @@ from torch import Tensor, nn
 from equipoise.networks import copy_members
 from equipoise.training.batches import BatchStream
 from equipoise.training.cuda_graph import CapturedIteration
-from equipoise.training.ledger import Ledger
 
 
 class Step(Protocol):
@@ -188,3 +190,57 @@ def _finite_weights(modules: nn.Module) -> Tensor:
         if tensor.is_floating_point()
     ]
     return torch.stack(finite).all(0)
+
+
+class Ledger:
+    """Losses of K members, one entry an iteration.
+
+    Every tensor is changed in place: on a GPU the entries are part of a captured step, which can
+    not be told by Python which entry it writes. In double precision where the device has it.
+    """
+
+    def __init__(self, members: int, device: torch.device, *, entries: int) -> None:
+        precision = torch.float32 if device.type == "mps" else torch.float64
+        self._losses = torch.zeros(entries, 2, members, dtype=precision, device=device)
+        self._next = torch.zeros(1, dtype=torch.long, device=device)
+
+    def add(self, task: Tensor, penalty: Tensor) -> None:
+        """Enter the losses of one iteration, each (K,)."""
+        self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].to(self._losses))
+        self._next += 1
+
+    def close(self, iterations: int) -> tuple[Tensor, Tensor]:
+        """Start anew; return averages (2, K), and after how many iterations losses ended, (K,).
+
+        A member's losses end with the first that is not finite; ``iterations`` if none is.
+        """
+        entered = self._losses[:iterations]
+        finite = entered.isfinite().all(1).cumprod(0).sum(0)
+        self._next.zero_()
+        return entered.mean(0), finite
+
+
+@contextmanager
+def first_interrupt_asks() -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C set what the yielded function returns; a second one raises.
+
+    Only where Ctrl-C would raise KeyboardInterrupt: in the main thread, and not where somebody
+    ignores or handles the signal in a way of their own.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            signal.default_int_handler(number, frame)
+        asked = True
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

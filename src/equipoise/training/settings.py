@@ -1,12 +1,58 @@
-"""How long, in what portions and at what pace to train."""
+"""How long, in what batches, by which optimizer and at what learning rate to train."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from equipoise.errors import check_choice, check_whole
-from equipoise.training.optimizers import OptimizerSettings
+import torch
+from torch import nn
+
+from equipoise.errors import check_choice, check_number, check_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings:
+    """Adam, or stochastic gradient descent with momentum as in the paper.
+
+    ``weight_decay`` goes with Adam: before a step every weight loses this share of the learning
+    rate (decoupled; Loshchilov and Hutter 2019), see `decay`. Descent without Adam's scaling has
+    no use for it.
+    """
+
+    kind: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.2
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("optimizer", self.kind, ("adam", "sgd"))
+        check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
+        check_number("momentum", self.momentum, "must lie in [0, 1)", lambda m: 0 <= m < 1)
+        check_number("weight_decay", self.weight_decay, "must not be negative", lambda d: d >= 0)
+        # torch takes no whole numbers beyond 64 bits.
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Return the optimizer over these parameters, which are on their device already."""
+        weights = list(parameters)
+        if weights[0].is_cuda:
+            return self._build_on_gpu(weights)
+        if self.kind == "adam":
+            return torch.optim.Adam(weights, lr=self.learning_rate)
+        return torch.optim.SGD(weights, lr=self.learning_rate, momentum=self.momentum)
+
+    def _build_on_gpu(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """One kernel for all weights, and a learning rate that a CUDA graph reads anew."""
+        rate = torch.tensor(self.learning_rate, dtype=torch.float32, device=weights[0].device)
+        if self.kind == "sgd":
+            return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=True)
+        adam = torch.optim.Adam(weights, lr=rate, fused=True, capturable=True)
+        # Steps before the capture are no mistake that torch would have to warn of.
+        adam._warned_capturable_if_run_uncaptured = True
+        return adam
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from equipoise.training.data import TrainingData, take
 from equipoise.training.members import Member
-from equipoise.training.optimizers import decay, minimize, set_learning_rate
 from equipoise.training.predictor import Predictor
 from equipoise.training.settings import TrainingSettings
 
@@ -81,8 +80,8 @@ class PredictorStep:
         self._method = method
         strength = data.x.new_tensor([member.strength for member in members])
         self._shares = 1 - strength, strength
-        # Decay keeps the task from being learned by heart, so it counts with the task: a member that
-        # mostly listens to the penalty would lose its weights to it.
+        # Decay counters overfitting to the task, so it counts with the task: a member that mostly
+        # follows the penalty would lose its weights to it.
         decays = settings.optimizer.kind == "adam" and settings.optimizer.weight_decay > 0
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
         self._settings = settings
@@ -139,3 +138,39 @@ def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
         f"{type(method).__name__} hides an optimizer: make it an attribute"
     )
     return found
+
+
+def minimize(
+    losses: Tensor | Sequence[Tensor],
+    optimizer: torch.optim.Optimizer,
+    shares: Sequence[Tensor] | None = None,
+) -> None:
+    """Take one step down the losses (K,), or down their sum weighed by shares (K,) each.
+
+    Members add up: the sum over them has each member's own gradient.
+    """
+    terms = [losses] if isinstance(losses, Tensor) else list(losses)
+    optimizer.zero_grad(set_to_none=True)
+    # Shares enter as gradients, which costs no arithmetic forward or back.
+    torch.autograd.backward(
+        terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
+    )
+    optimizer.step()
+
+
+@torch.no_grad()
+def decay(optimizer: torch.optim.Optimizer, shares: Tensor) -> None:
+    """Take the shares (K,) of the learning rate off the weights of each member."""
+    for group in optimizer.param_groups:
+        kept = 1 - group["lr"] * shares
+        for weight in group["params"]:
+            weight.mul_(kept.view(-1, *[1] * (weight.dim() - 1)))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate from the next step on."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

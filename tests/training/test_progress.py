@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from equipoise.errors import InputError
-from equipoise.training import Progress, progress_bar
-from equipoise.training.progress_bar import line, progress_shown
+from equipoise.training import Progress
+from equipoise.training import progress as progress_module
+from equipoise.training.progress import line, progress_shown
 
 
 def at(iteration, *, seconds=2.0, resumed_at=0, iterations=100):
@@ -58,9 +59,9 @@ def test_a_line_says_how_far_and_how_fast(progress, text):
 
 def test_a_log_gets_plain_lines_now_and_then(monkeypatch):
     evaluations = [at(10), at(20), at(100)]
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0.0)
     assert shown(evaluations, terminal=False) == "".join(f"{line(p)}\n" for p in evaluations)
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", math.inf)
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", math.inf)
     # The first and the last are always there.
     text = shown(evaluations, terminal=False, note=lambda p: f"[bold]{p.iteration}[/bold]")
     assert text == (
@@ -77,7 +78,7 @@ def test_a_terminal_gets_a_bar():
 
 def test_a_terminal_that_can_not_go_back_in_a_line_gets_lines(monkeypatch):
     evaluations = [at(25), at(100)]
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0.0)
     found = shown(evaluations, terminal=True, kind="dumb")
     assert found == "".join(f"{line(progress)}\n" for progress in evaluations)
 

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import torch
 
-from equipoise.methods.donors import Stream
+from equipoise.methods.shared.conditional import Stream
 from equipoise.training import BatchStream, Member, TrainingSettings, run
 from equipoise.training.health import tell_of_failures
 from equipoise.training.loop import Step
-from equipoise.training.optimizers import set_learning_rate
+from equipoise.training.step import set_learning_rate
 
 BATCH_SIZE = 300
 #: However few or many rows there are, so many steps at least and at most.

@@ -11,13 +11,12 @@ from torch.nn.functional import softplus
 from equipoise.critic import CriticSettings, frozen
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.pairwise import standardized
-from equipoise.methods.strata import row_weights
+from equipoise.methods.shared.batch_statistics import row_weights, standardized
 from equipoise.networks import StackedLinear, StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 from equipoise.training.members import generators
-from equipoise.training.optimizers import minimize
+from equipoise.training.step import minimize
 
 
 def conditional_entropy(group: Tensor, stratum: Tensor, weight: Tensor) -> Tensor:
