@@ -25,12 +25,9 @@ import torch
 
 from benchmarks.training import adult_rows
 from equipoise import FairFrontier, load_dataset
-from equipoise.frontier.criteria import criteria_for
-from equipoise.frontier.entries import entries_of
-from equipoise.frontier.judging import Judge, scores_of
-from equipoise.frontier.options import read_members, template_of
+from equipoise.frontier.fitting import read_members, template_of
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Recorder
+from equipoise.frontier.snapshots import Judge, Recorder, criteria_for, entries_of, scores_of
 from equipoise.tables import SensitiveTable
 from equipoise.training import Predictor, Trained, TrainingData
 

@@ -20,7 +20,7 @@ from equipoise import (
     audit,
 )
 from equipoise.errors import InputError
-from equipoise.estimators.run_options import same_form
+from equipoise.estimators.fitting import same_form
 from equipoise.metrics import measure
 
 pytestmark = pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
-from equipoise.frontier.wish import pick, read_wish
+from equipoise.frontier.selection import pick, read_wish
 from equipoise.inference import bootstrap, certify
 from equipoise.tables import SensitiveTable
 

@@ -8,11 +8,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 from small_frontiers import rows
 
-from equipoise.frontier.criteria import Criteria, criteria_for
-from equipoise.frontier.entries import Entry, entries_of
-from equipoise.frontier.judging import Judge, scores_of
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Recorder
+from equipoise.frontier.snapshots import (
+    Criteria,
+    Entry,
+    Judge,
+    Recorder,
+    criteria_for,
+    entries_of,
+    scores_of,
+)
 from equipoise.metrics import measure, youden_threshold
 from equipoise.networks import StackedMLP
 from equipoise.tables import SensitiveTable
@@ -53,7 +58,7 @@ def test_portions_do_not_change_scores(monkeypatch):
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     entries = entries_of(MEMBERS, ensemble=True)
     whole = scores_of(predictor(), x, entries)
-    monkeypatch.setattr("equipoise.frontier.judging.EVALUATED_AT_ONCE", 42)
+    monkeypatch.setattr("equipoise.frontier.snapshots.EVALUATED_AT_ONCE", 42)
     torch.testing.assert_close(scores_of(predictor(), x, entries), whole, rtol=1e-12, atol=1e-12)
 
 

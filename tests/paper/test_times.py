@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.estimators.paper_settings import PAPER_STRENGTHS
+from equipoise.estimators.network import PAPER_STRENGTHS
 from equipoise.paper.times import _cases, published_times, training_times
 
 CASE = ["table", "scenario", "method", "pretraining"]

@@ -14,13 +14,9 @@ from hypothesis import strategies as st
 from page_frontiers import fitted, page_of, selected
 
 from equipoise.errors import InputError
-from equipoise.frontier.assessed import assess_snapshots
-from equipoise.frontier.criteria import Criteria
-from equipoise.frontier.entries import Entry
-from equipoise.frontier.report import ReportSettings
-from equipoise.frontier.snapshots import Snapshots
-from equipoise.frontier.steps import Step, steps
-from equipoise.frontier.wish import pick, read_wish
+from equipoise.frontier.curve import assess_snapshots
+from equipoise.frontier.selection import ReportSettings, Step, pick, read_wish, steps
+from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.metrics import group_table, prepare
 from equipoise.metrics.groups import SMALL_GROUP

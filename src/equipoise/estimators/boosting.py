@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_number, check_whole
-from equipoise.estimators.answers import Classifies, Regresses
-from equipoise.estimators.base import FairEstimator
+from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.inputs import Outcome, read_numbers
 from equipoise.networks import Normalization
 from equipoise.notions import Notion

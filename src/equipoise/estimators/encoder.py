@@ -12,8 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
-from equipoise.estimators.network import NetworkEstimator
-from equipoise.estimators.paper_settings import PAPER_TRAINING
+from equipoise.estimators.network import PAPER_TRAINING, NetworkEstimator
 from equipoise.networks import Embedding, Normalization
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage.onnx import Graph

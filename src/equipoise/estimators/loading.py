@@ -7,11 +7,9 @@ from typing import get_args
 
 from equipoise.errors import InputError
 from equipoise.estimators.boosting import FairBoostingClassifier, FairBoostingRegressor
-from equipoise.estimators.classifier import FairClassifier
-from equipoise.estimators.contents import fill, needs_network, parameters_in
 from equipoise.estimators.encoder import FairEncoder
-from equipoise.estimators.network import NetworkEstimator
-from equipoise.estimators.regressor import FairRegressor
+from equipoise.estimators.network import FairClassifier, FairRegressor, NetworkEstimator
+from equipoise.estimators.saving import fill, needs_network, parameters_in
 from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import Contents
 

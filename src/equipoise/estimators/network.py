@@ -5,19 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_number
-from equipoise.estimators.attributes import learned_inputs
-from equipoise.estimators.base import FairEstimator
-from equipoise.estimators.inputs import read_device
-from equipoise.estimators.paper_settings import PAPER_CLASSIFIER
+from equipoise.estimators.base import Classifies, FairEstimator, Regresses
+from equipoise.estimators.inputs import learned_inputs, read_device
 from equipoise.networks import Embedding, Normalization
 from equipoise.notions import Notion
 from equipoise.predictors.recipe import NetworkFactory, Recipe
@@ -25,6 +25,49 @@ from equipoise.storage import checked_target, write_atomically
 from equipoise.storage.onnx import Graph, onnx_bytes
 from equipoise.tables import FeatureEncoder, Kind, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
+
+#: How every model of the paper is trained. The number of iterations is ours: the paper has none.
+PAPER_TRAINING: Mapping[str, Any] = MappingProxyType(
+    {
+        "method": "sbp",
+        "divergence": "js",
+        "scaling": "minmax",
+        "embedding": "none",
+        "normalization": "batch",
+        "critic_normalization": "batch",
+        "gradient_penalty": 0.0,
+        "optimizer": "sgd",
+        "learning_rate": 0.005,
+        "critic_learning_rate": 0.005,
+        "momentum": 0.2,
+        "weight_decay": 0.0,
+        "schedule": "constant",
+        "iterations": 20_000,
+        "batch_size": 300,
+    }
+)
+
+
+#: The strengths of the paper's curves, each with five seeds.
+PAPER_STRENGTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+#: A classifier of the paper.
+PAPER_CLASSIFIER: Mapping[str, Any] = MappingProxyType(
+    {**PAPER_TRAINING, "hidden": (64, 64, 64), "critic_hidden": (64, 64), "critic_steps": 1}
+)
+
+
+#: A regressor of the paper: a smaller network, and absolute error.
+PAPER_REGRESSOR: Mapping[str, Any] = MappingProxyType(
+    {
+        **PAPER_TRAINING,
+        "loss": "absolute",
+        "hidden": (16, 16, 16),
+        "critic_hidden": (16, 16),
+        "critic_steps": 1,
+    }
+)
 
 
 class NetworkEstimator(FairEstimator):
@@ -195,3 +238,206 @@ class NetworkEstimator(FairEstimator):
             normalization=self.normalization,
             network=self.network,
         )
+
+
+class FairClassifier(Classifies, NetworkEstimator):
+    """A neural-network classifier trained to keep its score from depending on sensitive features.
+
+    It minimizes (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
+    critic can tell about the sensitive features from the score (Sohn, Song and Lin 2024). The
+    sensitive features may be discrete, continuous or any mix of columns; they are needed to fit,
+    and to predict only by ``method="scutari"``. How much dependence remains must be measured:
+    training promises nothing.
+
+    Parameters
+    ----------
+    notion : "independence" or "separation"
+        Statistical parity: the score's distribution is the same whatever A; or equalized odds:
+        the same whatever A among rows of equal Y.
+    strength : float in [0, 1)
+        Weight of the penalty; 0 is plain training, and useful values often lie above 0.8.
+    method : str
+        The fairness method; ``equipoise.methods.METHODS`` has them all, and
+        ``equipoise.methods.capability_table()`` says what each can do.
+    divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
+        What the critic estimates; "wasserstein" needs ``gradient_penalty=10``.
+    density_ratio : "auto", "counts", "network" or "none"
+        Weight beta(a', y) under separation: counted where A and Y are discrete, else learnt by a
+        small network; "none" leaves it out (the paper's SBP_NW).
+    hidden : tuple of int
+        Widths of the predictor's [dense - batch norm - ReLU] layers; () is a linear model.
+    network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
+        A network of your own instead, on the scaled columns; n_outputs is 1 for two classes.
+    scaling : "rank", "minmax", "standard" or "none"
+        How numeric features are scaled.
+    embedding : "pieces" or "none"
+        "pieces" also cuts numeric features at frequent values and quantiles, so that values that
+        lie close together can be told apart; "none" leaves them as they were scaled.
+    normalization : "batch" or "none"
+        Batch normalisation inside the predictor, or none.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty
+        The critic: widths, updates per predictor update (T'), "none", "batch" or "spectral",
+        and weight of a penalty on its slope.
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
+        "adam" (with weight decay in the predictor) or "sgd" (with momentum); "decay" lowers the
+        predictor's learning rate linearly to zero over the second half, "constant" does not.
+    iterations, batch_size : int
+        Number of predictor updates, and rows in each.
+    sensitive_types : mapping of column name to "discrete" or "continuous", optional
+        Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
+    missing_sensitive : "error" or "skip"
+        "skip" keeps rows with a missing sensitive value for the task and leaves them out of the
+        penalty.
+    random_state : int, RandomState or None
+        Same integer, same weights: bit for bit on the same CPU, threads and versions.
+    device : "auto", "cpu", "cuda", ...
+        Where to train.
+    verbose : 0 or 1
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : the labels.
+    health_ : whether the critic collapsed, the score became constant or the loss blew up.
+    history_ : task loss and penalty over the iterations.
+    sensitive_ : how each sensitive column was typed, as text.
+    encoder_, predictor_ : the fitted feature encoding and network.
+
+    Examples
+    --------
+    >>> from equipoise import FairClassifier, load_dataset
+    >>> data = load_dataset("synthetic")
+    >>> model = FairClassifier(strength=0.9, iterations=200, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict_proba(data.X).shape == (len(data.X), 2)
+    True
+    """
+
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        labels = _plain_labels(self.classes_)
+        count = len(labels)
+        if count == 2:
+            score = graph.add("Squeeze", output, graph.constant(np.array([1])))
+            positive = graph.add("Greater", score, graph.constant(np.array(0.0)))
+            chosen = graph.cast(positive, np.int64)
+            both = graph.add("Concat", graph.add("Neg", output), output, axis=1)
+            probabilities = graph.add("Sigmoid", both)
+        else:
+            score = output
+            chosen = graph.add("ArgMax", score, axis=1, keepdims=0)
+            probabilities = graph.add("Softmax", score, axis=1)
+        label = graph.add("Gather", graph.constant(labels), chosen)
+        graph.output("label", label, labels.dtype.type)
+        graph.output("probabilities", probabilities, np.float64, count)
+        graph.output("score", score, np.float64, None if count == 2 else count)
+
+
+def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels as ONNX knows them: int64, float64, booleans, or text as objects."""
+    labels = np.array(classes.tolist())
+    return labels.astype(object) if labels.dtype.kind == "U" else labels
+
+
+class FairRegressor(Regresses, NetworkEstimator):
+    """A neural-network regressor trained to keep its prediction from depending on A.
+
+    As :class:`FairClassifier`, for a continuous outcome; Y is trained on in standard units, so
+    ``strength`` means the same whatever the outcome's scale.
+
+    Parameters
+    ----------
+    loss : "squared", "absolute" or "huber"
+        Task loss: squared error, absolute error (the paper's), or Huber's (one standard unit).
+    notion, strength, method, divergence, density_ratio, hidden, network
+        As for :class:`FairClassifier`.
+    scaling, embedding, normalization
+        As for :class:`FairClassifier`.
+    critic_hidden, critic_steps, critic_normalization, gradient_penalty
+        As for :class:`FairClassifier`.
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
+        As for :class:`FairClassifier`.
+    iterations, batch_size
+        As for :class:`FairClassifier`.
+    sensitive_types, missing_sensitive, random_state, device, verbose
+        As for :class:`FairClassifier`.
+
+    Examples
+    --------
+    >>> from equipoise import FairRegressor, load_dataset
+    >>> data = load_dataset("crime")
+    >>> model = FairRegressor(strength=0.5, iterations=200, random_state=0)
+    >>> model = model.fit(data.X, data.y, sensitive_features=data.A)
+    >>> model.predict(data.X).shape == (len(data.X),)
+    True
+    """
+
+    _paper_settings = PAPER_REGRESSOR
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["squared", "absolute", "huber"] = "squared",
+        notion: str = "independence",
+        strength: float = 0.5,
+        method: str = "sbp",
+        divergence: str = "js",
+        density_ratio: RatioKind = "auto",
+        hidden: tuple[int, ...] = (64, 64, 64),
+        network: NetworkFactory | None = None,
+        scaling: Scaling = "rank",
+        embedding: Embedding = "pieces",
+        normalization: Literal["batch", "none"] = "none",
+        critic_hidden: tuple[int, ...] = (64, 64),
+        critic_steps: int = 1,
+        critic_normalization: Normalization = "none",
+        gradient_penalty: float = 0.0,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 1e-3,
+        critic_learning_rate: float = 3e-3,
+        momentum: float = 0.2,
+        weight_decay: float = 1.0,
+        schedule: Literal["decay", "constant"] = "decay",
+        iterations: int = 1500,
+        batch_size: int = 300,
+        sensitive_types: Mapping[str, Kind] | None = None,
+        missing_sensitive: Literal["error", "skip"] = "error",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            notion=notion,
+            strength=strength,
+            method=method,
+            divergence=divergence,
+            density_ratio=density_ratio,
+            hidden=hidden,
+            network=network,
+            scaling=scaling,
+            embedding=embedding,
+            normalization=normalization,
+            critic_hidden=critic_hidden,
+            critic_steps=critic_steps,
+            critic_normalization=critic_normalization,
+            gradient_penalty=gradient_penalty,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            critic_learning_rate=critic_learning_rate,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            schedule=schedule,
+            iterations=iterations,
+            batch_size=batch_size,
+            sensitive_types=sensitive_types,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    def _add_answers(self, graph: Graph, output: str) -> None:
+        standard = graph.add("Squeeze", output, graph.constant(np.array([1])))
+        scaled = graph.add("Mul", standard, graph.constant(np.array(self.scale_)))
+        prediction = graph.add("Add", scaled, graph.constant(np.array(self.center_)))
+        graph.output("prediction", prediction, np.float64)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
-from equipoise.frontier.criteria import UNINFORMED
-from equipoise.frontier.entries import Entry
-from equipoise.frontier.report import Picked, ReportSettings, report
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import Selection
-from equipoise.frontier.snapshots import Floats, Snapshots
-from equipoise.frontier.strand import Strand, strand_of
-from equipoise.frontier.wish import Wish, pick
+from equipoise.frontier.selection import (
+    Picked,
+    ReportSettings,
+    Selection,
+    SelectionRow,
+    Wish,
+    certificates,
+    pick,
+    report,
+)
+from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights, scores_of
+from equipoise.networks import select_members
+from equipoise.networks.members import member_tensors
 from equipoise.pareto import hypervolume
-from equipoise.training import History
+from equipoise.training import Health, History, Member, Predictor, TrainingData
+from equipoise.training.averaged import AveragedPredictor
+from equipoise.training.engine import judge_health
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -184,3 +196,233 @@ def _who(entries: Sequence[Entry]) -> pd.DataFrame:
     if any(entry.is_average for entry in entries):
         columns["averaged"] = np.array([len(entry.members) for entry in entries])
     return pd.DataFrame(columns).rename_axis("member")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Strand:
+    """What training the members of one family left behind.
+
+    Attributes
+    ----------
+    predictor : str
+        The family: "network" or "boosting".
+    entries : tuple of Entry
+        Its members and their averages.
+    prototype : Predictor
+        A stack of one member, to be given the weights of a snapshot.
+    history : History
+        Of all its members.
+    member_health : tuple of Health
+        Of all its members after the last iteration.
+    template : estimator
+        Options, feature encoding, labels and names of columns that all its models share.
+    evidence : Evidence
+    """
+
+    predictor: str
+    entries: tuple[Entry, ...]
+    prototype: Predictor
+    history: History
+    member_health: tuple[Health, ...]
+    template: Classifies | Regresses
+    evidence: Evidence
+
+    def filled(self, entry: Entry, weights: Weights) -> Predictor:
+        """Build the network of one snapshot of an entry, or the average of its networks."""
+        stack = select_members(self.prototype, [0] * len(entry.members))
+        assert isinstance(stack, Predictor)
+        with torch.no_grad():
+            for name, tensor in member_tensors(stack):
+                tensor.copy_(weights[name])
+        return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
+
+    def model(
+        self, number: int, entry: Entry, iteration: int, weights: Weights
+    ) -> Classifies | Regresses:
+        """Build the fitted estimator of one snapshot of an entry."""
+        predictor = self.filled(entry, weights)
+        history = self._history_until(entry, iteration)
+        model = copy.copy(self.template)
+        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
+        model.health_ = self.evidence.health(number, entry, predictor, history)
+        model.predictor_ = predictor.settled()
+        model.history_ = history
+        if entry.is_average:
+            model.averaged_seeds_ = entry.seeds
+        return model
+
+    def test_scores(self, number: int, entry: Entry, weights: Weights) -> Floats | None:
+        """Scores (n, s) of one snapshot on the test rows; None where there are none."""
+        return self.evidence.test_scores(number, self.filled(entry, weights).settled())
+
+    def health_in_words(self, entry: Entry) -> str:
+        """How training of an entry ended."""
+        found = [self.member_health[member] for member in entry.members]
+        if all(health.ok for health in found) or not entry.is_average:
+            return str(found[0])
+        return "\n".join(
+            f"seed {seed}: {message}"
+            for seed, health in zip(entry.seeds, found, strict=True)
+            for message in health.messages
+        )
+
+    def _history_until(self, entry: Entry, iteration: int) -> History:
+        """What the checks saw of one entry up to an iteration; averages of its members."""
+        seen = self.history.iterations <= iteration
+        stops = self.history.stopped_at[list(entry.members)]
+        stops = stops[(stops > 0) & (stops <= iteration)]
+
+        def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = values[seen][:, list(entry.members)]
+            return found.mean(axis=1, keepdims=True) if entry.is_average else found
+
+        return History(
+            iterations=self.history.iterations[seen],
+            task=mean(self.history.task),
+            penalty=mean(self.history.penalty),
+            stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
+        )
+
+
+def strand_of(strands: Iterable[Strand], entry: int) -> Strand:
+    """Return the strand that an entry, counted over all strands, belongs to."""
+    for strand in strands:
+        if entry < len(strand.entries):
+            return strand
+        entry -= len(strand.entries)
+    raise IndexError("no strand has this entry")
+
+
+class Evidence(Protocol):
+    """Answers about kept snapshots."""
+
+    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
+        """How training had gone when the snapshot was taken."""
+        ...
+
+    def test_scores(self, number: int, predictor: Predictor) -> Floats | None:
+        """Scores (n, s) on the test rows; None where there are no test rows any more."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromRows:
+    """Computed from the rows, right after training.
+
+    Attributes
+    ----------
+    seen : TrainingData
+        Training rows by which health is judged.
+    given_outcome : bool
+        Whether the notion conditions on the outcome.
+    has_critic : bool
+        Whether the method's penalty is what a critic can tell.
+    test : Tensor of float64, shape (n, p)
+        Encoded features of the test rows.
+    center, scale : float
+        A continuous outcome is trained on as (y - center) / scale.
+    """
+
+    seen: TrainingData
+    given_outcome: bool
+    has_critic: bool
+    test: Tensor
+    center: float
+    scale: float
+
+    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
+        """Judge by the training rows."""
+        (found,) = judge_health(
+            predictor,
+            self.seen,
+            [Member(entry.strength, entry.seeds[0])],
+            history,
+            given_outcome=self.given_outcome,
+            has_critic=self.has_critic,
+        )
+        return found
+
+    def test_scores(self, number: int, predictor: Predictor) -> Floats:
+        """Evaluate the predictor, which is one model: a member, or an average."""
+        only = [Entry(0.0, (0,), (0,))]
+        scores = scores_of(predictor, self.test, only, center=self.center, scale=self.scale)
+        found: Floats = scores[0].cpu().numpy()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class FromFile:
+    """Found before the frontier was saved; scores is None where it was saved without test rows."""
+
+    healths: Mapping[int, Health]
+    scores: Mapping[int, Floats] | None
+
+    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
+        """Look it up."""
+        return self.healths[number]
+
+    def test_scores(self, number: int, predictor: Predictor) -> Floats | None:
+        """Look them up."""
+        return None if self.scores is None else self.scores[number]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Assessed:
+    """One kept snapshot.
+
+    Attributes
+    ----------
+    snapshot : int
+        Its row in ``FairFrontier.table()``.
+    threshold : float or None
+        Where decisions are cut: Youden's on the validation rows; None but for two classes.
+    health : Health
+    history : History
+        Of its member up to this moment.
+    rows : tuple of SelectionRow
+        Utility first, then every metric by attribute; certificates are for this snapshot alone.
+    joint_certificates : ndarray of float64, shape (M,)
+        Upper bounds, in the order of the metrics by attribute, that hold for all snapshots assessed
+        along with this one together, so for whichever is picked by its test values; NaN where there
+        is none.
+    scores : ndarray of float64, shape (n, s), or None
+        On the test rows; None where there are none.
+    """
+
+    snapshot: int
+    threshold: float | None
+    health: Health
+    history: History
+    rows: tuple[SelectionRow, ...]
+    joint_certificates: Floats
+    scores: Floats | None
+
+
+def assess_snapshots(
+    curve: Curve, numbers: Sequence[int], settings: ReportSettings
+) -> tuple[Assessed, ...]:
+    """Assess E kept snapshots on the test rows; each gets the numbers ``select`` would give it."""
+    criteria = curve.snapshots.criteria
+    no_limit = Wish(criteria.metrics[0], {}, -math.inf)
+    picked = [curve.picked(number, no_limit) for number in numbers]
+    scores = curve.test_scores(numbers)
+    found = report(scores, curve.test, criteria, picked, settings)
+    joint = np.full((len(numbers), len(criteria.measures)), np.nan)
+    if scores is not None and curve.test is not None:
+        together = replace(settings, candidates=settings.candidates * len(numbers))
+        joint = certificates(scores, curve.test, criteria, together)
+    models = [curve.model(number) for number in numbers]
+    return tuple(
+        Assessed(
+            snapshot=number,
+            threshold=each.threshold,
+            health=model.health_,
+            history=model.history_,
+            rows=rows,
+            joint_certificates=bounds,
+            scores=None if scores is None else scores[place],
+        )
+        for place, (number, each, model, rows, bounds) in enumerate(
+            zip(numbers, picked, models, found, joint, strict=True)
+        )
+    )

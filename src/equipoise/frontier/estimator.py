@@ -13,23 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.estimators.paper_settings import (
+from equipoise.estimators.fitting import RunOptions
+from equipoise.estimators.loading import Saved, check_network, estimator_in
+from equipoise.estimators.network import (
     PAPER_CLASSIFIER,
     PAPER_REGRESSOR,
     PAPER_STRENGTHS,
 )
-from equipoise.estimators.run_options import RunOptions
-from equipoise.frontier.contents import contents_of
+from equipoise.estimators.saving import parameters_in
 from equipoise.frontier.curve import Curve, history_of
 from equipoise.frontier.families import Family
 from equipoise.frontier.fitting import fit_curve
-from equipoise.frontier.report import ReportSettings
 from equipoise.frontier.rows import Part, Split
-from equipoise.frontier.selection import Selection
-from equipoise.frontier.wish import read_wish
+from equipoise.frontier.saving import contents_of, curve_in, sensitive_in, split_in
+from equipoise.frontier.selection import ReportSettings, Selection, read_wish
 from equipoise.networks import Embedding, Normalization
 from equipoise.predictors.recipe import NetworkFactory
-from equipoise.storage import write_model_file
+from equipoise.storage import Contents, read_model_file, refuse_contents, write_model_file
 from equipoise.tables import Kind, Scaling
 from equipoise.training import Callback, History
 
@@ -399,3 +399,56 @@ class FairFrontier(BaseEstimator):
     def _fitted(self) -> Curve:
         check_is_fitted(self)
         return self._curve
+
+
+def load(
+    path: str | PathLike[str], *, network: NetworkFactory | None = None
+) -> Saved | FairFrontier:
+    """Return the fitted estimator or frontier that ``save`` wrote to ``path``, on the CPU.
+
+    It answers bit for bit what the saved one answered there. The file holds numbers and text
+    only, so that reading one from a stranger runs no code; damage is found by a checksum.
+
+    Parameters
+    ----------
+    path : path of a file
+        Where ``save`` wrote to.
+    network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
+        The function the model was fitted with, where it was fitted with one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from equipoise import FairRegressor, load_dataset
+    >>> data = load_dataset("crime")
+    >>> model = FairRegressor(strength=0, iterations=20, random_state=0).fit(data.X, data.y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "crime.equipoise")
+    ...     again = load(Path(folder) / "crime.equipoise")
+    >>> bool((again.predict(data.X) == model.predict(data.X)).all())
+    True
+    """
+    contents = read_model_file(path)
+    try:
+        if contents.document["class"] == FairFrontier.__name__:
+            check_network(contents, path, network)
+            return _frontier_in(contents, network)
+        return estimator_in(contents, path, network)
+    except InputError:
+        raise
+    except Exception as error:  # nothing that save wrote: somebody made this file by hand
+        refuse_contents(path, error)
+
+
+def _frontier_in(contents: Contents, network: NetworkFactory | None) -> FairFrontier:
+    frontier = FairFrontier(**parameters_in(contents))
+    if network is not None:
+        frontier.network = network
+    curve = curve_in(contents, network)
+    frontier.split_ = split_in(contents)
+    frontier.utility_ = curve.snapshots.criteria.utility
+    frontier.sensitive_ = sensitive_in(contents)
+    frontier.history_ = history_of(curve)
+    frontier._curve = curve
+    return frontier

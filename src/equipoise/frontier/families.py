@@ -15,8 +15,8 @@ from equipoise.estimators import (
     FairRegressor,
     Regresses,
 )
-from equipoise.estimators.answers import regression_task
-from equipoise.estimators.run_options import same_form
+from equipoise.estimators.base import regression_task
+from equipoise.estimators.fitting import same_form
 from equipoise.predictors.boosting.library import lightgbm
 
 #: What ``predictor`` may be.

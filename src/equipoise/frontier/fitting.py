@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from torch import Tensor
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_flag, check_number, check_whole
 from equipoise.estimators import Classifies, Regresses
+from equipoise.estimators.fitting import RunOptions, warn_if_interrupted
 from equipoise.estimators.inputs import (
+    Outcome,
     checked_features,
     checked_outcome,
+    held_out_inputs,
+    learn_inputs,
     read_seed,
     row_weights,
 )
-from equipoise.estimators.run_options import RunOptions, warn_if_interrupted
-from equipoise.frontier.criteria import criteria_for
-from equipoise.frontier.curve import Curve
-from equipoise.frontier.entries import Entry, entries_of
-from equipoise.frontier.evidence import FromRows
+from equipoise.frontier.curve import Curve, FromRows, Strand, table_of
 from equipoise.frontier.families import families_of, template_of
-from equipoise.frontier.judging import Judge, scores_of
-from equipoise.frontier.options import read_members
-from equipoise.frontier.parts import Parts, deal
-from equipoise.frontier.progress import best_within, with_snapshots
-from equipoise.frontier.rows import HeldOut, Split, split_rows
-from equipoise.frontier.snapshots import Recorder, Snapshots, joined
-from equipoise.frontier.stages import Stage
-from equipoise.frontier.strand import Strand
+from equipoise.frontier.rows import HeldOut, Positions, Split, rebuilt, split_rows
+from equipoise.frontier.snapshots import (
+    Entry,
+    Judge,
+    Recorder,
+    Snapshots,
+    criteria_for,
+    entries_of,
+    joined,
+    scores_of,
+)
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.predictors.boosting import BoostingRecipe
 from equipoise.predictors.boosting.library import refuse_draws
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage import CheckpointFile
-from equipoise.tables import check_aligned
-from equipoise.training import Member, Predictor
+from equipoise.tables import SensitiveTable, check_aligned
+from equipoise.training import Callback, Member, Predictor, Progress, TrainingData
 from equipoise.training.engine import HEALTH_ROWS
+from equipoise.training.predictor import exact_device
 from equipoise.training.progress import progress_shown
 
 
@@ -237,3 +244,168 @@ def _held_out_tensors(parts: Parts) -> dict[str, Iterable[Tensor]]:
         "validation rows": tensors(parts.validation_x, parts.validation),
         "test rows": tensors(parts.test_x, parts.test),
     }
+
+
+def read_members(options: Mapping[str, Any], seed: int) -> tuple[Member, ...]:
+    """Every strength with every seed: seed, seed + 1, ..."""
+    given = options["strengths"]
+    strengths = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(strengths, list | tuple):
+        raise InputError(f"strengths must be a tuple of numbers in [0, 1), got {given!r}")
+    if not strengths or any(each in strengths[:place] for place, each in enumerate(strengths)):
+        raise InputError(f"strengths must be distinct numbers, at least one, got {given!r}")
+    for name in ("seeds", "evaluate_every", "evaluate_every_rounds"):
+        check_whole(name, options[name])
+    if check_flag("ensemble", options["ensemble"]) and options["seeds"] < 2:
+        raise InputError(
+            f"ensemble=True averages over seeds and needs at least 2, got seeds={options['seeds']}"
+        )
+    return tuple(
+        Member(strength, seed + number)
+        for number in range(options["seeds"])
+        for strength in strengths
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What trains, what picks and what reports.
+
+    Attributes
+    ----------
+    data : TrainingData
+    outcome : Outcome
+        Of the training rows.
+    trained_on : SensitiveTable
+        Of the training rows.
+    validation, test : HeldOut
+    validation_x, test_x : Tensor of float64, shape (n, p)
+        Their encoded features.
+    """
+
+    data: TrainingData
+    outcome: Outcome
+    trained_on: SensitiveTable
+    validation: HeldOut
+    test: HeldOut
+    validation_x: Tensor
+    test_x: Tensor
+
+
+def deal(
+    template: Classifies | Regresses,
+    X: Any,
+    y: NDArray[Any],
+    table: SensitiveTable,
+    weights: NDArray[np.float64] | None,
+    split: Split,
+    device: torch.device,
+) -> Parts:
+    """Encode every part by what the training rows alone say; the template learns how."""
+
+    def weights_of(rows: Positions) -> NDArray[np.float64] | None:
+        return None if weights is None else weights[rows]
+
+    outcome = template._read_outcome(y[split.train], weights_of(split.train))
+    validation, test = (
+        HeldOut.read(part, y[rows], table.take(rows), weights_of(rows), outcome)
+        for part, rows in (("validation", split.validation), ("test", split.test))
+    )
+    trained_on = rebuilt(table, split.train)
+    encoder = template._new_encoder()
+    x = learn_inputs(template, encoder.fit_transform(_safe_indexing(X, split.train)), trained_on)
+
+    def held_out_x(rows: Positions) -> Tensor:
+        encoded = encoder.transform(_safe_indexing(X, rows))
+        return torch.from_numpy(held_out_inputs(template, encoded, table.take(rows))).double()
+
+    exact = exact_device(device)
+    validation_x, test_x = (held_out_x(r).to(exact) for r in (split.validation, split.test))
+    template.encoder_ = encoder
+    template.sensitive_ = trained_on.describe()
+    template._keep_outcome(outcome)
+    data = template._training_data(x, outcome, trained_on, weights_of(split.train)).to(device)
+    return Parts(data, outcome, trained_on, validation, test, validation_x, test_x)
+
+
+#: Under what name the state of a later family holds that of the finished one before it.
+_BEFORE = "before"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The part of a checkpoint that is of one family; printed, it names the file.
+
+    The file holds the state of the family in training, so that any other run that is given the file
+    finds out what wrote it; the state of the family before is inside it.
+
+    Attributes
+    ----------
+    file : CheckpointFile
+    later : bool
+        Whether another family was trained before, the only one.
+    """
+
+    file: CheckpointFile
+    later: bool
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the state of this family, or None."""
+        kept = self.file.read()
+        if kept is None or not self.later:
+            return None if kept is None else kept.get(_BEFORE, kept)
+        return kept if _BEFORE in kept else None
+
+    def refuse(self, error: Exception) -> NoReturn:
+        """Say that the file holds no state of a run."""
+        self.file.refuse(error)
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Replace the state of this family."""
+        if self.later:
+            kept = self.file.read()
+            assert kept is not None
+            state = {**state, _BEFORE: kept.get(_BEFORE, kept)}
+        self.file.write(state)
+
+
+#: What returns all snapshots so far, those of families trained before included.
+SoFar = Callable[[], Snapshots]
+
+
+def with_snapshots(
+    callback: Callback, so_far: SoFar, entries: Sequence[Entry], evaluated: int
+) -> Callback:
+    """Return a callback that passes on the progress with the rows of its evaluation.
+
+    entries: of all families; evaluated: how many of them each evaluation judges.
+    """
+
+    def tell(progress: Progress) -> bool | None:
+        rows = table_of(so_far(), entries).tail(evaluated)
+        return callback(replace(progress, snapshots=rows))
+
+    return tell
+
+
+def best_within(so_far: SoFar, budget: float) -> Callable[[Progress], str]:
+    """Return what says how good the best snapshot is whose unfairness is within the budget."""
+    check_number(
+        "progress_budget", budget, "must be a number of at least 0", lambda most: most >= 0
+    )
+    return lambda _: _best_in_words(so_far(), budget)
+
+
+def _best_in_words(snapshots: Snapshots, budget: float) -> str:
+    criteria = snapshots.criteria
+    metric = criteria.metrics[0]
+    counted = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
+    # An undefined value is within no budget.
+    within = (counted <= budget).all(axis=1) & ~np.isnan(snapshots.utility)
+    if not within.any():
+        return f"nothing with {metric} <= {budget:g} yet"
+    best = snapshots.utility[within].max()
+    return f"best {criteria.utility} {best:.3f} with {metric} <= {budget:g}"

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
+import numpy as np
 import pandas as pd
 
+from equipoise.errors import InputError, check_level, check_whole
 from equipoise.estimators import Classifies, Regresses
-from equipoise.frontier.entries import origin_in_words
+from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots, origin_in_words
+from equipoise.frontier.utility import utility_intervals
+from equipoise.inference import Interval, bootstrap, certify
+from equipoise.metrics import Metric, find_metric, prepare
+from equipoise.pareto import choose
 
 
 @dataclass(frozen=True)
@@ -204,3 +212,386 @@ def _said(row: SelectionRow) -> str:
     if row.note:
         parts.append(row.note)
     return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user wants of a snapshot.
+
+    Attributes
+    ----------
+    metric : str
+    limits : mapping of attribute to float
+        Largest unfairness allowed; infinite where it should be small but has no limit.
+    min_utility : float
+        Smallest utility allowed; minus infinity where there is none.
+    """
+
+    metric: str
+    limits: Mapping[str, float]
+    min_utility: float
+
+    @property
+    def seeks_utility(self) -> bool:
+        """Whether the best utility is wanted; else the least unfairness."""
+        return any(math.isfinite(limit) for limit in self.limits.values())
+
+    def describe(self, utility: str) -> str:
+        """Put the limits in words."""
+        parts = [
+            f"{self.metric} by {attribute} <= {limit:g}"
+            for attribute, limit in self.limits.items()
+            if math.isfinite(limit)
+        ]
+        if math.isfinite(self.min_utility):
+            parts.append(f"{utility} >= {self.min_utility:g}")
+        return " and ".join(parts)
+
+    def aim(self, utility: str) -> str:
+        """Say what is as good as possible within the limits."""
+        if self.seeks_utility:
+            return f"the best {utility}"
+        return f"the least {self.metric} by {' and '.join(self.limits)}"
+
+
+def read_wish(
+    criteria: Criteria,
+    *,
+    max_unfairness: float | Mapping[str, float] | None,
+    min_utility: float | None,
+    metric: str | None,
+    attribute: str | None,
+) -> Wish:
+    """Check what the user asks for; a single limit is for every attribute, or for the one named."""
+    name = criteria.find(metric)
+    if max_unfairness is None and min_utility is None:
+        raise InputError(
+            "select needs a wish, got none: pass max_unfairness for the best utility within it, "
+            "or min_utility for the least unfairness that keeps it"
+        )
+    rule = "attribute must be a sensitive column"
+    if isinstance(max_unfairness, Mapping):
+        rule = "max_unfairness must name sensitive columns"
+        if attribute is not None:
+            raise InputError(
+                "attribute must not be given when max_unfairness names attributes, got "
+                f"{attribute!r}"
+            )
+        if not max_unfairness:
+            raise InputError("max_unfairness must name at least one attribute, got {}")
+        attributes, limits = list(max_unfairness), list(max_unfairness.values())
+    else:
+        attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
+        limits = [math.inf if max_unfairness is None else max_unfairness] * len(attributes)
+    for each, limit in zip(attributes, limits, strict=True):
+        criteria.find_attribute(name, each, rule=rule)
+        if max_unfairness is not None and not (_is_finite(limit) and limit >= 0):
+            raise InputError(
+                f"max_unfairness must be a finite number of at least 0, got {limit!r} for {each}; "
+                "leave out attributes without a limit"
+            )
+    if min_utility is not None and not (_is_finite(min_utility) and min_utility <= 1):
+        raise InputError(
+            f"min_utility must be a finite number of at most 1, the {criteria.utility} of perfect "
+            f"scores, got {min_utility!r}"
+        )
+    return Wish(
+        name,
+        dict(zip(attributes, map(float, limits), strict=True)),
+        -math.inf if min_utility is None else float(min_utility),
+    )
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    return math.isfinite(value)
+
+
+def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
+    """Number of the snapshot that meets the wish best; InputError that names the nearest if none.
+
+    Only snapshots with weights are looked at: whatever the limits, no other whose metric is defined
+    for every attribute does better.
+    """
+    criteria = snapshots.criteria
+    columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
+    kept = np.flatnonzero(snapshots.kept)
+    kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
+    if len(kept) == 0:
+        raise InputError(
+            f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}; "
+            "table() shows where it is undefined"
+        )
+    utility = snapshots.utility[kept]
+    unfairness = snapshots.unfairness[kept][:, columns]
+    objective = -utility if wish.seeks_utility else unfairness.max(axis=1)
+    choice = choose(
+        objective,
+        np.column_stack([-utility, unfairness]),
+        [-wish.min_utility, *wish.limits.values()],
+    )
+    number = int(kept[choice.row])
+    if choice.feasible:
+        return number
+    entry = entries[snapshots.entry[number]]
+    # Rounded to the side on which asking for the numbers said is granted.
+    found = [
+        f"{wish.metric} by {attribute} {granted(value):.4f}"
+        for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
+    ]
+    reached = -granted(-utility[choice.row])
+    worst = " of the worst class" if criteria.utility == "macro AUC" else ""
+    raise InputError(
+        f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
+        f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
+        f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
+        "train longer, or add strengths nearer to 1"
+    )
+
+
+def granted(unfairness: float) -> float:
+    """Rounded up to four digits, so that asking for the number said is granted.
+
+    >>> granted(0.12345), granted(0.0009000000000000001)
+    (0.1235, 0.001)
+    """
+    steps = math.ceil(1e4 * unfairness)
+    # The product may have lost the last digit of a number just above a round one.
+    return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
+
+
+@dataclass(frozen=True)
+class Step:
+    """A snapshot, and the least limit from which on it is picked.
+
+    Attributes
+    ----------
+    unfairness : float
+        Of the snapshot on the validation rows; of several attributes the largest.
+    snapshot : int
+    """
+
+    unfairness: float
+    snapshot: int
+
+
+def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
+    """Every snapshot that ``select(max_unfairness=limit)`` picks at some limit, least limit first.
+
+    A limit between two steps picks the one below it. Without an attribute the limit is on all
+    attributes at once.
+    """
+    places = snapshots.criteria.by_attribute(metric)
+    columns = list(places.values()) if attribute is None else [places[attribute]]
+    kept = np.flatnonzero(snapshots.kept)
+    kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
+    costs = snapshots.unfairness[kept][:, columns]
+    utility = snapshots.utility[kept]
+    largest = costs.max(axis=1, initial=0.0)
+    total = np.column_stack([-utility, costs]).sum(axis=1)
+    # Ties as `equipoise.pareto.choose` breaks them: the lower sum of costs, then the first.
+    preference = np.lexsort([total, -utility])
+    rank = np.empty(len(kept), dtype=np.int64)
+    rank[preference] = np.arange(len(kept))
+    found: list[Step] = []
+    best = len(kept)
+    for place in np.lexsort([rank, largest]):
+        if rank[place] < best:
+            best = int(rank[place])
+            found.append(Step(float(largest[place]), int(kept[place])))
+    return tuple(found)
+
+
+#: Metrics whose population value a certificate bounds.
+_CERTIFIED = ("KS-GSP", "KS-GEO")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """How sure a report is to be, and for how many selections."""
+
+    level: float = 0.95
+    draws: int = 200
+    candidates: int = 1
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        for name, least in (("draws", 2), ("candidates", 1)):
+            check_whole(name, getattr(self, name), least=least)
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """The wish, and how the picked snapshot did on validation rows: unfairness (M,)."""
+
+    wish: Wish
+    utility: float
+    unfairness: Floats
+    threshold: float | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """One number on the test rows; NaN throughout where there are none."""
+
+    test: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    certificate: float = math.nan
+    note: str = ""
+
+
+def report(
+    scores: Floats | None,
+    rows: HeldOut | None,
+    criteria: Criteria,
+    picked: Sequence[Picked],
+    settings: ReportSettings,
+) -> list[tuple[SelectionRow, ...]]:
+    """Measure scores (E, n, s) of E snapshots on test rows, beside what validation rows said.
+
+    Each snapshot gets the numbers it would get alone.
+    """
+    # By measure, utility first, then by snapshot.
+    found: list[list[Found]] = [[Found()] * len(picked)] * (1 + len(criteria.measures))
+    if scores is not None and rows is not None:
+        thresholds = [each.threshold for each in picked]
+        found = [_utility(scores, rows, settings)]
+        found += [
+            _unfairness(scores, rows, find_metric(name), attribute, thresholds, settings)
+            for name, attribute in criteria.measures
+        ]
+    return [
+        _rows(criteria, each, of_snapshot)
+        for each, of_snapshot in zip(picked, zip(*found, strict=True), strict=True)
+    ]
+
+
+def certificates(
+    scores: Floats, rows: HeldOut, criteria: Criteria, settings: ReportSettings
+) -> Floats:
+    """Upper bounds (E, M) of E snapshots, scores (E, n, s); NaN where there is none."""
+    return np.array(
+        [
+            [
+                _certificate(each.T, rows, find_metric(name), attribute, settings)[0]
+                for name, attribute in criteria.measures
+            ]
+            for each in scores
+        ]
+    )
+
+
+def _rows(criteria: Criteria, picked: Picked, found: Sequence[Found]) -> tuple[SelectionRow, ...]:
+    utility, *unfairness = found
+    out = [
+        _row(criteria.utility, "", _finite(picked.wish.min_utility), picked.utility, utility),
+    ]
+    for (name, attribute), value, each in zip(
+        criteria.measures, picked.unfairness, unfairness, strict=True
+    ):
+        wished = picked.wish.limits if name == picked.wish.metric else {}
+        limit = _finite(wished.get(attribute, math.inf))
+        out.append(_row(name, attribute, limit, float(value), each))
+    return tuple(out)
+
+
+def _row(
+    metric: str, attribute: str, limit: float, validation: float, found: Found
+) -> SelectionRow:
+    return SelectionRow(metric, attribute, limit, validation, **vars(found))
+
+
+def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Found]:
+    by_class = _by_class(scores)
+    scored = prepare(by_class, rows.y, weights=rows.weights, threshold=None, outcome=rows.outcome)
+    found = utility_intervals(
+        scored,
+        scores.shape[-1],
+        draws=settings.draws,
+        level=settings.level,
+        random_state=settings.random_state,
+    )
+    return [Found(each.value, each.low, each.high) for each in found]
+
+
+def _unfairness(
+    scores: Floats,
+    rows: HeldOut,
+    metric: Metric,
+    attribute: str,
+    thresholds: Sequence[float | None],
+    settings: ReportSettings,
+) -> list[Found]:
+    """One measure of scores (E, n, s); of several classes the largest.
+
+    The level of every class by itself is raised so that all intervals hold together (Bonferroni);
+    then the largest value lies between the largest lower and the largest upper end.
+    """
+    classes = scores.shape[-1]
+    decides = all(threshold is not None for threshold in thresholds)
+    intervals = bootstrap(
+        [metric],
+        _by_class(scores),
+        [rows.table[attribute]],
+        rows.y,
+        weights=rows.weights,
+        draws=settings.draws,
+        level=settings.level if classes == 1 else 1 - (1 - settings.level) / classes,
+        random_state=settings.random_state,
+        threshold=np.array(thresholds, np.float64) if decides else None,
+        outcome=rows.outcome,
+    )
+    return [
+        _worst(
+            intervals[classes * number : classes * (number + 1)],
+            *_certificate(each.T, rows, metric, attribute, settings),
+        )
+        for number, each in enumerate(scores)
+    ]
+
+
+def _worst(intervals: Sequence[Interval], bound: float, why_none: str) -> Found:
+    """Sum up the classes of one snapshot."""
+    value, low, high = (
+        max(ends) if not any(map(math.isnan, ends)) else math.nan
+        for ends in zip(*((each.value, each.low, each.high) for each in intervals), strict=True)
+    )
+    reason = next((each.reason for each in intervals if each.reason is not None), "")
+    return Found(value, low, high, bound, "; ".join(filter(None, (reason, why_none))))
+
+
+def _by_class(scores: Floats) -> Floats:
+    """Scores (E, n, s) as (E * s, n), those of a snapshot together."""
+    return np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
+
+
+def _certificate(
+    by_class: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
+) -> tuple[float, str]:
+    """Upper bound for one snapshot, scores (s, n), or NaN and why there is none."""
+    if metric.name not in _CERTIFIED:
+        return math.nan, ""
+    if rows.weights is not None:
+        return math.nan, "no certificate: its inequality is for rows that count the same"
+    given = metric.notion.conditions_on_outcome
+    try:
+        found = certify(
+            by_class,
+            rows.table[attribute],
+            y=rows.y if given else None,
+            outcome=rows.outcome if given else None,
+            level=settings.level,
+            # The bounds of all classes hold together, and so does that of the worst.
+            candidates=settings.candidates * len(by_class),
+            random_state=settings.random_state,
+        )
+    except InputError as impossible:
+        return math.nan, f"no certificate: {impossible}"
+    return float(np.max(found.upper)), ""
+
+
+def _finite(limit: float) -> float:
+    return limit if math.isfinite(limit) else math.nan

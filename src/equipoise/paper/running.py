@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from equipoise.estimators.inputs import read_device
-from equipoise.frontier.criteria import Criteria
-from equipoise.frontier.judging import Judge
+from equipoise.frontier.snapshots import Criteria, Judge
 from equipoise.inference import bootstrap
 from equipoise.metrics import mae
 from equipoise.paper.files import CellResult

@@ -15,7 +15,7 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
-from equipoise.estimators.paper_settings import PAPER_STRENGTHS, PAPER_TRAINING
+from equipoise.estimators.network import PAPER_STRENGTHS, PAPER_TRAINING
 from equipoise.frontier import FairFrontier
 from equipoise.paper.plan import Cell
 

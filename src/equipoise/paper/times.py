@@ -26,7 +26,7 @@ import torch
 
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
-from equipoise.estimators.paper_settings import PAPER_STRENGTHS
+from equipoise.estimators.network import PAPER_STRENGTHS
 from equipoise.paper.plan import METHODS, Cell, NotionName, Scenario
 from equipoise.paper.rows import CellRows, cell_rows
 from equipoise.paper.running import device_name

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from equipoise.frontier.selection import Step, steps
 from equipoise.frontier.snapshots import Snapshots
-from equipoise.frontier.steps import Step, steps
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.estimators.run_options import same_form
+from equipoise.estimators.fitting import same_form
 from equipoise.report.comparison import (
     BUDGETS,
     DRAWS,

@@ -12,11 +12,8 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.curve import Curve
-from equipoise.frontier.report import ReportSettings, report
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import SelectionRow
-from equipoise.frontier.steps import steps
-from equipoise.frontier.wish import Wish
+from equipoise.frontier.selection import ReportSettings, SelectionRow, Wish, report, steps
 from equipoise.tables import SensitiveColumn
 
 #: Tolerated unfairness at which runs are compared.

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.frontier.assessed import Assessed
-from equipoise.frontier.criteria import Criteria
-from equipoise.frontier.curve import Curve
+from equipoise.frontier.curve import Assessed, Curve
 from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.snapshots import Criteria
 from equipoise.metrics import measure
 from equipoise.report.choices import View
 from equipoise.report.score_views import (

@@ -10,9 +10,8 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
-from equipoise.frontier.assessed import Assessed, assess_snapshots
-from equipoise.frontier.curve import Curve
-from equipoise.frontier.report import ReportSettings
+from equipoise.frontier.curve import Assessed, Curve, assess_snapshots
+from equipoise.frontier.selection import ReportSettings
 from equipoise.metrics import find_metric
 from equipoise.report.answer import answer
 from equipoise.report.choices import View, offered, snapshots_shown, thinned, views_of

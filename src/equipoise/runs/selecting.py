@@ -11,7 +11,7 @@ import pandas as pd
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
-from equipoise.frontier.wish import granted
+from equipoise.frontier.selection import granted
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain

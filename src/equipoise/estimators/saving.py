@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
-from equipoise.estimators.attributes import n_inputs
+from equipoise.estimators.inputs import n_inputs
 from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
 from equipoise.predictors.recipe import NetworkFactory
 from equipoise.storage import Contents, from_json, holds, made, to_json
