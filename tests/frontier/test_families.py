@@ -22,7 +22,7 @@ from equipoise import (
     FairRegressor,
 )
 from equipoise.errors import ConvergenceWarning, InputError
-from equipoise.frontier.selection import steps
+from equipoise.frontier.offer import steps
 
 MEASURES = ("KS-GSP age", "KS-GSP group", "SP age", "SP group")
 

@@ -8,8 +8,9 @@ from curves import curve, people
 
 from equipoise import FairFrontier, load
 from equipoise.errors import InputError
+from equipoise.frontier.assessed import DRAWS
+from equipoise.frontier.comparison import BUDGETS, COLUMNS, ComparedRun, compare
 from equipoise.report.compare_page import compare_page
-from equipoise.report.comparison import BUDGETS, COLUMNS, DRAWS, ComparedRun, beware, comparison
 
 SCRIPT = "<script>document.title='broken'</script>"
 
@@ -26,12 +27,12 @@ def runs():
 
 @pytest.fixture(scope="module")
 def table(runs):
-    return comparison(runs)
+    return compare(runs).table
 
 
 @pytest.fixture(scope="module")
 def html(runs):
-    return compare_page(runs)
+    return compare_page(compare(runs))
 
 
 def test_each_number_is_what_select_reports(runs, table):
@@ -131,22 +132,22 @@ def test_settings_that_differ_are_listed_and_no_others(html):
 
 
 def test_same_rows_need_no_caution(runs):
-    assert beware(runs) == ()
+    assert compare(runs).cautions == ()
 
 
 def test_other_rows_are_said_and_not_refused():
     compared = [run("two strengths", "a"), run("other seed", "b")]
-    assert beware(compared) == (
+    assert compare(compared).cautions == (
         "The test rows of b are not those of a: what differs may be the people, not the models.",
         "The validation rows of b are not those of a: hypervolumes and picks rest on different "
         "rows.",
     )
-    found = comparison(compared)
+    found = compare(compared).table
     assert found[found["run"] == "a"]["note"].isin(["", "no snapshot within the budget"]).all()
     others = found[found["run"] == "b"]["note"].str.split("; ")
     assert all(notes[-1] == "other test rows than the first run" for notes in others)
-    page = unescape(compare_page(compared))
-    assert all(caution in page for caution in beware(compared))
+    page = unescape(compare_page(compare(compared)))
+    assert all(caution in page for caution in compare(compared).cautions)
 
 
 def test_a_run_without_test_rows_has_validation_values_only(tmp_path):
@@ -154,35 +155,37 @@ def test_a_run_without_test_rows_has_validation_values_only(tmp_path):
     bare = load(tmp_path / "bare.equipoise")
     assert isinstance(bare, FairFrontier)
     compared = [run("two strengths", "whole"), ComparedRun("bare", bare, {})]
-    assert beware(compared) == (
+    assert compare(compared).cautions == (
         "bare was kept without test rows: it has values on validation rows only.",
     )
-    found = comparison(compared)
+    found = compare(compared).table
     whole, bare_rows = (found[found["run"] == name] for name in ("whole", "bare"))
     assert bare_rows["utility_test"].isna().all()
     assert bare_rows["utility"].tolist() == pytest.approx(whole["utility"].tolist(), nan_ok=True)
-    assert "has AUC" in compare_page(compared) and "on validation rows" in compare_page(compared)
+    assert "has AUC" in compare_page(compare(compared)) and "on validation rows" in compare_page(
+        compare(compared)
+    )
 
 
 def test_only_what_all_runs_have_is_compared():
     compared = [run("two strengths", "both"), run("one metric", "parity")]
-    found = comparison(compared)
+    found = compare(compared).table
     assert found[["metric", "attribute"]].drop_duplicates().to_numpy().tolist() == [
         ["SP", "sex"],
         ["SP", "age"],
     ]
-    assert beware(compared) == (
+    assert compare(compared).cautions == (
         "Not compared, as not all runs have it: KS-GSP by sex, KS-GSP by age of both.",
     )
 
 
 def test_what_can_not_be_compared_is_refused():
     with pytest.raises(InputError, match=re.escape("runs must be at least two to compare, got 1")):
-        comparison([run("two strengths")])
+        compare([run("two strengths")])
     with pytest.raises(
         InputError, match=re.escape("runs must have different names, got 'x' more than once")
     ):
-        comparison([run("two strengths", "x"), run("longer", "x")])
+        compare([run("two strengths", "x"), run("longer", "x")])
     with pytest.raises(
         InputError,
         match=re.escape(
@@ -190,7 +193,7 @@ def test_what_can_not_be_compared_is_refused():
             "compare runs on outcomes of one kind"
         ),
     ):
-        comparison([run("two strengths"), run("regression")])
+        compare([run("two strengths"), run("regression")])
     with pytest.raises(
         InputError,
         match=re.escape(
@@ -199,7 +202,7 @@ def test_what_can_not_be_compared_is_refused():
             "age; fit with the same notion, or name metrics= that all have"
         ),
     ):
-        comparison([run("two strengths"), run("separation")])
+        compare([run("two strengths"), run("separation")])
 
 
 def test_different_notions_with_a_common_metric_are_said():
@@ -207,7 +210,7 @@ def test_different_notions_with_a_common_metric_are_said():
     given = curve("separation").get_params() | {"metrics": ["KS-GSP"]}
     other = FairFrontier(**given).fit(X, y, sensitive_features=A)
     compared = [run("two strengths", "a"), ComparedRun("b", other, {})]
-    assert beware(compared)[0] == (
+    assert compare(compared).cautions[0] == (
         "The runs were trained for different notions: a for independence, b for separation."
     )
 
@@ -218,7 +221,7 @@ def test_names_can_not_become_markup(open_page):
         ComparedRun(SCRIPT, nasty, {SCRIPT: "</script><!--"}),
         ComparedRun("<img src=x onerror=document.title='broken'>", nasty, {SCRIPT: 2}),
     ]
-    page = open_page(compare_page(compared))
+    page = open_page(compare_page(compare(compared)))
     assert page.title() == (
         f"Comparison of {SCRIPT} and <img src=x onerror=document.title='broken'>"
     )
@@ -228,7 +231,7 @@ def test_names_can_not_become_markup(open_page):
 
 def test_long_names_break_into_lines(open_page, runs):
     long = [ComparedRun("path/" * 30 + each.name, each.frontier, {"a": "b" * 200}) for each in runs]
-    page = open_page(compare_page(long), viewport={"width": 390, "height": 800})
+    page = open_page(compare_page(compare(long)), viewport={"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 

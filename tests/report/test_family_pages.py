@@ -10,8 +10,8 @@ from curves import curve
 from page_frontiers import fitted, page_of, selected
 from page_reading import assert_table_is, cells, chosen, set_slider
 
+from equipoise.frontier.comparison import ComparedRun, compare
 from equipoise.report.compare_page import compare_page
-from equipoise.report.comparison import ComparedRun, comparison
 from equipoise.report.model_card import model_card, to_markdown
 from equipoise.report.run_facts import RunFacts
 
@@ -161,7 +161,7 @@ def compared(*kinds):
 
 def test_compared_runs_say_what_they_are_of():
     runs = compared("two strengths", "boosting", "both")
-    page = unescape(compare_page(runs))
+    page = unescape(compare_page(compare(runs)))
     names = ("two strengths (networks)", "boosting (boosted trees)")
     for name in (*names, "both (networks and boosted trees)"):
         assert page.count(f"</svg> {name}</li>") == page.count(f"</svg> {name}</th>") == 4
@@ -176,7 +176,7 @@ def test_compared_runs_say_what_they_are_of():
             kind = "boosted trees, " if family == "boosting" else "network, "
             expected.append(f"{kind if run.name != 'two strengths' else ''}{who}, {moment}")
     assert titles == expected
-    table = comparison(runs)
+    table = compare(runs).table
     shown = re.search(r'<table id="all".*?</table>', page, flags=re.DOTALL)[0]
     last = re.findall(r"<td>([^<]*)</td><td>[^<]*</td></tr>", shown)
     words = {"": "", "network": "network", "boosting": "boosted trees"}
@@ -188,7 +188,7 @@ def test_compared_runs_say_what_they_are_of():
 
 
 def test_compared_networks_say_nothing_of_families():
-    assert "boosted" not in compare_page(compared("two strengths", "longer"))
+    assert "boosted" not in compare_page(compare(compared("two strengths", "longer")))
 
 
 def test_a_card_of_trees_is_about_trees():

@@ -11,13 +11,12 @@ import pytest
 from page_frontiers import SMALL, fitted, page_of, selected
 
 from equipoise import FairFrontier
+from equipoise.frontier.assessed import SmallestGroup, smallest_group
 from equipoise.metrics import find_metric
-from equipoise.report.answer import answer
-from equipoise.report.frontier_page import frontier_page
+from equipoise.report.frontier_page import answer, frontier_page
 from equipoise.report.model_card import model_card
 from equipoise.report.page import json_text
 from equipoise.report.run_facts import RunFacts
-from equipoise.report.score_views import SmallestGroup, smallest_group
 from equipoise.tables import SensitiveTable
 
 LONG = " ".join(["a question of a survey, exported with all its words"] * 3)

@@ -14,26 +14,35 @@ from hypothesis import strategies as st
 from page_frontiers import fitted, page_of, selected
 
 from equipoise.errors import InputError
-from equipoise.frontier.curve import assess_snapshots
-from equipoise.frontier.selection import ReportSettings, Step, pick, read_wish, steps
-from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
-from equipoise.inference import certify
-from equipoise.metrics import group_table, prepare
-from equipoise.metrics.groups import SMALL_GROUP
-from equipoise.report.choices import View, offered, snapshots_shown, thinned, views_of
-from equipoise.report.frontier_data import MOST_NUMBERS, points_data
-from equipoise.report.frontier_page import MOST_MODELS, frontier_page
-from equipoise.report.page import json_text, render_page
-from equipoise.report.run_facts import RunFacts
-from equipoise.report.score_views import (
+from equipoise.frontier.assessed import (
     MOST_GROUPS,
+    assess_snapshots,
     counts_by_group,
     edges_for,
     groups_of,
     positions_along,
     quantiles_by_group,
 )
-from equipoise.report.select_call import select_call
+from equipoise.frontier.offer import (
+    MOST_MODELS,
+    MOST_NUMBERS,
+    Step,
+    View,
+    offered,
+    points_of,
+    snapshots_shown,
+    steps,
+    thinned,
+    views_of,
+)
+from equipoise.frontier.selection import ReportSettings, pick, read_wish
+from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
+from equipoise.inference import certify
+from equipoise.metrics import group_table, prepare
+from equipoise.metrics.groups import SMALL_GROUP
+from equipoise.report.frontier_page import frontier_page
+from equipoise.report.page import json_text, render_page
+from equipoise.report.run_facts import RunFacts, select_call
 from equipoise.tables import SensitiveTable
 
 
@@ -213,7 +222,7 @@ def test_joint_certificates_hold_for_all_models_together():
     curve = fitted("two classes")._curve
     numbers = list(curve.snapshots.weights)[:5]
     models = assess_snapshots(curve, numbers, ReportSettings(draws=2))
-    scores = np.stack([model.scores[:, 0] for model in models])
+    scores = curve.test_scores(numbers)[:, :, 0]
     for place, attribute in enumerate(("age", "group")):
         bounds = certify(scores, curve.test.table[attribute], candidates=5).upper
         found = [model.joint_certificates[place] for model in models]
@@ -249,14 +258,13 @@ def test_the_page_holds_the_table_of_the_frontier():
 
 
 def test_of_very_many_snapshots_those_needed_are_in_the_picture():
-    curve = fitted("two classes")._curve
     room = MOST_NUMBERS // 6
     many = snapshots_like(np.random.default_rng(0), 3 * room, ties=False)
     needed = set(range(0, 3 * room, 100))
-    found = points_data(replace(curve, snapshots=many), needed)
-    assert len(found["number"]) == room and needed <= set(found["number"].tolist())
-    assert np.diff(found["number"]).min() >= 1
-    assert found["of"] == 3 * room
+    found = points_of(many, needed)
+    assert len(found.number) == room and needed <= set(found.number.tolist())
+    assert np.diff(found.number).min() >= 1
+    assert found.of == 3 * room
 
 
 def test_with_little_room_the_question_that_was_asked_stays():

@@ -21,7 +21,7 @@ from equipoise.auditing.summary import (
 )
 from equipoise.notions import Notion
 from equipoise.report.audit_page import AuditContents, AuditedAttribute, Finding
-from equipoise.report.writing import listed, number
+from equipoise.report.page import listed, number
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit

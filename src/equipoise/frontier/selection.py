@@ -361,48 +361,6 @@ def granted(unfairness: float) -> float:
     return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
 
 
-@dataclass(frozen=True)
-class Step:
-    """A snapshot, and the least limit from which on it is picked.
-
-    Attributes
-    ----------
-    unfairness : float
-        Of the snapshot on the validation rows; of several attributes the largest.
-    snapshot : int
-    """
-
-    unfairness: float
-    snapshot: int
-
-
-def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
-    """Every snapshot that ``select(max_unfairness=limit)`` picks at some limit, least limit first.
-
-    A limit between two steps picks the one below it. Without an attribute the limit is on all
-    attributes at once.
-    """
-    places = snapshots.criteria.by_attribute(metric)
-    columns = list(places.values()) if attribute is None else [places[attribute]]
-    kept = np.flatnonzero(snapshots.kept)
-    kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
-    costs = snapshots.unfairness[kept][:, columns]
-    utility = snapshots.utility[kept]
-    largest = costs.max(axis=1, initial=0.0)
-    total = np.column_stack([-utility, costs]).sum(axis=1)
-    # Ties as `equipoise.pareto.choose` breaks them: the lower sum of costs, then the first.
-    preference = np.lexsort([total, -utility])
-    rank = np.empty(len(kept), dtype=np.int64)
-    rank[preference] = np.arange(len(kept))
-    found: list[Step] = []
-    best = len(kept)
-    for place in np.lexsort([rank, largest]):
-        if rank[place] < best:
-            best = int(rank[place])
-            found.append(Step(float(largest[place]), int(kept[place])))
-    return tuple(found)
-
-
 #: Metrics whose population value a certificate bounds.
 _CERTIFIED = ("KS-GSP", "KS-GEO")
 

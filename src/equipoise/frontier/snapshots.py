@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -206,6 +207,11 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
     return list(found)
 
 
+#: One model of a family, and many.
+ONE: Mapping[str, str] = MappingProxyType({"network": "network", "boosting": "boosted trees"})
+MANY: Mapping[str, str] = MappingProxyType({"network": "networks", "boosting": "boosted trees"})
+#: What passes in training.
+MOMENT: Mapping[str, str] = MappingProxyType({"network": "iteration", "boosting": "round"})
 #: Seed of an average, in tables.
 ALL_SEEDS = -1
 
@@ -240,30 +246,43 @@ class Entry:
         """The seed, or ALL_SEEDS for an average."""
         return ALL_SEEDS if self.is_average else self.seeds[0]
 
-    def describe(self, iteration: int) -> str:
-        """Say in words what it is at an iteration.
+    def describe(self, iteration: int, *, mixed: bool = False) -> str:
+        """Say in words what it is at an iteration; ``mixed``: beside other families.
 
         >>> Entry(0.5, (1,), (7,)).describe(100)
         'strength 0.5, seed 7, iteration 100'
         """
         return origin_in_words(
-            self.predictor, self.strength, self.seed, len(self.members), iteration
+            self.predictor, self.strength, self.seed, len(self.members), iteration, mixed=mixed
         )
 
 
 def origin_in_words(
-    predictor: str, strength: float, seed: int, averaged: int, iteration: int
+    predictor: str,
+    strength: float,
+    seed: int,
+    averaged: int,
+    iteration: int,
+    *,
+    mixed: bool = False,
 ) -> str:
-    """Say how a snapshot came about.
+    """Say how a snapshot came about; networks are named only where families are mixed.
 
     >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
     'boosted trees, strength 0.5, average of 2 seeds, round 40'
     """
-    kind, moment = {"network": ("", "iteration"), "boosting": ("boosted trees, ", "round")}[
-        predictor
-    ]
+    kind = f"{ONE[predictor]}, " if mixed or predictor != "network" else ""
     who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
-    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
+    return f"{kind}strength {strength:g}, {who}, {MOMENT[predictor]} {iteration}"
+
+
+def families_in_words(families: Sequence[str]) -> str:
+    """Name the families of a frontier.
+
+    >>> families_in_words(["network", "boosting"])
+    'networks and boosted trees'
+    """
+    return " and ".join(MANY[family] for family in families)
 
 
 def entries_of(

@@ -9,9 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.report.page import render_page
+from equipoise.report.page import number, records, render_page
 from equipoise.report.plotting import Scale, area, points, spanning, stairs
-from equipoise.report.writing import number, records
 
 #: Most groups of one column whose histograms are drawn; the largest are, and the page says so.
 MOST_GROUPS = 12

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from equipoise.errors import InputError
-from equipoise.frontier import FairFrontier, Selection
-from equipoise.frontier.curve import Assessed, Curve, assess_snapshots
-from equipoise.frontier.selection import ReportSettings
+from equipoise.frontier import FairFrontier, Selection, SelectionRow
+from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, Spread
+from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
+from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
-from equipoise.report.answer import answer
-from equipoise.report.choices import View, offered, snapshots_shown, thinned, views_of
-from equipoise.report.frontier_data import (
-    AttributeRows,
-    attribute_rows,
-    attributes_data,
-    entries_data,
-    model_data,
-    points_data,
-    views_data,
-)
+from equipoise.metrics.groups import SMALL_GROUP
 from equipoise.report.page import render_page
-from equipoise.report.run_facts import RunFacts
-from equipoise.report.score_views import BINS, SmallestGroup, row_weights, smallest_group
-from equipoise.report.select_call import select_call
-
-#: Models that can be chosen on a page: as many as are assessed in some ten seconds.
-MOST_MODELS = 80
-#: Fewest models, whatever else there is.
-LEAST_MODELS = 5
-#: (Model, test row) pairs that are assessed; of more rows fewer models are offered.
-MOST_ASSESSED = 600_000
-#: Characters of histograms that go into a page, and how many a count takes: of rows, of weights.
-MOST_CHARACTERS = 3_000_000
-_PER_COUNT = {False: 2.5, True: 7.0}
-#: Draws of the bootstrap for the models other than the selected one.
-DRAWS = 100
+from equipoise.report.run_facts import RunFacts, select_call
 
 _SCRIPTS = (
     "charts.js",
@@ -80,139 +58,305 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     >>> page[:15], "<title>A first look</title>" in page
     ('<!doctype html>', True)
     """
-    curve = frontier._fitted()
-    _refuse_foreign(selection, curve)
-    criteria = curve.snapshots.criteria
-    attributes = () if curve.test is None else attribute_rows(curve.test)
-    most = _most_models(curve, attributes)
-    possible = views_of(curve.snapshots)
-    # Each staircase needs room for its two ends, and the selected model may be on none.
-    some = offered(possible, (most - 1) // 2, possible[_first_view(possible, selection)])
-    views = thinned(some, most, always=[selection.snapshot])
-    models = _assess(curve, views, selection)
-    place = {model.snapshot: number for number, model in enumerate(models)}
-    labels = [str(label) for label in getattr(curve.template, "classes_", ())]
-    first = _first_view(views, selection)
-    best = models[place[views[first].steps[-1].snapshot]]
-    is_best = best.snapshot == selection.snapshot
-    data = {
+    offered = offer(frontier, selection)
+    best = offered.most_useful
+    return render_page(
+        "frontier.html",
+        scripts=_SCRIPTS,
+        data=_data(offered, selection, about),
+        title=about.title,
+        about=about,
+        answer=answer(
+            selection,
+            None if best.snapshot == selection.snapshot else best.rows,
+            target=about.target,
+            labels=offered.labels,
+            meaning=find_metric(selection.metric).description,
+            picked=about.picked,
+            smallest=offered.smallest,
+        ),
+        selection=selection,
+        models=len(offered.models),
+        draws=DRAWS,
+        thinned=any(len(view.shown) < len(view.steps) for view in offered.views),
+        kept=offered.kept,
+        left_out=offered.left_out,
+        metrics=[find_metric(name) for name in offered.criteria.metrics],
+        families=list(offered.families),
+        labels=offered.labels,
+        sensitive=frontier.sensitive_,
+        split={name: len(rows) for name, rows in vars(frontier.split_).items()},
+    )
+
+
+def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, Any]:
+    """Everything that the page's script reads."""
+    criteria = offered.criteria
+    return {
         "utility": criteria.utility,
-        "outcome": None if curve.test is None else curve.test.outcome,
-        "labels": labels,
+        "outcome": offered.outcome,
+        "labels": offered.labels,
         "target": about.target,
         "level": selection.level,
-        "validation_rows": curve.validation_rows,
-        "test_rows": selection.test_rows,
+        "validation_rows": offered.validation_rows,
+        "test_rows": offered.test_rows,
         "measures": criteria.measures,
-        "points": points_data(
-            curve, {*place, *(step.snapshot for view in views for step in view.steps)}
-        ),
-        "entries": entries_data(curve),
-        "views": views_data(views, place),
-        "models": [model_data(model, curve.test, attributes, criteria, labels) for model in models],
-        "attributes": [] if curve.test is None else attributes_data(curve.test, attributes),
+        "points": vars(offered.points),
+        "entries": [_entry(entry) for entry in offered.entries],
+        "views": [_view(view, offered) for view in offered.views],
+        "models": [_model(model, offered) for model in offered.models],
+        "attributes": [
+            {
+                "name": each.column.name,
+                "kind": each.column.kind,
+                "groups": each.groups.labels,
+                "sizes": each.sizes,
+                "positions": None if each.positions is None else each.positions.middle,
+                "levels": LEVELS,
+            }
+            for each in offered.attributes
+        ],
         "selected": {
-            "model": place[selection.snapshot],
-            "view": first,
-            "limit": _limit(selection, views[first]),
+            "model": offered.place(selection.snapshot),
+            "view": offered.first,
+            "limit": offered.limit,
             "python": select_call(selection, tuple(criteria.by_attribute(selection.metric))),
         },
         "select_command": about.select_command,
         "python_lines": about.python_lines,
         "predicts": "predict" if criteria.utility == "R2" else "predict_proba",
     }
-    return render_page(
-        "frontier.html",
-        scripts=_SCRIPTS,
-        data=data,
-        title=about.title,
-        about=about,
-        answer=answer(
-            selection,
-            None if is_best else best.rows,
-            target=about.target,
-            labels=labels,
-            meaning=find_metric(selection.metric).description,
-            picked=about.picked,
-            smallest=_smallest_groups(curve),
-        ),
-        selection=selection,
-        models=len(models),
-        draws=DRAWS,
-        thinned=any(len(view.shown) < len(view.steps) for view in views),
-        kept=int(curve.snapshots.kept.sum()),
-        left_out=[view for view in possible if view not in some],
-        metrics=[find_metric(name) for name in criteria.metrics],
-        families=[strand.predictor for strand in curve.strands],
-        labels=labels,
-        sensitive=frontier.sensitive_,
-        split={name: len(rows) for name, rows in vars(frontier.split_).items()},
-    )
 
 
-def _refuse_foreign(selection: Selection, curve: Curve) -> None:
-    """Two frontiers may number their snapshots alike, but hardly judge them alike."""
-    snapshots, number = curve.snapshots, selection.snapshot
-    own = number in snapshots.weights and selection.rows[0].validation == snapshots.utility[number]
-    if not own:
-        raise InputError(
-            f"selection must be one that this frontier's select returned, got snapshot {number} of "
-            "another; call frontier.select and pass what it returns"
-        )
+def _entry(entry: TrainedEntry) -> dict[str, Any]:
+    return vars(entry) | {"task": _to_draw(entry.task), "penalty": _to_draw(entry.penalty)}
 
 
-def _most_models(curve: Curve, attributes: Sequence[AttributeRows]) -> int:
-    """How many models the page has room, and its writer time, for."""
-    if curve.test is None:
-        return MOST_MODELS
-    classes = 2 if curve.test.outcome == "binary" else 1
-    groups = sum(len(each.groups.labels) for each in attributes)
-    by_room = MOST_CHARACTERS / (groups * classes * BINS * _PER_COUNT[_weighted(curve)])
-    by_time = MOST_ASSESSED / len(curve.test)
-    return int(np.clip(min(by_room, by_time), LEAST_MODELS, MOST_MODELS))
-
-
-def _smallest_groups(curve: Curve) -> dict[str, SmallestGroup]:
-    """Smallest group of each discrete attribute among the test rows, if there are any."""
-    if curve.test is None:
-        return {}
-    weights = row_weights(curve.test)
-    found = {each.name: smallest_group(each, weights) for each in curve.test.table.columns}
-    return {name: group for name, group in found.items() if group is not None}
-
-
-def _weighted(curve: Curve) -> bool:
-    return curve.test is not None and curve.test.weights is not None
-
-
-def _assess(curve: Curve, views: Sequence[View], selection: Selection) -> tuple[Assessed, ...]:
-    """Assess every model that can be chosen; of the selected one the selection has said enough."""
-    numbers = sorted(snapshots_shown(views) | {selection.snapshot})
-    settings = ReportSettings(level=selection.level, draws=DRAWS, candidates=selection.candidates)
-    return tuple(
-        replace(each, rows=selection.rows) if each.snapshot == selection.snapshot else each
-        for each in assess_snapshots(curve, numbers, settings)
-    )
-
-
-def _first_view(views: Sequence[View], selection: Selection) -> int:
-    """Position of the view that asks what the selection was asked, or for all attributes."""
-    only = selection.attributes[0] if len(selection.attributes) == 1 else None
-    asked = [
-        number
-        for number, view in enumerate(views)
-        if view.metric == selection.metric and view.attribute == only
-    ]
-    return asked[0]
-
-
-def _limit(selection: Selection, view: View) -> float | None:
-    """The limit that was set, where it is one that the page's slider can set, too."""
-    limits: dict[str, Any] = {
-        row.attribute: row.limit for row in selection.rows if row.metric == selection.metric
+def _view(view: View, offered: Offer) -> dict[str, Any]:
+    """A question, and the models that answer it."""
+    return {
+        "metric": view.metric,
+        "attribute": view.attribute,
+        "columns": view.columns,
+        "unfairness": [step.unfairness for step in view.steps],
+        "snapshots": [step.snapshot for step in view.steps],
+        "shown": [
+            {
+                "step": place,
+                "limit": view.limit(place),
+                "model": offered.place(view.steps[place].snapshot),
+            }
+            for place in view.shown
+        ],
     }
-    found = {limits[attribute] for attribute in selection.attributes}
-    asked_for_all = len(selection.attributes) == len(view.columns)
-    if len(found) != 1 or not asked_for_all or np.isnan(next(iter(found))):
-        return None
-    return float(next(iter(found)))
+
+
+def _model(model: Assessed, offered: Offer) -> dict[str, Any]:
+    return {
+        "snapshot": model.snapshot,
+        "threshold": model.threshold,
+        "rows": [asdict(row) for row in model.rows],
+        "joint": model.joint_certificates,
+        "health": asdict(model.health),
+        "scores": [_spread(spread, offered) for spread in model.spreads],
+    }
+
+
+def _spread(spread: Spread, offered: Offer) -> dict[str, Any]:
+    edges = spread.edges
+    return {
+        "class": offered.labels[spread.column] if len(offered.labels) > 2 else None,
+        "first": edges.first,
+        "step": edges.step,
+        "bins": len(edges.values) - 1,
+        "own": edges.own,
+        "inserted": edges.inserted,
+        # Whole numbers of rows are written as such, which is shorter.
+        "counts": spread.counts.round(4) if offered.weighted else spread.counts.astype(np.int64),
+        "quantiles": _to_draw(spread.quantiles),
+        "bands": None if spread.bands is None else _to_draw(spread.bands),
+    }
+
+
+def _to_draw(values: Floats) -> Any:
+    """Nested lists of numbers with six digits: more than a picture shows, at a third the length."""
+    if values.ndim == 0:
+        return float(f"{values:.6g}")
+    return [_to_draw(each) for each in values]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a reader should know first.
+
+    Attributes
+    ----------
+    sentences : tuple of Markup
+        How useful the model is, and how unfair: HTML in which what users named is escaped.
+    basis : str
+        What the numbers rest on.
+    """
+
+    sentences: tuple[Markup, Markup]
+    basis: str
+
+
+def answer(
+    selection: Selection,
+    most_useful: Sequence[SelectionRow] | None,
+    *,
+    target: str,
+    labels: Sequence[str],
+    meaning: str,
+    picked: str = "",
+    smallest: Mapping[str, SmallestGroup] | None = None,
+) -> Answer:
+    """Say how the selected model does, beside the most useful one of its frontier.
+
+    Parameters
+    ----------
+    selection : Selection
+    most_useful : sequence of SelectionRow, or None
+        Of the snapshot with the best utility, whatever its unfairness; None where that is the
+        selected one.
+    target : str
+        Name of the outcome; may be empty.
+    labels : sequence of str
+        Of the classes, () for a continuous outcome.
+    meaning : str
+        Of the metric, in words.
+    picked : str
+        How the model came to be picked, as the end of a sentence; may be empty.
+    smallest : mapping of str to SmallestGroup, optional
+        Smallest group of each discrete attribute among the test rows.
+    """
+    return Answer(
+        (
+            _useful(selection, most_useful, target, labels),
+            _unfair(selection, most_useful),
+        ),
+        " ".join([*_basis(selection, meaning, picked), *_few(_counted(selection), smallest or {})]),
+    )
+
+
+def _useful(
+    selection: Selection,
+    most_useful: Sequence[SelectionRow] | None,
+    target: str,
+    labels: Sequence[str],
+) -> Markup:
+    row = selection.rows[0]
+    share = _share(_value(row, selection))
+    sure = ""
+    if not math.isnan(row.low):
+        level = _percent(selection.level)
+        sure = f" ({level} interval {_share(row.low)} to {_share(row.high)})"
+    also = "; on the validation rows no model of this run did better"
+    if most_useful is not None:
+        best = _share(_value(most_useful[0], selection))
+        also = f"; the most useful model of this run reaches {best}"
+    if row.metric == "R2":
+        text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}{}.")
+        return text.format(share, target or "the outcome", sure, also)
+    if row.metric == "macro AUC":
+        text = Markup(
+            "Given one case of a class and one of another, the selected model finds the former "
+            "likelier to be of that class <strong>{}</strong> of the time, averaged over the {} "
+            "classes{}{}."
+        )
+        return text.format(share, len(labels), sure, also)
+    case = f"with {target} = {labels[1]}" if target else f"of class {labels[1]}"
+    text = Markup(
+        "Given one case {} and one without, the selected model gives the former the higher score "
+        "<strong>{}</strong> of the time{}{}."
+    )
+    return text.format(case, share, sure, also)
+
+
+def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) -> Markup:
+    counted = _counted(selection)
+    undefined = [row for row in counted.values() if math.isnan(_value(row, selection))]
+    if undefined:
+        text = Markup("Its unfairness for {} is not defined: {}.")
+        return text.format(undefined[0].attribute, undefined[0].note)
+    place, row = max(counted.items(), key=lambda pair: _value(pair[1], selection))
+    head = f"Its unfairness is largest for {row.attribute}:"
+    if len(counted) == 1:
+        head = f"Its unfairness for {row.attribute} is"
+    level = _percent(selection.level)
+    sure = [] if math.isnan(row.low) else [f"{level} interval {row.low:.3f} to {row.high:.3f}"]
+    if not math.isnan(row.certificate):
+        sure.append(f"with {level} confidence at most {row.certificate:.3f}")
+    how_sure = f" ({'; '.join(sure)})" if sure else ""
+    also = ""
+    if most_useful is not None:
+        also = f"; for the most useful model it is {_value(most_useful[place], selection):.3f}"
+    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference at all{}{}.")
+    limit = _limit(selection, list(counted.values()), row)
+    return text.format(head, _value(row, selection), limit, how_sure, also)
+
+
+def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: SelectionRow) -> str:
+    """Say whether the limits on unfairness were kept."""
+    limited = [row for row in counted if not math.isnan(row.limit)]
+    if not limited:
+        return ""
+    kept = all(_value(row, selection) <= row.limit for row in limited)
+    if len({row.limit for row in limited}) == 1 and largest in limited:
+        return f", {'within' if kept else 'above'} the limit of {largest.limit:g} it was picked by,"
+    return f" (it {'keeps' if kept else 'does not keep'} the limits it was picked by)"
+
+
+def _counted(selection: Selection) -> dict[int, SelectionRow]:
+    """Rows of the metric and the attributes that the selection was about, by their place."""
+    return {
+        place: row
+        for place, row in enumerate(selection.rows)
+        if row.metric == selection.metric and row.attribute in selection.attributes
+    }
+
+
+def _value(row: SelectionRow, selection: Selection) -> float:
+    """Value on the test rows, or on the validation rows where there are no others."""
+    return row.test if selection.test_rows else row.validation
+
+
+def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
+    unfairness = f"Unfairness is {selection.metric}: {meaning[0].lower()}{meaning[1:]}"
+    if selection.test_rows == 0:
+        yield (
+            f"There are no test rows in this run's file, so these are values on the "
+            f"{selection.validation_rows:,} validation rows that picked the model: they flatter "
+            f"the best of many, and nothing says how sure they are."
+        )
+    else:
+        yield (
+            f"Measured on {selection.test_rows:,} test rows that took part neither in training "
+            f"nor in choosing."
+        )
+    yield unfairness
+    if picked:
+        yield f"The model was {picked}."
+
+
+def _few(
+    counted: Mapping[int, SelectionRow], smallest: Mapping[str, SmallestGroup]
+) -> Iterator[str]:
+    """Say which attributes' numbers rest on a few people."""
+    for row in counted.values():
+        group = smallest.get(row.attribute)
+        if group is not None and group.size < SMALL_GROUP:
+            rows = "row" if group.size == 1 else "rows"
+            yield (
+                f"The smallest group of {row.attribute}, {group.label}, has {group.size:,.6g} test "
+                f"{rows}: what is said of {row.attribute} rests on a few people."
+            )
+
+
+def _share(value: float) -> str:
+    """Write shares that stand beside one another with the same decimals."""
+    return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}\N{NO-BREAK SPACE}%"

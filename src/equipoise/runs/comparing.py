@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.frontier.comparison import ComparedRun, compare
+from equipoise.frontier.snapshots import families_in_words
 from equipoise.report.compare_page import compare_page
-from equipoise.report.comparison import ComparedRun, beware, comparison
-from equipoise.report.families import families_in_words
 from equipoise.report.page import is_page
 from equipoise.runs.folder import Run, reading
 from equipoise.runs.frames import as_text, plain_rows
@@ -26,7 +26,7 @@ class ComparedRuns:
     Attributes
     ----------
     table : DataFrame
-        As `equipoise.report.comparison.comparison` makes it.
+        As `equipoise.frontier.comparison.compare` makes it.
     cautions : tuple of str
         What makes the runs less comparable than they look.
     differences : tuple of str
@@ -102,13 +102,13 @@ def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
         ComparedRun(name, frontier, _settings(run))
         for name, (run, frontier) in zip(names, found, strict=True)
     ]
-    table = comparison(compared)
-    write_atomically(target, compare_page(compared).encode())
+    comparison = compare(compared)
+    write_atomically(target, compare_page(comparison).encode())
     return ComparedRuns(
-        table=table,
-        cautions=tuple(beware(compared)),
+        table=comparison.table,
+        cautions=comparison.cautions,
         differences=_differences(names, runs),
-        families={run.name: run.families for run in compared},
+        families=comparison.families,
         page=target,
     )
 

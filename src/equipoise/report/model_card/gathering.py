@@ -10,13 +10,13 @@ import numpy as np
 from equipoise.estimators import Regresses
 from equipoise.estimators.boosting import BoostingEstimator
 from equipoise.frontier import FairFrontier
+from equipoise.frontier.offer import assessed_columns
 from equipoise.frontier.selection import Selection
+from equipoise.frontier.snapshots import ONE
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
-from equipoise.report.families import ONE
 from equipoise.report.model_card.card import AssessedAttribute, ModelCard
-from equipoise.report.run_facts import RunFacts
-from equipoise.report.select_call import select_call
+from equipoise.report.run_facts import RunFacts, select_call
 
 _MEANINGS = {
     Notion.INDEPENDENCE: "the score should not depend on the sensitive attributes",
@@ -116,12 +116,9 @@ def _choice(selection: Selection, picked: str) -> str:
 
 def _attributes(frontier: FairFrontier) -> tuple[AssessedAttribute, ...]:
     """Read off the test rows' table; without test rows nothing was assessed on them."""
-    test = frontier._fitted().test
-    if test is None:
-        return ()
     return tuple(
         AssessedAttribute(column.name, column.kind, tuple(map(str, column.categories)))
-        for column in test.table.columns
+        for column in assessed_columns(frontier)
     )
 
 

@@ -1,4 +1,4 @@
-"""How scores are distributed by group and along a continuous attribute, as small arrays to draw.
+"""Kept snapshots beside one another: what test rows say of each, and how its scores are spread.
 
 Counts are exact: a histogram's edges are thresholds, among them the model's own, and a decision is
 score > threshold, so that the counts above an edge are the decisions there.
@@ -7,19 +7,25 @@ score > threshold, so that the counts above an edge are the decisions there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from equipoise.frontier.curve import Curve
 from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.selection import ReportSettings, SelectionRow, Wish, certificates, report
+from equipoise.frontier.snapshots import Criteria, Floats
+from equipoise.metrics import measure
 from equipoise.metrics.groups import SMALL_GROUP
 from equipoise.metrics.partition import by_decile, quantiles
 from equipoise.tables import SensitiveColumn
+from equipoise.training import Health
 
-Floats = NDArray[np.float64]
-
+#: Draws of the bootstrap for each of many snapshots.
+DRAWS = 100
 #: Groups of one attribute that are told apart; the smaller ones are put together.
 MOST_GROUPS = 12
 #: Positions along a continuous attribute at which quantiles are shown.
@@ -30,21 +36,191 @@ BINS = 200
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Assessed:
+    """One kept snapshot.
+
+    Attributes
+    ----------
+    snapshot : int
+        Its row in ``FairFrontier.table()``.
+    threshold : float or None
+        Where decisions are cut: Youden's on the validation rows; None but for two classes.
+    health : Health
+    rows : tuple of SelectionRow
+        Utility first, then every metric by attribute; certificates are for this snapshot alone.
+    joint_certificates : ndarray of float64, shape (M,)
+        Upper bounds, in the order of the metrics by attribute. They hold for all snapshots assessed
+        along with this one together, so also for the one picked by its test values. NaN where there
+        is none.
+    spreads : tuple of Spread
+        Of the scores on the test rows, one for each attribute; empty without test rows.
+    """
+
+    snapshot: int
+    threshold: float | None
+    health: Health
+    rows: tuple[SelectionRow, ...]
+    joint_certificates: Floats
+    spreads: tuple[Spread, ...]
+
+
+def assess_snapshots(
+    curve: Curve,
+    numbers: Sequence[int],
+    settings: ReportSettings,
+    attributes: Sequence[GroupedRows] = (),
+) -> tuple[Assessed, ...]:
+    """Assess E kept snapshots on the test rows; each gets the numbers ``select`` would give it."""
+    criteria, test = curve.snapshots.criteria, curve.test
+    scores = curve.test_scores(numbers)
+    found = reports(curve, numbers, scores, settings)
+    joint = np.full((len(numbers), len(criteria.measures)), np.nan)
+    spreads: list[tuple[Spread, ...]] = [()] * len(numbers)
+    thresholds = [curve.picked(number, _no_limit(criteria)).threshold for number in numbers]
+    if scores is not None and test is not None:
+        together = replace(settings, candidates=settings.candidates * len(numbers))
+        joint = certificates(scores, test, criteria, together)
+        spreads = [
+            tuple(spread_of(own, threshold, test, each, criteria) for each in attributes)
+            for own, threshold in zip(scores, thresholds, strict=True)
+        ]
+    return tuple(
+        Assessed(
+            snapshot=number,
+            threshold=thresholds[place],
+            health=curve.model(number).health_,
+            rows=found[place],
+            joint_certificates=joint[place],
+            spreads=spreads[place],
+        )
+        for place, number in enumerate(numbers)
+    )
+
+
+def reports(
+    curve: Curve, numbers: Sequence[int], scores: Floats | None, settings: ReportSettings
+) -> list[tuple[SelectionRow, ...]]:
+    """What ``select`` would report of each snapshot, with scores (E, n, s) on the test rows."""
+    criteria = curve.snapshots.criteria
+    picked = [curve.picked(number, _no_limit(criteria)) for number in numbers]
+    return report(scores, curve.test, criteria, picked, settings)
+
+
+def _no_limit(criteria: Criteria) -> Wish:
+    return Wish(criteria.metrics[0], {}, -math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Test rows beside one attribute: what does not depend on the scores.
+
+    Attributes
+    ----------
+    column : SensitiveColumn
+    groups : Groups
+    sizes : ndarray of float64, shape (G,)
+        Weight of the rows in each group.
+    positions : Positions or None
+        None for a discrete attribute.
+    """
+
+    column: SensitiveColumn
+    groups: Groups
+    sizes: Floats
+    positions: Positions | None
+
+
+def grouped_rows(rows: HeldOut) -> tuple[GroupedRows, ...]:
+    """Sort the test rows by every attribute."""
+    weights = row_weights(rows)
+    found = []
+    for column in rows.table.columns:
+        groups = groups_of(column, weights)
+        positions = None if column.values is None else positions_along(column)
+        sizes = np.bincount(groups.codes, weights).astype(np.float64)
+        found.append(GroupedRows(column, groups, sizes, positions))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spread:
+    """How one model's scores are spread over the groups of one attribute, or along it.
+
+    Attributes
+    ----------
+    column : int
+        Which column of the scores; of several classes the one that is worst for the attribute.
+    edges : Edges
+    counts : ndarray of float64, shape (G, C, B)
+        Weight of the rows by group, by class of two, and by bin.
+    quantiles : ndarray of float64, shape (G, 5)
+        At `LEVELS`.
+    bands : ndarray of float64, shape (P, 5), or None
+        The same at positions along a continuous attribute.
+    """
+
+    column: int
+    edges: Edges
+    counts: Floats
+    quantiles: Floats
+    bands: Floats | None
+
+
+def spread_of(
+    all_scores: Floats,
+    threshold: float | None,
+    rows: HeldOut,
+    beside: GroupedRows,
+    criteria: Criteria,
+) -> Spread:
+    """Count and sort scores (n, s) by one attribute."""
+    worst = _worst_class(all_scores, rows, beside.column, criteria)
+    scores = np.ascontiguousarray(all_scores[:, worst])
+    edges = edges_for(scores, threshold)
+    weights = row_weights(rows)
+    classes = rows.y if rows.outcome == "binary" else np.zeros(len(rows), dtype=np.int64)
+    along = beside.positions
+    bands = None
+    if along is not None:
+        bands = quantiles_by_group(scores[along.rows], along.codes, weights[along.rows])
+    return Spread(
+        column=worst,
+        edges=edges,
+        counts=counts_by_group(scores, edges, beside.groups, classes, weights),
+        quantiles=quantiles_by_group(scores, beside.groups.codes, weights),
+        bands=bands,
+    )
+
+
+def _worst_class(scores: Floats, rows: HeldOut, column: SensitiveColumn, criteria: Criteria) -> int:
+    """Which column of scores (n, s) is the most unfair by the first metric for this attribute."""
+    metrics = [metric for metric, attribute in criteria.measures if attribute == column.name]
+    if scores.shape[1] == 1 or not metrics:
+        return 0
+    found = measure(
+        metrics[0],
+        np.ascontiguousarray(scores.T),
+        column,
+        rows.y,
+        weights=rows.weights,
+        threshold=None,
+        outcome=rows.outcome,
+    )
+    return int(np.argmax(np.nan_to_num(np.asarray(found.values), nan=-np.inf)))
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Rows sorted into G groups: categories, or ranges between deciles of a continuous column.
 
     Attributes
     ----------
-    attribute : str
-    kind : {"discrete", "continuous"}
     labels : tuple of str
     codes : ndarray of int64, shape (n,)
         Index into `labels`.
     """
 
-    attribute: str
-    kind: str
     labels: tuple[str, ...]
     codes: NDArray[np.int64]
 
@@ -70,7 +246,7 @@ def groups_of(column: SensitiveColumn, weights: Floats) -> Groups:
             labels.append(f"{len(small)} smaller groups together")
     else:
         values = torch.from_numpy(np.nan_to_num(column.values))
-        # The very bands of `equipoise.metrics.group_table`.
+        # The bands of every metric by group.
         codes = by_decile(values, torch.from_numpy(weights * known), column.name).codes.numpy()
         labels = []
         for band in range(int(codes.max()) + 1):
@@ -79,7 +255,7 @@ def groups_of(column: SensitiveColumn, weights: Floats) -> Groups:
     codes = np.where(known, codes, len(labels))
     labels.append("not known")
     present, codes = np.unique(codes, return_inverse=True)
-    return Groups(column.name, column.kind, tuple(labels[code] for code in present), codes)
+    return Groups(tuple(labels[code] for code in present), codes)
 
 
 @dataclass(frozen=True)

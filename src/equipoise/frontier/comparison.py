@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.frontier import FairFrontier
+from equipoise.estimators.fitting import same_form
+from equipoise.frontier.assessed import DRAWS, reports, row_weights
 from equipoise.frontier.curve import Curve
+from equipoise.frontier.estimator import FairFrontier
+from equipoise.frontier.offer import steps
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import ReportSettings, SelectionRow, Wish, report, steps
+from equipoise.frontier.selection import ReportSettings, SelectionRow
 from equipoise.tables import SensitiveColumn
 
 #: Tolerated unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)
-#: Draws of the bootstrap behind each interval.
-DRAWS = 100
 COLUMNS = (
     "metric",
     "attribute",
@@ -69,28 +70,91 @@ class ComparedRun:
         return tuple(strand.predictor for strand in self.curve.strands)
 
 
-def comparison(runs: Sequence[ComparedRun]) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Difference:
+    """A setting that is not the same in all runs, and what it is in each, as text."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """What several frontiers reach, side by side.
+
+    Attributes
+    ----------
+    runs : tuple of str
+        Their names.
+    utility : str
+    table : DataFrame
+        One row for each metric, attribute, run and budget. hypervolume: of the front, as
+        `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA
+        where there is none. utility, unfairness: its values on the validation rows, which picked
+        it; with _test on the test rows, and _low and _high the interval. predictor: family of the
+        snapshot, empty where there is none. note: what to beware of.
+    fronts : mapping of (metric, attribute) to mapping of run to DataFrame
+        Columns unfairness, utility and origin, on the validation rows, fairest first.
+    families : mapping of run to tuple of str
+        Families of its predictors.
+    differences : tuple of Difference
+    cautions : tuple of str
+        Sentences on what makes the runs less comparable than they look.
+    """
+
+    runs: tuple[str, ...]
+    utility: str
+    table: pd.DataFrame
+    fronts: Mapping[Measure, Mapping[str, pd.DataFrame]]
+    families: Mapping[str, tuple[str, ...]]
+    differences: tuple[Difference, ...]
+    cautions: tuple[str, ...]
+
+
+def compare(runs: Sequence[ComparedRun]) -> Comparison:
     """Compare runs by every metric and attribute that all of them were judged by.
 
     Parameters
     ----------
     runs : sequence of ComparedRun
         At least two, with different names and the same kind of utility.
-
-    Returns
-    -------
-    DataFrame
-        One row for each metric, attribute, run and budget. hypervolume: of the front, as
-        `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA
-        where there is none. utility, unfairness: of it on the validation rows, which picked it;
-        with _test on the test rows, and _low and _high the interval. predictor: family of the
-        snapshot, empty where there is none. note: what to beware of.
     """
     measures = common_measures(runs)
     rows = [row for run in runs for row in _rows_of(run, measures, other_test_rows(run, runs[0]))]
     order = {measure: place for place, measure in enumerate(measures)}
     rows.sort(key=lambda row: order[(str(row["metric"]), str(row["attribute"]))])
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"snapshot": "Int64"})
+    return Comparison(
+        runs=tuple(run.name for run in runs),
+        utility=runs[0].frontier.utility_,
+        table=pd.DataFrame(rows, columns=list(COLUMNS)).astype({"snapshot": "Int64"}),
+        fronts={measure: {run.name: _front(run, *measure) for run in runs} for measure in measures},
+        families={run.name: run.families for run in runs},
+        differences=tuple(_differences(runs)),
+        cautions=tuple(_cautions(runs, measures)),
+    )
+
+
+def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
+    curve, mixed = run.curve, len(run.families) > 1
+    front = curve.front(metric, attribute)
+    origins = [
+        curve.owner(int(str(number)))[1].describe(int(iteration), mixed=mixed)
+        for number, iteration in front["iteration"].items()
+    ]
+    return pd.DataFrame(
+        {
+            "unfairness": front[f"{metric} {attribute}"].to_numpy(),
+            "utility": front["utility"].to_numpy(),
+            "origin": origins,
+        }
+    )
+
+
+def _differences(runs: Sequence[ComparedRun]) -> Iterator[Difference]:
+    for name in dict.fromkeys(name for run in runs for name in run.settings):
+        values = [run.settings.get(name, "") for run in runs]
+        if len({repr(same_form(value)) for value in values}) > 1:
+            yield Difference(name, tuple(map(str, values)))
 
 
 def common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
@@ -122,12 +186,7 @@ def common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
     return common
 
 
-def beware(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Sentences on what makes runs less comparable than they look."""
-    return tuple(_each_caution(runs, common_measures(runs)))
-
-
-def _each_caution(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterator[str]:
+def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterator[str]:
     first, *others = runs
     notions = {run.name: run.frontier.notion for run in runs}
     if len(set(notions.values())) > 1:
@@ -166,14 +225,10 @@ def other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
 def _same(here: HeldOut, there: HeldOut) -> bool:
     if here.table.names != there.table.names or not np.array_equal(here.y, there.y):
         return False
-    if not np.array_equal(_weights(here), _weights(there)):
+    if not np.array_equal(row_weights(here), row_weights(there)):
         return False
     pairs = zip(here.table.columns, there.table.columns, strict=True)
     return all(_same_column(a, b) for a, b in pairs)
-
-
-def _weights(rows: HeldOut) -> np.ndarray:
-    return np.ones(len(rows)) if rows.weights is None else rows.weights
 
 
 def _same_column(a: SensitiveColumn, b: SensitiveColumn) -> bool:
@@ -230,11 +285,7 @@ def _tested(curve: Curve, numbers: Sequence[int]) -> dict[int, tuple[SelectionRo
     """What test rows say of snapshots, as ``select`` would report it."""
     if not numbers:
         return {}
-    criteria = curve.snapshots.criteria
-    no_limit = Wish(criteria.metrics[0], {}, -math.inf)
-    picked = [curve.picked(number, no_limit) for number in numbers]
-    settings = ReportSettings(draws=DRAWS)
-    found = report(curve.test_scores(numbers), curve.test, criteria, picked, settings)
+    found = reports(curve, numbers, curve.test_scores(numbers), ReportSettings(draws=DRAWS))
     return dict(zip(numbers, found, strict=True))
 
 
