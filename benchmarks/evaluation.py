@@ -28,6 +28,7 @@ from equipoise import FairFrontier, load_dataset
 from equipoise.frontier.fitting import read_members, template_of
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Judge, Recorder, criteria_for, entries_of, scores_of
+from equipoise.predictors.recipe import Inputs
 from equipoise.tables import SensitiveTable
 from equipoise.training import Predictor, Trained, TrainingData
 
@@ -66,7 +67,7 @@ def train(data: TrainingData, iterations: int) -> Trained:
     """Train all members for so many iterations."""
     recipe = template_of(PAPER, seed=0)._recipe()
     recipe = replace(recipe, training=replace(recipe.training, iterations=iterations))
-    return recipe.train(data, MEMBERS, task="binary", n_outputs=1)
+    return recipe.train(data, MEMBERS, Inputs(task="binary", n_outputs=1))
 
 
 def seconds_of_training(data: TrainingData) -> float:

@@ -23,7 +23,8 @@ from benchmarks.training import BATCH, SGD, adult_rows
 from equipoise.critic import CriticSettings
 from equipoise.methods import METHODS
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.network import NetworkRecipe
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 MEMBERS = 5
@@ -55,7 +56,7 @@ def scenario_one() -> TrainingData:
 
 def seconds(data: TrainingData, method: str, notion: Notion, strength: float) -> float:
     """Shortest time of ``ITERATIONS`` iterations within one run."""
-    recipe = Recipe(
+    recipe = NetworkRecipe(
         notion=notion,
         method=method,
         density_ratio="auto",
@@ -76,7 +77,7 @@ def seconds(data: TrainingData, method: str, notion: Notion, strength: float) ->
         moments.append(CLOCK())
         return False
 
-    recipe.train(data, stack, task="binary", n_outputs=1, on_check=look)
+    recipe.train(data, stack, Inputs(task="binary", n_outputs=1), on_check=look)
     return min(later - earlier for earlier, later in pairwise(moments))
 
 

@@ -23,7 +23,8 @@ import torch
 from benchmarks import _environment
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.network import NetworkRecipe
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 NUMBERS, FLAGS = 6, 72
@@ -60,7 +61,7 @@ def one_size(members: int, rows: int, device: str) -> dict[str, float]:
         return False
 
     iterations = ITERATIONS[device]
-    recipe = Recipe(
+    recipe = NetworkRecipe(
         notion=Notion.INDEPENDENCE,
         method="sbp",
         density_ratio="none",
@@ -70,7 +71,7 @@ def one_size(members: int, rows: int, device: str) -> dict[str, float]:
         embedding="pieces",
         normalization="none",
     )
-    recipe.train(data, stack, task="binary", n_outputs=1, on_check=look)
+    recipe.train(data, stack, Inputs(task="binary", n_outputs=1), on_check=look)
     between = [later - earlier for earlier, later in pairwise(moments)]
     each = median(between) / iterations
     memory = (

@@ -25,7 +25,8 @@ from equipoise import FairFrontier, load_dataset
 from equipoise.critic import CriticSettings
 from equipoise.errors import ConvergenceWarning
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.network import NetworkRecipe
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, OptimizerSettings, TrainingData, TrainingSettings
 
 SGD = OptimizerSettings(kind="sgd", learning_rate=0.005, momentum=0.2)
@@ -82,7 +83,7 @@ def plain_loop(data: TrainingData, iterations: int) -> float:
 
 def together(data: TrainingData, members: int, iterations: int) -> float:
     """Seconds for ``iterations`` iterations of all members in the engine."""
-    recipe = Recipe(
+    recipe = NetworkRecipe(
         notion=Notion.INDEPENDENCE,
         method="sbp",
         density_ratio="none",
@@ -94,7 +95,7 @@ def together(data: TrainingData, members: int, iterations: int) -> float:
     )
     stack = [Member(0.1 + 0.8 * (k % 5) / 4, seed=k // 5) for k in range(members)]
     start = _now(data.x)
-    recipe.train(data, stack, task="binary", n_outputs=1)
+    recipe.train(data, stack, Inputs(task="binary", n_outputs=1))
     return _now(data.x) - start
 
 

@@ -10,7 +10,7 @@ from equipoise.datasets import make_synthetic
 from equipoise.estimators.inputs import read_classes, read_numbers, training_data
 from equipoise.methods import METHODS, VARIANTS, parse_method
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.network import NetworkRecipe
 from equipoise.tables import AttributeInputs, SensitiveTable
 from equipoise.training import OptimizerSettings, TrainingSettings
 
@@ -49,7 +49,7 @@ class Setting:
 
     def recipe(self, *, density_ratio="none", **training):
         sgd = OptimizerSettings(kind="sgd", learning_rate=0.05, momentum=0.2)
-        return Recipe(
+        return NetworkRecipe(
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=density_ratio,

@@ -24,6 +24,7 @@ from equipoise import FairClassifier
 from equipoise.datasets import make_synthetic
 from equipoise.methods import METHODS, VARIANTS
 from equipoise.metrics import measure
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, OptimizerSettings
 
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
@@ -59,7 +60,7 @@ def trained_scores(setting, data, members, x=None, **training):
     recipe = setting.recipe(**training)
     needed = data.attribute.shape[1] if setting.capabilities.needs_attribute else 0
     trained = recipe.train(
-        data, members, task=TASKS[setting.task], n_outputs=1, attribute_inputs=needed
+        data, members, Inputs(task=TASKS[setting.task], n_outputs=1, attribute_inputs=needed)
     )
     output, _ = trained.predictor.evaluate(data.x if x is None else x)
     return trained.predictor.task.score(output)[..., 0].numpy()

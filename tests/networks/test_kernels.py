@@ -28,7 +28,7 @@ def draw(*shape, seed=0):
 
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("relu", [True, False])
-def test_normalisation(affine, relu):
+def test_normalization(affine, relu):
     library = StackedBatchNorm(MEMBERS, WIDTH, affine=affine).to(DEVICE)
     if affine:
         nn.init.normal_(library.weight)
@@ -39,7 +39,7 @@ def test_normalisation(affine, relu):
     y = x.detach().clone().requires_grad_()
     for _ in range(2):
         expected = library._by_library(x, library.weight, library.bias, relu)
-        found = hidden.normalise(
+        found = hidden.normalize(
             y,
             fused.weight,
             fused.bias,

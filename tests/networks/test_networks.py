@@ -27,7 +27,7 @@ def plain_mlp(stack: StackedMLP, member: int) -> nn.Sequential:
         if isinstance(layer, StackedLinear):
             plain = nn.Linear(layer.weight.shape[2], layer.weight.shape[1])
             plain.weight.data = layer.weight.data[member].clone()
-            if layer.bias is None:  # before a normalisation, which takes it out again
+            if layer.bias is None:  # before a normalization, which takes it out again
                 plain.bias.data.zero_()
             else:
                 plain.bias.data = layer.bias.data[member].clone()
@@ -188,7 +188,7 @@ def test_copying_members_touches_only_those_marked():
         assert torch.equal(new[1], given[1])
 
 
-def test_batches_are_normalised_each_by_itself():
+def test_batches_are_normalized_each_by_itself():
     layer = StackedBatchNorm(2, 3, batches=2).double()
     alone = StackedBatchNorm(2, 3).double()
     with torch.no_grad():
@@ -213,6 +213,6 @@ def test_a_network_told_of_two_batches_is_the_network_asked_twice():
     rows = torch.randn(1, 14, 4, dtype=torch.float64, requires_grad=True)
     together, apart = told(rows), torch.cat([asked(half) for half in rows.split(7, dim=1)], 1)
     torch.testing.assert_close(together, apart)
-    # Both normalise by the batch, so gradients must pass through its statistics alike.
+    # Both normalize by the batch, so gradients must pass through its statistics alike.
     gradients = [torch.autograd.grad(out.square().sum(), rows)[0] for out in (together, apart)]
     torch.testing.assert_close(*gradients)

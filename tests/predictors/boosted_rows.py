@@ -71,5 +71,6 @@ def prepared(data, members, task, *, method, warmup=0, **parameters):
         parameters={"learning_rate": 0.3, "num_threads": 1, **parameters},
         most_rounds=100,
     )
-    predictor = Predictor(BoostedTrees(growing.forest, growing.start), TASKS[task])
-    return BoostingStep(predictor, growing, members, method=method, warmup=warmup), growing
+    trees = BoostedTrees(growing.forest, growing.start)
+    predictor = Predictor(trees, TASKS[task])
+    return BoostingStep(predictor, trees, growing, members, method=method, warmup=warmup), growing

@@ -8,6 +8,7 @@ from boosted_rows import Tilted, prepared, simulate
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import BoostingRecipe
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, TrainingSettings, run_supervised
 
 # Whole vectors of a processor: torch rounds what is left over of rows in another way.
@@ -26,7 +27,7 @@ def grown(data, members, *, task="binary", rounds=12, method="sbp", **options):
         warmup=3,
         **options,
     )
-    return recipe.train(data, members, task=task, n_outputs=data.outcome.shape[1])
+    return recipe.train(data, members, Inputs(task=task, n_outputs=data.outcome.shape[1]))
 
 
 def outputs(trained, x):

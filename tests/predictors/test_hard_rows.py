@@ -182,6 +182,7 @@ def test_history_and_early_stopping_show_the_same_loss(loss):
         data,
         [Member(0.0, 0)],
         torch.arange(80)[None],
+        trees=predictor.network,
         method=None,
         level=torch.tensor([y.mean()]),
         unit=torch.tensor([y.std()]),

@@ -16,8 +16,7 @@ from torch import nn
 
 from equipoise import FairClassifier, FairRegressor, load_dataset
 from equipoise.errors import InputError
-from equipoise.storage.onnx import Graph
-from equipoise.storage.onnx.features import add_encoding
+from equipoise.storage.onnx import Graph, add_encoding
 from equipoise.tables import FeatureEncoder
 
 TOLERANCE = 1e-5

@@ -24,6 +24,7 @@ from equipoise.estimators.inputs import (
     checked_features,
     checked_outcome,
     learn_inputs,
+    learned_inputs,
     new_inputs,
     read_classes,
     read_numbers,
@@ -32,8 +33,7 @@ from equipoise.estimators.inputs import (
     training_data,
 )
 from equipoise.estimators.saving import contents_of
-from equipoise.predictors.boosting import BoostingRecipe
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.recipe import Inputs, Recipe
 from equipoise.storage import CheckpointFile, write_model_file
 from equipoise.tables import FeatureEncoder, Kind, SensitiveTable, TreeEncoder, check_aligned
 from equipoise.tables.attribute_inputs import Learned
@@ -162,10 +162,7 @@ class FairEstimator(BaseEstimator, ABC):
             trained = recipe.train(
                 data,
                 [member],
-                task=self._task(outcome),
-                n_outputs=outcome.n_outputs,
-                sensitive=table,
-                **self._input_facts(),
+                self._inputs(outcome, table),
                 supervision=run.supervision(
                     store, self.get_params(deep=False), data, callbacks=[shown, run.callback]
                 ),
@@ -224,16 +221,22 @@ class FairEstimator(BaseEstimator, ABC):
         """Where to train."""
 
     @abstractmethod
-    def _recipe(self) -> Recipe | BoostingRecipe:
+    def _recipe(self) -> Recipe:
         """Check all options at once, before any data is touched."""
 
     @abstractmethod
     def _new_encoder(self) -> FeatureEncoder | TreeEncoder:
         """Return what turns features into inputs."""
 
-    @abstractmethod
-    def _input_facts(self) -> dict[str, Any]:
-        """What the recipe must know about the inputs of the fitted encoder."""
+    def _inputs(self, outcome: Outcome, table: SensitiveTable | None) -> Inputs:
+        """What the recipe must know about rows that the fitted encoder has read."""
+        return Inputs(
+            task=self._task(outcome),
+            n_outputs=outcome.n_outputs,
+            sensitive=table,
+            attribute_inputs=learned_inputs(self).width,
+            categorical=self.encoder_.categorical_,
+        )
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sample weights (n,) of mean one: a learning rate is for losses of one size."""

@@ -83,9 +83,6 @@ class BoostingEstimator(FairEstimator):
     def _new_encoder(self) -> TreeEncoder:
         return TreeEncoder()
 
-    def _input_facts(self) -> dict[str, Any]:
-        return {"categorical": self.encoder_.categorical_}
-
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         # LightGBM's least sum of weights in a leaf is for weights near one. Whole multiples of the
         # least weight stay exact, so that a row of weight two is two rows, and splits still tie.

@@ -14,7 +14,7 @@ from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 from equipoise.estimators.network import PAPER_TRAINING, NetworkEstimator
 from equipoise.networks import Embedding, Normalization
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage.onnx import Graph
 from equipoise.tables import Kind, Scaling
 
@@ -126,7 +126,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
         self.task = task
         self.encoder_hidden = encoder_hidden
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> NetworkRecipe:
         check_choice("task", self.task, ("classification", "regression"))
         if not check_widths("encoder_hidden", self.encoder_hidden):
             raise InputError("encoder_hidden must name at least one width, got ()")

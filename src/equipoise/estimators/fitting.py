@@ -15,7 +15,6 @@ import numpy as np
 from torch import Tensor
 
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
-from equipoise.predictors.boosting import BoostedTrees
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
@@ -149,8 +148,8 @@ def warn_if_interrupted(trained: Trained, iterations: int, store: CheckpointFile
         if store is not None and store.exists()
         else "it can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
     )
-    trees = isinstance(trained.predictor.network, BoostedTrees)
-    moment = f"{'round' if trees else 'iteration'} {trained.interrupted_at} of {iterations}"
+    unit = trained.predictor.network.unit
+    moment = f"{unit} {trained.interrupted_at} of {iterations}"
     warnings.warn(
         f"training was interrupted at {moment} and returns what it had until then; {remedy}",
         ConvergenceWarning,

@@ -10,7 +10,7 @@ from equipoise.estimators.boosting import FairBoostingClassifier, FairBoostingRe
 from equipoise.estimators.encoder import FairEncoder
 from equipoise.estimators.network import FairClassifier, FairRegressor, NetworkEstimator
 from equipoise.estimators.saving import fill, needs_network, parameters_in
-from equipoise.predictors.recipe import NetworkFactory
+from equipoise.networks import NetworkFactory
 from equipoise.storage import Contents
 
 #: Every estimator that a file can hold.

@@ -18,9 +18,9 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_number
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.inputs import learned_inputs, read_device
-from equipoise.networks import Embedding, Normalization
+from equipoise.networks import Embedding, NetworkFactory, Normalization
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import NetworkFactory, Recipe
+from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import checked_target, write_atomically
 from equipoise.storage.onnx import Graph, onnx_bytes
 from equipoise.tables import FeatureEncoder, Kind, Scaling
@@ -191,10 +191,7 @@ class NetworkEstimator(FairEstimator):
     def _new_encoder(self) -> FeatureEncoder:
         return FeatureEncoder(scaling=self.scaling)
 
-    def _input_facts(self) -> dict[str, Any]:
-        return {"attribute_inputs": learned_inputs(self).width}
-
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> NetworkRecipe:
         """Check all options at once, before any data is touched."""
         if self.network is not None and not callable(self.network):
             raise InputError(
@@ -214,7 +211,7 @@ class NetworkEstimator(FairEstimator):
                 (self.critic_learning_rate, 0.0),
             )
         )
-        return Recipe(
+        return NetworkRecipe(
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,

@@ -12,8 +12,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import n_inputs
-from equipoise.estimators.weights import has_own_network, predictor_arrays, predictor_in
-from equipoise.predictors.recipe import NetworkFactory
+from equipoise.networks import NetworkFactory
+from equipoise.predictors.files import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import (
     EncoderState,
@@ -43,7 +43,7 @@ _LEARNED = {
 
 def contents_of(model: FairEstimator) -> Contents:
     """Return all that makes a fitted estimator what it is, except a user's own code."""
-    shell = shell_of(model, own_network=has_own_network(model.predictor_))
+    shell = shell_of(model, own_network=model.predictor_.network.of_user)
     document = {
         **shell.document,
         "task": model.predictor_.task.name,

@@ -26,7 +26,7 @@ from equipoise.frontier.selection import (
 )
 from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights, scores_of
 from equipoise.networks import select_members
-from equipoise.networks.members import member_tensors
+from equipoise.networks.stack import member_tensors
 from equipoise.pareto import hypervolume
 from equipoise.training import Health, History, Member, Predictor, TrainingData
 from equipoise.training.averaged import AveragedPredictor
@@ -227,7 +227,6 @@ class Strand:
     def filled(self, entry: Entry, weights: Weights) -> Predictor:
         """Build the network of one snapshot of an entry, or the average of its networks."""
         stack = select_members(self.prototype, [0] * len(entry.members))
-        assert isinstance(stack, Predictor)
         with torch.no_grad():
             for name, tensor in member_tensors(stack):
                 tensor.copy_(weights[name])

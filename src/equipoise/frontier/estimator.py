@@ -27,8 +27,7 @@ from equipoise.frontier.fitting import fit_curve
 from equipoise.frontier.rows import Part, Split
 from equipoise.frontier.saving import contents_of, curve_in, sensitive_in, split_in
 from equipoise.frontier.selection import ReportSettings, Selection, read_wish
-from equipoise.networks import Embedding, Normalization
-from equipoise.predictors.recipe import NetworkFactory
+from equipoise.networks import Embedding, NetworkFactory, Normalization
 from equipoise.storage import Contents, read_model_file, refuse_contents, write_model_file
 from equipoise.tables import Kind, Scaling
 from equipoise.training import Callback, History

@@ -39,12 +39,11 @@ from equipoise.frontier.snapshots import (
 )
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
-from equipoise.predictors.boosting import BoostingRecipe
 from equipoise.predictors.boosting.library import refuse_draws
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage import CheckpointFile
 from equipoise.tables import SensitiveTable, check_aligned
-from equipoise.training import Callback, Member, Predictor, Progress, TrainingData
+from equipoise.training import Callback, Member, Progress, TrainingData
 from equipoise.training.engine import HEALTH_ROWS
 from equipoise.training.predictor import exact_device
 from equipoise.training.progress import progress_shown
@@ -138,7 +137,7 @@ class _Ready:
 
     family: str
     template: Classifies | Regresses
-    recipe: Recipe | BoostingRecipe
+    recipe: Recipe
     members: Sequence[Member]
     entries: tuple[Entry, ...]
     parts: Parts
@@ -153,13 +152,10 @@ class _Found:
     cut_short: bool
 
 
-def _recipe(
-    template: Classifies | Regresses, options: Mapping[str, Any]
-) -> Recipe | BoostingRecipe:
+def _recipe(template: Classifies | Regresses, options: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a family, checked as often as its snapshots are wanted."""
     recipe = template._recipe()
-    trees = isinstance(recipe, BoostingRecipe)
-    every = options["evaluate_every_rounds" if trees else "evaluate_every"]
+    every = options["evaluate_every" if recipe.unit == "iteration" else "evaluate_every_rounds"]
     return replace(recipe, training=replace(recipe.training, check_every=every))
 
 
@@ -196,9 +192,7 @@ def _fit_strand(
         trained = recipe.train(
             parts.data,
             ready.members,
-            task=template._task(parts.outcome),
-            n_outputs=parts.outcome.n_outputs,
-            sensitive=parts.trained_on,
+            template._inputs(parts.outcome, parts.trained_on),
             on_check=recorder,
             supervision=run.supervision(
                 None if store is None else Stage(store, later=bool(before)),
@@ -208,11 +202,9 @@ def _fit_strand(
                 parts={"snapshots": recorder},
                 callbacks=[shown, told],
             ),
-            **template._input_facts(),
         )
     warn_if_interrupted(trained, recipe.training.iterations, store)
     prototype = select_members(trained.predictor, [0])
-    assert isinstance(prototype, Predictor)
     strand = Strand(
         predictor=ready.family,
         entries=entries,

@@ -26,19 +26,14 @@ from equipoise.estimators.saving import (
     shell_of,
     written,
 )
-from equipoise.estimators.weights import (
-    check_columns,
-    has_own_network,
-    predictor_arrays,
-    predictor_in,
-)
 from equipoise.frontier.curve import Curve, FromFile, Strand, strand_of
 from equipoise.frontier.families import family_of
 from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.snapshots import UTILITIES, Criteria, Entry, Snapshots, Weights, samples_of
 from equipoise.metrics import OutcomeKind, find_metric
-from equipoise.networks.members import member_tensors
-from equipoise.predictors.recipe import NetworkFactory
+from equipoise.networks import NetworkFactory, member_tensors
+from equipoise.networks.mlp import check_columns
+from equipoise.predictors.files import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import SensitiveColumn, SensitiveTable
 from equipoise.training import TASKS, Health
@@ -65,7 +60,7 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     of kept snapshots are found now, so that the rows they rest on need not be in the file.
     """
     refuse_foreign_class(type(frontier))
-    own_network = any(has_own_network(strand.prototype) for strand in curve.strands)
+    own_network = any(strand.prototype.network.of_user for strand in curve.strands)
     parameters = frontier.get_params(deep=False)
     if own_network:
         del parameters["network"]
@@ -111,7 +106,7 @@ def _strand_contents(strand: Strand, curve: Curve) -> Contents:
         for number, weights in curve.snapshots.weights.items()
         if curve.owner(number)[0] is strand
     ]
-    shell = shell_of(strand.template, own_network=has_own_network(strand.prototype))
+    shell = shell_of(strand.template, own_network=strand.prototype.network.of_user)
     document = {
         "predictor": strand.predictor,
         "task": strand.prototype.task.name,

@@ -20,7 +20,7 @@ from equipoise.frontier.utility import utilities
 from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
 from equipoise.metrics.ranking import rank
 from equipoise.metrics.utility import youden_of_ranking
-from equipoise.networks.members import member_tensors
+from equipoise.networks.stack import member_tensors
 from equipoise.notions import Notion
 from equipoise.pareto import non_dominated
 from equipoise.training import Member, Predictor

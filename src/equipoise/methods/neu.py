@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.networks import StackedMLP
 from equipoise.training import (
     BatchStream,
     Member,
@@ -53,16 +52,10 @@ class Neutralized:
     ) -> None:
         if data.attribute is None:
             raise InputError("sensitive_features is required unless strength=0")
-        network = predictor.network
-        if not isinstance(network, StackedMLP) or not network.has_hidden:
-            raise InputError(
-                f"method={name!r} freezes the first hidden layer of the built-in network, got "
-                f"{'hidden=()' if isinstance(network, StackedMLP) else 'a network of your own'}; "
-                "set hidden, such as hidden=(64, 64, 64), and leave network out"
-            )
+        asked_by = f"method={name!r} freezes the first hidden layer"
         self._data = data
         self._predictor = predictor
-        self._network = network
+        self._layers = predictor.network.hidden_layers(asked_by)
         self._partners = Partners(data, members)
         self._trains = torch.tensor(
             [member.strength > 0 for member in members], device=data.x.device
@@ -90,10 +83,10 @@ class Neutralized:
         weight = mean_one(found.to(self._data.x.dtype) if weight is None else weight * found)
         with torch.no_grad():
             own, other = (
-                self._network.first_hidden(take(self._data.x, r)) for r in (rows, partners)
+                self._layers.first_hidden(take(self._data.x, r)) for r in (rows, partners)
             )
         mixed = (other[:, None] + self._shares * (own - other)[:, None]).flatten(1, 2)
-        output = self._network.behind_first_hidden(mixed)
+        output = self._layers.behind_first_hidden(mixed)
         score = self._predictor.task.score(output)
         score = score.view(len(score), len(self._shares), *rows.shape[1:], -1)
         middle = score[:, 0]

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from equipoise.networks.stack import OnnxGraph, of_member
+
 #: What a network's first layer sees of a column: its value alone, or its pieces as well.
 Embedding = Literal["pieces", "none"]
 
@@ -111,3 +113,11 @@ class PiecewiseLinear(nn.Module):
         along = x.index_select(1, self.column[0])
         along = (along - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
         return torch.cat([x, along.clamp_(0, 1)], 1)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add the pieces to the columns of ``rows`` (rows, p)."""
+        along = graph.add("Gather", rows, graph.constant(self.column[0].cpu().numpy()), axis=1)
+        along = graph.add("Sub", along, graph.constant(of_member(self.start, member)))
+        along = graph.add("Mul", along, graph.constant(of_member(self.slope, member)))
+        zero, one = (graph.constant(np.array(end)) for end in (0.0, 1.0))
+        return graph.add("Concat", rows, graph.add("Clip", along, zero, one), axis=1)

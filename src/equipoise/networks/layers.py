@@ -1,6 +1,6 @@
 """Layers for K members at once, on feature-major activations (K, width, rows).
 
-With the rows last, a dense layer is one ``baddbmm`` and batch normalisation is one native call
+With the rows last, a dense layer is one ``baddbmm`` and batch normalization is one native call
 over K * width channels; nothing is ever transposed or copied between the two.
 """
 
@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, normalize
 
 from equipoise.networks.kernels import kernels
+from equipoise.networks.stack import OnnxGraph, of_member
 
 #: How networks are made, whatever torch's own defaults are; they move to their device later.
 SINGLE: Mapping[str, Any] = MappingProxyType({"dtype": torch.float32, "device": "cpu"})
@@ -69,6 +71,12 @@ class StackedLinear(nn.Module):
         # In place: nobody needs the values before the cut, and memory costs time.
         return torch.relu_(out) if relu else out
 
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add one member's layer; return its output (rows, n_out)."""
+        parts = [self.weight] if self.bias is None else [self.weight, self.bias]
+        weights = [graph.constant(of_member(part, member)) for part in parts]
+        return graph.add("Gemm", rows, *weights, transB=1)
+
     def _unit_weight(self) -> Tensor:
         """Weights divided by an estimate of their largest singular value, (K, n_out, n_in)."""
         with torch.no_grad():
@@ -84,12 +92,12 @@ class StackedLinear(nn.Module):
 
 
 class StackedBatchNorm(nn.Module):
-    """Batch normalisation of (K, width, rows), each member and feature by itself.
+    """Batch normalization of (K, width, rows), each member and feature by itself.
 
     Running statistics are plain averages over the first batches and exponential ones after
     that (weight 0.01 for the newest batch, as the paper's networks have): short runs are then
     not biased towards the start values. With ``batches`` above one the rows are so many batches,
-    one after the other and equally long, each normalised by itself.
+    one after the other and equally long, each normalized by itself.
     """
 
     newest_weight = 0.01
@@ -119,7 +127,7 @@ class StackedBatchNorm(nn.Module):
         )
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Normalise over the rows in training, by running statistics in evaluation.
+        """Normalize over the rows in training, by running statistics in evaluation.
 
         With ``relu`` what is negative after that becomes 0.
         """
@@ -129,7 +137,7 @@ class StackedBatchNorm(nn.Module):
         weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
         if self.training and (hidden := kernels("hidden", x)) is not None:
             running = self.running_mean, self.running_var, self.batches_seen
-            out: Tensor = hidden.normalise(
+            out: Tensor = hidden.normalize(
                 channels,
                 weight,
                 bias,
@@ -141,6 +149,17 @@ class StackedBatchNorm(nn.Module):
         else:
             out = self._by_library(channels, weight, bias, relu)
         return out.view(members, width, rows)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add one member's layer: by running statistics it is x * factor + shift."""
+        assert self.weight is not None and self.bias is not None
+        weight, bias, mean, variance = (
+            of_member(part, member)
+            for part in (self.weight, self.bias, self.running_mean, self.running_var)
+        )
+        factor = weight / np.sqrt(variance + self.epsilon)
+        rows = graph.add("Mul", rows, graph.constant(factor))
+        return graph.add("Add", rows, graph.constant(bias - factor * mean))
 
     def _of_channels(self, values: Tensor | None) -> Tensor | None:
         """Values (K, width) for every channel, (K, width * batches)."""
@@ -158,7 +177,7 @@ class StackedBatchNorm(nn.Module):
             mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
         else:
             mean, variance = self.running_mean, self.running_var
-        normalised = batch_norm(
+        normalized = batch_norm(
             x.reshape(1, members * width, rows),
             mean.view(-1),
             variance.view(-1),
@@ -172,8 +191,8 @@ class StackedBatchNorm(nn.Module):
             self._remember(mean, variance)
         # Cut before the view: in place on a view would cost autograd four more copies.
         if relu:
-            normalised = torch.relu_(normalised)
-        return normalised.view(members, width, rows)
+            normalized = torch.relu_(normalized)
+        return normalized.view(members, width, rows)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:

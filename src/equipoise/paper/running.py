@@ -23,6 +23,7 @@ from equipoise.paper.plan import Cell, training_of
 from equipoise.paper.protocols import measure_column
 from equipoise.paper.rows import CellRows, Part, cell_rows
 from equipoise.paper.settings import Size, estimator_of, strengths_of
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Predictor
 
 #: (member, row) pairs evaluated at once on an accelerator, and scores judged at once.
@@ -56,9 +57,11 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
     trained = recipe.train(
         rows.data,
         members,
-        task=estimator._task(rows.outcome),
-        n_outputs=rows.outcome.n_outputs,
-        sensitive=rows.trained_on,
+        Inputs(
+            task=estimator._task(rows.outcome),
+            n_outputs=rows.outcome.n_outputs,
+            sensitive=rows.trained_on,
+        ),
         on_check=collected,
     )
     if where.type == "cuda":

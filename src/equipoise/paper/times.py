@@ -31,6 +31,7 @@ from equipoise.paper.plan import METHODS, Cell, NotionName, Scenario
 from equipoise.paper.rows import CellRows, cell_rows
 from equipoise.paper.running import device_name
 from equipoise.paper.settings import FULL, Size, estimator_of
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Progress, Supervision
 
 #: The notion that each table is about.
@@ -168,9 +169,11 @@ def _minutes(
     trained = estimator._recipe().train(
         rows.data,
         stack,
-        task=estimator._task(rows.outcome),
-        n_outputs=rows.outcome.n_outputs,
-        sensitive=rows.trained_on,
+        Inputs(
+            task=estimator._task(rows.outcome),
+            n_outputs=rows.outcome.n_outputs,
+            sensitive=rows.trained_on,
+        ),
         supervision=Supervision(callbacks=(look,)),
     )
     if trained.interrupted_at:

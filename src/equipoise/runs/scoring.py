@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -23,7 +23,6 @@ from equipoise.files.expected import as_expected, shown
 from equipoise.files.formats import find_data_file
 from equipoise.files.reading import column_names, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
-from equipoise.predictors.boosting import BoostedTrees
 from equipoise.runs.folder import MODEL, Run, reading
 from equipoise.runs.selecting import read_threshold
 from equipoise.tables import EncoderState, TreeEncoderState
@@ -422,8 +421,7 @@ def unknowns_of(model: Classifies | Regresses) -> Unknowns:
     state = model.encoder_.state()
     if isinstance(state, EncoderState):
         return _of_network(state)
-    assert isinstance(model.predictor_.network, BoostedTrees)
-    return _of_trees(state, model.predictor_.network)
+    return _of_trees(state, model.predictor_.network.never_missing())
 
 
 def _of_network(state: EncoderState) -> Unknowns:
@@ -445,8 +443,7 @@ def _of_network(state: EncoderState) -> Unknowns:
     )
 
 
-def _of_trees(state: TreeEncoderState, trees: BoostedTrees) -> Unknowns:
-    inexperienced = set(_never_missing(trees))
+def _of_trees(state: TreeEncoderState, inexperienced: frozenset[int]) -> Unknowns:
     names = [name for place, name in enumerate(state.families) if place in inexperienced]
     lowest = "LightGBM takes it for the lowest category"
     treated = {
@@ -464,19 +461,6 @@ def _of_trees(state: TreeEncoderState, trees: BoostedTrees) -> Unknowns:
         {name: _named(levels) for name, levels in state.levels.items()},
         unseen,
     )
-
-
-def _never_missing(trees: BoostedTrees) -> Iterator[int]:
-    """Positions of the columns that are split without a side for missing values.
-
-    LightGBM has such a side only where it saw missing values while binning; elsewhere it takes a
-    missing amount for 0, and a missing category for one that is not on the left.
-    """
-    grown = zip(trees.model.tolist(), trees.rounds.tolist(), strict=True)
-    for model in {model for model, rounds in grown if rounds}:
-        nodes = trees.forest.models[model].trees_to_dataframe().dropna(subset=["split_feature"])
-        for name in nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique():
-            yield int(name.removeprefix("Column_"))
 
 
 def _named(levels: tuple[str | None, ...]) -> frozenset[str]:

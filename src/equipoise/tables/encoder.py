@@ -69,6 +69,8 @@ class FeatureEncoder:
     """
 
     names_: list[str]
+    #: Every category has a column of its own, so none holds codes.
+    categorical_: tuple[int, ...] = ()
 
     def __init__(self, *, scaling: Scaling = "rank") -> None:
         self.scaling = scaling

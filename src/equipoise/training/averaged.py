@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from torch import Tensor, nn
+import numpy as np
+from torch import Tensor
 from torch.nn import functional
 
+from equipoise.networks import OnnxGraph, Stack
 from equipoise.training.predictor import Predictor
 from equipoise.training.tasks import TASKS, Task
 
@@ -17,16 +20,39 @@ class AveragedPredictor(Predictor):
     """A stack of M networks with one output: the one whose score is the mean of their scores.
 
     A probability is averaged as a probability, not as a logit: the average of M probabilities is
-    again the chance that a case of such a row comes true, if each of them was.
+    again the probability that a case of such a row comes true, if each of them was.
     """
 
-    def __init__(self, network: nn.Module, task: Task) -> None:
+    note = ", average of several networks"
+
+    def __init__(self, network: Stack, task: Task) -> None:
         super().__init__(network, task)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output (1, B, o) and the score (1, B, s) of the average; x is (M, B, p)."""
         output = averaged_output(self.network(x)[None], self.task)
         return output, self.task.score(output)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str) -> str:
+        """Add every network; return the output (rows, o) whose score is their mean score."""
+        outputs = [self.network.to_onnx(graph, rows, member) for member in range(len(self.weight))]
+
+        def mean(operation: str, values: list[str], **attributes: Any) -> str:
+            if operation:
+                values = [graph.add(operation, value, **attributes) for value in values]
+            total, *others = values
+            for value in others:
+                total = graph.add("Add", total, value)
+            return graph.add("Mul", total, graph.constant(np.array(1 / len(values))))
+
+        if self.task.name == "binary":
+            positive = mean("Sigmoid", outputs)
+            # Not 1 - positive, which loses all digits of a small probability of the other class.
+            negative = mean("Sigmoid", [graph.add("Neg", output) for output in outputs])
+            return graph.add("Sub", graph.add("Log", positive), graph.add("Log", negative))
+        if self.task.name == "multiclass":
+            return graph.add("Log", mean("Softmax", outputs, axis=1))
+        return mean("", outputs)
 
 
 def averaged_output(output: Tensor, task: Task) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InputError
-from equipoise.networks.members import member_tensors
+from equipoise.networks.stack import member_tensors
 from equipoise.training.loop import Standing
 
 #: Characters of an option that a message quotes.

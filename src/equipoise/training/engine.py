@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from equipoise.errors import InputError
-from equipoise.networks import GlobalStreams, StackedModule
-from equipoise.networks.members import member_tensors
+from equipoise.networks import GlobalStreams, member_tensors
 from equipoise.training.batches import BatchStream
 from equipoise.training.checkpoints import (
     Checkpoints,
@@ -121,7 +120,7 @@ def run_supervised(
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     standing = Standing.at_start(batches)
     streams = None
-    if isinstance(predictor.network, StackedModule):
+    if predictor.network.of_user:
         # Layers of a user's own, such as dropout, draw from the global generators.
         streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
     alone = streams or nullcontext()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from equipoise.errors import InputError
-from equipoise.networks import StackedMLP
-from equipoise.networks.members import member_tensors
+from equipoise.networks import OnnxGraph, Stack, member_tensors
 from equipoise.training.tasks import Task
 
 #: Rows evaluated at once: bounds the memory of predicting on tables of any length.
@@ -29,7 +27,10 @@ class Predictor(nn.Module):
     Without one it sits on the score, or after :meth:`penalize_hidden` on the last hidden layer.
     """
 
-    def __init__(self, network: nn.Module, task: Task, *, encoder: nn.Module | None = None) -> None:
+    #: What a description of it ends in.
+    note = ""
+
+    def __init__(self, network: Stack, task: Task, *, encoder: Stack | None = None) -> None:
         super().__init__()
         self.network = network
         self.task = task
@@ -40,19 +41,13 @@ class Predictor(nn.Module):
         """Let the penalty sit on the last hidden layer, where there is no encoder."""
         if self.encoder is not None:
             return
-        if not isinstance(self.network, StackedMLP) or not self.network.has_hidden:
-            given = "hidden=()" if isinstance(self.network, StackedMLP) else "a network of your own"
-            raise InputError(
-                f"method={method!r} penalizes the last hidden layer of the built-in network, got "
-                f"{given}; set hidden, such as hidden=(64, 64, 64), and leave network out"
-            )
+        self.network.hidden_layers(f"method={method!r} penalizes the last hidden layer")
         self._penalizes_hidden = True
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs (K, B, o) and what the penalty looks at (K, B, w)."""
         if self._penalizes_hidden:
-            assert isinstance(self.network, StackedMLP)
-            return self.network.with_last_hidden(x)
+            return self.network.hidden_layers("the penalty sits on one").with_last_hidden(x)
         if self.encoder is None:
             output = self.network(x)
             return output, self.task.score(output)
@@ -70,6 +65,11 @@ class Predictor(nn.Module):
         A row's score then does not depend on the rows predicted along with it.
         """
         return self.requires_grad_(False).to(exact_device(self.weight.device)).double()
+
+    def to_onnx(self, graph: OnnxGraph, rows: str) -> str:
+        """Add what a predictor of one member answers: its output, or its representation."""
+        answering = self.network if self.encoder is None else self.encoder
+        return answering.to_onnx(graph, rows, 0)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What follows the product of a hidden layer: [batch normalisation or bias] - [ReLU].
+"""What follows the product of a hidden layer: [batch normalization or bias] - [ReLU].
 
 One kernel forward and one backward. A program has all rows of one feature of one member, so that
 statistics, running averages, the cut at zero and the sums for the gradients need one look.
@@ -19,7 +19,7 @@ WARPS = 2
 
 
 @triton.jit
-def _normalise_kernel(
+def _normalize_kernel(
     raw,
     scale,
     shift,
@@ -63,7 +63,7 @@ def _normalise_kernel(
 
 
 @triton.jit
-def _normalise_gradient_kernel(
+def _normalize_gradient_kernel(
     grad_out,
     raw,
     out,
@@ -119,7 +119,7 @@ def _bias_relu_gradient_kernel(grad_out, out, grad_raw, grad_bias, rows, BLOCK: 
     tl.store(grad_bias + feature, tl.sum(g, 0))
 
 
-class _Normalise(torch.autograd.Function):
+class _Normalize(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -136,7 +136,7 @@ class _Normalise(torch.autograd.Function):
         out = torch.empty_like(raw)
         mean, inverse = raw.new_empty(2, members, width)
         with torch.cuda.device_of(raw):
-            _normalise_kernel[(members * width,)](
+            _normalize_kernel[(members * width,)](
                 raw,
                 # A kernel needs some pointer even where it will not look.
                 mean if scale is None else scale,
@@ -165,7 +165,7 @@ class _Normalise(torch.autograd.Function):
         grad_raw = torch.empty_like(raw)
         grad_scale, grad_shift = torch.empty_like(mean), torch.empty_like(mean)
         with torch.cuda.device_of(raw):
-            _normalise_gradient_kernel[(members * width,)](
+            _normalize_gradient_kernel[(members * width,)](
                 grad_out.contiguous(),
                 raw,
                 out,
@@ -219,7 +219,7 @@ class _BiasRelu(torch.autograd.Function):
         return grad_raw, grad_bias
 
 
-def normalise(
+def normalize(
     x: Tensor,
     scale: Tensor | None,
     shift: Tensor | None,
@@ -229,12 +229,12 @@ def normalise(
     newest_weight: float,
     relu: bool,
 ) -> Tensor:
-    """Normalise x (K, width, rows) over the rows, then cut at zero if ``relu``.
+    """Normalize x (K, width, rows) over the rows, then cut at zero if ``relu``.
 
     scale, shift: (K, width) each. running: mean, variance and batches seen, (K, width) each,
     changed in place.
     """
-    out: Tensor = _Normalise.apply(x, scale, shift, running, epsilon, newest_weight, relu)
+    out: Tensor = _Normalize.apply(x, scale, shift, running, epsilon, newest_weight, relu)
     return out
 
 

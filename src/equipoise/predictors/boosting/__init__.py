@@ -1,7 +1,5 @@
 """Boosted trees whose rounds follow the task and the penalty: what differs from networks."""
 
 from equipoise.predictors.boosting.recipe import BoostingRecipe as BoostingRecipe
-from equipoise.predictors.boosting.texts import forest_arrays as forest_arrays
-from equipoise.predictors.boosting.texts import forest_in as forest_in
 from equipoise.predictors.boosting.trees import BoostedTrees as BoostedTrees
 from equipoise.predictors.boosting.trees import Forest as Forest

@@ -27,14 +27,14 @@ class BoostingStep:
     def __init__(
         self,
         predictor: Predictor,
+        trees: BoostedTrees,
         growing: Growing,
         members: Sequence[Member],
         *,
         method: Method | None,
         warmup: int,
     ) -> None:
-        assert isinstance(predictor.network, BoostedTrees)
-        self._trees = predictor.network
+        self._trees = trees
         self._task = predictor.task
         self._growing = growing
         self._method = method

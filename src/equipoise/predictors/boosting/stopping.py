@@ -73,12 +73,14 @@ class EarlyStopping:
         members: Sequence[Member],
         rows: Tensor,
         *,
+        trees: BoostedTrees,
         method: Measurable | None,
         level: Tensor,
         unit: Tensor,
         patience: int,
         rounds: int,
     ) -> None:
+        self._trees = trees
         self._method = method
         self._rows = rows
         self._resampled = rows.roll(rows.shape[1] // 2, 1)
@@ -97,8 +99,7 @@ class EarlyStopping:
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
         """Look at the members as they are now; at the end put each back to its best rounds."""
-        trees = predictor.network
-        assert isinstance(trees, BoostedTrees)
+        trees = self._trees
         found = self._trade_off(predictor)
         better = found < self._least
         self._least = torch.where(better, found, self._least)

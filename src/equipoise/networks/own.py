@@ -6,7 +6,7 @@ import copy
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from equipoise.errors import InputError
+from equipoise.networks.stack import OnnxGraph, Saved, Stack
 
 CPU = torch.device("cpu")
 #: Rows that a user's network is tried on before it trains.
@@ -22,7 +23,7 @@ _TRIED_ROWS = 8
 _TURN = threading.RLock()
 
 
-class StackedModule(nn.Module):
+class StackedModule(Stack):
     """K copies of a user's network, their weights stacked on a leading axis.
 
     ``factory()`` is called once per seed, with the global generators seeded for that call and
@@ -30,6 +31,8 @@ class StackedModule(nn.Module):
     where it may make them. The module must map (rows, n_in) to (rows, n_out). Weights that need no
     gradient stay as they are.
     """
+
+    of_user = True
 
     def __init__(
         self,
@@ -105,6 +108,23 @@ class StackedModule(nn.Module):
                     f"network must return {n_outputs} outputs for each row, got {shape[1]}; its "
                     "second argument is the number of outputs"
                 )
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> NoReturn:
+        """Refuse: only the user knows what the module computes."""
+        raise InputError(
+            "to_onnx writes models with a built-in network, got one made by network=; write that "
+            "module itself with torch.onnx.export, after the columns that encoder_ makes"
+        )
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Self:
+        """Let the user's function make the network; `Saved.arrays` tell what it gave."""
+        factory, probe = saved.factory, saved.arrays["probe"]
+        assert factory is not None
+        if probe.ndim != 2:
+            raise ValueError("outputs must be (rows, outputs)")
+        saved.check_outputs(probe.shape[1])
+        return cls(lambda: factory(saved.inputs, probe.shape[1]), seeds=[0] * saved.members)
 
     def _free_name(self, name: str) -> str:
         """Name the tensor for this module, which has attributes of its own and no dots."""

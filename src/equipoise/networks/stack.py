@@ -1,0 +1,173 @@
+"""What every stack of K models has in common, and taking members out of one.
+
+Every tensor of a stack has the member axis K first, so members are rows of its state.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from equipoise.errors import InputError
+
+Module = TypeVar("Module", bound=nn.Module)
+#: A user's function that makes a network: (n_inputs, n_outputs) -> module.
+NetworkFactory = Callable[[int, int], nn.Module]
+
+
+class Stack(nn.Module, ABC):
+    """K models behind one interface: rows (K, B, n_in) -> outputs (K, B, n_out).
+
+    A stack says of itself what others must know, so that nobody asks which kind it is.
+    """
+
+    #: What its training counts: iterations, or rounds.
+    unit: ClassVar[str] = "iteration"
+    #: Whether a user's function makes it. A file then lacks its code, and its layers may draw from
+    #: the global generators.
+    of_user: ClassVar[bool] = False
+
+    members: int
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Return every member's output on its own rows."""
+
+    @abstractmethod
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add one member to a graph; return its output (rows, n_out) for ``rows`` (rows, n_in)."""
+
+    @classmethod
+    @abstractmethod
+    def restored(cls, saved: Saved) -> Self:
+        """Return a stack with room for the saved tensors; ValueError where they do not fit.
+
+        It is no larger than what the file spells out.
+        """
+
+    def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
+        """Return what a file must hold besides the tensors.
+
+        needed: states of members that the stack may be filled with.
+        """
+        return {}
+
+    def try_on(self, x: Tensor, n_outputs: int) -> None:
+        """Refuse in words to train on rows x (n, n_in) with so many outputs, where it cannot."""
+
+    def hidden_layers(self, asked_by: str) -> HiddenLayers:
+        """Return access to the hidden layers, or refuse it in words that begin ``asked_by``."""
+        raise self._no_hidden_layers(asked_by, "a network of your own")
+
+    @staticmethod
+    def _no_hidden_layers(asked_by: str, got: str) -> InputError:
+        return InputError(
+            f"{asked_by} of the built-in network, got {got}; set hidden, such as "
+            "hidden=(64, 64, 64), and leave network out"
+        )
+
+    def never_missing(self) -> frozenset[int]:
+        """Columns for which members have no rule when a value is missing."""
+        return frozenset()
+
+
+class HiddenLayers(Protocol):
+    """Access to the hidden layers of a stack."""
+
+    def first_hidden(self, x: Tensor) -> Tensor:
+        """Return what the first hidden layer gives, (K, rows, width)."""
+        ...
+
+    def behind_first_hidden(self, hidden: Tensor) -> Tensor:
+        """Return the output that follows from values of the first hidden layer."""
+        ...
+
+    def with_last_hidden(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output and what the last hidden layer gives, (K, rows, width)."""
+        ...
+
+
+class OnnxGraph(Protocol):
+    """A graph that operations are added to; values go by name."""
+
+    def constant(self, array: NDArray[Any]) -> str:
+        """Add an array."""
+        ...
+
+    def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Apply an operator; return the name of its only output."""
+        ...
+
+    def cast(self, value: str, dtype: type) -> str:
+        """Convert to another type."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What a file holds of a stack.
+
+    state: its tensors by name, members first. arrays: everything else. inputs, outputs: how many
+    it must have; None for any number. needed: states that it may be filled with. factory: the
+    user's function that makes the network.
+    """
+
+    state: Mapping[str, Tensor]
+    inputs: int
+    outputs: int | None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    needed: Sequence[Mapping[str, Tensor]] = ()
+    factory: NetworkFactory | None = None
+
+    @property
+    def members(self) -> int:
+        """Number of members, the same for every tensor."""
+        (members,) = {len(tensor) for tensor in self.state.values()}
+        return members
+
+    def check_outputs(self, found: int) -> None:
+        """Refuse another number of outputs."""
+        if self.outputs is not None and found != self.outputs:
+            raise ValueError(f"the network must have {self.outputs} outputs")
+
+
+def of_member(weight: Tensor, member: int) -> NDArray[np.float64]:
+    """Weights of one member in double precision."""
+    array: NDArray[np.float64] = weight[member].detach().cpu().double().numpy()
+    return array
+
+
+def member_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """All parameters and buffers, each with the member axis K first."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def select_members(module: Module, members: Sequence[int]) -> Module:
+    """Return a copy of ``module`` that holds only these members, in this order."""
+    chosen = copy.deepcopy(module)
+    for part in chosen.modules():
+        if hasattr(part, "members"):
+            setattr(part, "members", len(members))  # noqa: B010 - nn.Module types it a Tensor
+    index = torch.tensor(list(members), dtype=torch.long, device="cpu")
+    for _, tensor in member_tensors(chosen):
+        tensor.data = tensor.data[index.to(tensor.device)].clone()
+        tensor.grad = None
+    return chosen
+
+
+def copy_members(source: nn.Module, target: nn.Module, members: Tensor) -> None:
+    """Overwrite the members marked in the boolean (K,) ``members`` of ``target``."""
+    with torch.no_grad():
+        pairs = zip(member_tensors(source), member_tensors(target), strict=True)
+        for (_, new), (_, old) in pairs:
+            mask = members.view(-1, *[1] * (old.dim() - 1))
+            old.copy_(torch.where(mask, new, old))
