@@ -1,0 +1,1 @@
+"""What the library answered before its modules were moved; see README.md."""
