@@ -404,11 +404,16 @@ def plain(value: Any) -> Any:
 
 
 def difference(before: Any, now: Any) -> float:
-    """Largest |a - b| / (1 + |a|) of the numbers in two values; infinite where all else differs."""
-    if isinstance(before, dict) and isinstance(now, dict) and list(before) == list(now):
+    """Largest |a - b| / (1 + |a|) of the numbers in two values; infinite where all else differs.
+
+    Sentences may be edited: texts with a blank in them agree. What is new in ``now`` is no difference.
+    """
+    if isinstance(before, dict) and isinstance(now, dict) and before.keys() <= now.keys():
         return max((difference(before[key], now[key]) for key in before), default=0.0)
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return max((difference(a, b) for a, b in zip(before, now, strict=True)), default=0.0)
     if isinstance(before, float) and isinstance(now, float):
         return abs(before - now) / (1 + abs(before))
+    if isinstance(before, str) and isinstance(now, str) and " " in before and " " in now:
+        return 0.0
     return 0.0 if type(before) is type(now) and before == now else math.inf

@@ -47,7 +47,7 @@ def test_select_takes_the_same_model_from_a_run_folder(tmp_path):
 @pytest.mark.parametrize("group", EXACT)
 def test_numbers_that_do_not_depend_on_the_processor(before, group):
     now = compute(group)
-    assert list(now) == list(before[group])
+    assert now.keys() >= before[group].keys()
     differing = {
         name: by
         for name, value in before[group].items()
