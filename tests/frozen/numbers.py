@@ -406,7 +406,7 @@ def plain(value: Any) -> Any:
 def difference(before: Any, now: Any) -> float:
     """Largest |a - b| / (1 + |a|) of the numbers in two values; infinite where all else differs.
 
-    Sentences may be edited: texts with a blank in them agree. What is new in ``now`` is no difference.
+    Sentences may be edited: texts with a blank in them agree. What is new in ``now`` may be there.
     """
     if isinstance(before, dict) and isinstance(now, dict) and before.keys() <= now.keys():
         return max((difference(before[key], now[key]) for key in before), default=0.0)
