@@ -76,7 +76,7 @@ def write(found: dict[str, Any]) -> None:
 def made() -> dict[str, Any]:
     """Where and with what numbers are computed."""
     asked = ["git", "rev-parse", "HEAD"]
-    commit = subprocess.run(asked, capture_output=True, text=True, cwd=BEFORE.parent, check=False)
+    commit = subprocess.run(asked, capture_output=True, text=True, cwd=BEFORE.parent, timeout=60)
     return {
         "commit": commit.stdout.strip(),
         "machine": f"{platform.system()} {platform.machine()}",
