@@ -1,0 +1,544 @@
+"""Model cards: what a chosen model is, how it did on test rows, and what its owner must add.
+
+The fields are those of two templates. Hugging Face: metadata in YAML (license, tags, library_name,
+pipeline_tag, metrics, model-index) above the sections Model Details, Uses, Bias, Risks, and
+Limitations, Training Details, Evaluation and Technical Specifications
+(https://huggingface.co/docs/hub/model-cards and
+https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/templates/modelcard_template.md).
+Google's Model Card Toolkit: JSON of model_details, model_parameters, quantitative_analysis and
+considerations (schema 0.0.2,
+https://github.com/tensorflow/model-card-toolkit/tree/main/model_card_toolkit/schema; its Python
+interface has confidence_interval with lower_bound and upper_bound beside them). Both go back to
+Mitchell et al. (2019), Model Cards for Model Reporting.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+
+from equipoise.frontier import FairFrontier, Selection, SelectionRow
+from equipoise.frontier.offer import assessed_columns
+from equipoise.frontier.snapshots import ONE
+from equipoise.methods.registry import parse_method
+from equipoise.notions import Notion
+from equipoise.report.markdown import code_block, escaped, table
+from equipoise.report.run_facts import RunFacts, select_call
+
+TO_FILL_IN = "to be filled in by the owner"
+
+
+def to_fill_in(what: str) -> str:
+    """What stands where only the owner of a model knows the answer.
+
+    >>> to_fill_in("who answers questions")
+    'to be filled in by the owner: who answers questions'
+    """
+    return f"{TO_FILL_IN}: {what}"
+
+
+@dataclass(frozen=True)
+class AssessedAttribute:
+    """A sensitive column; groups are the names of its categories, none where it is continuous."""
+
+    name: str
+    kind: Literal["discrete", "continuous"]
+    groups: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """Name, kind and groups.
+
+        >>> AssessedAttribute("sex", "discrete", ("F", "M")).in_words
+        'sex (discrete: F, M)'
+        """
+        groups = f": {', '.join(self.groups)}" if self.groups else ""
+        return f"{self.name} ({self.kind}{groups})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """The card of one model: facts of the run, and fields that only its owner can fill in.
+
+    The owner's fields hold a text that says so; fill them in with ``dataclasses.replace``.
+
+    Attributes
+    ----------
+    name, overview : str
+        What the model is called, and what it is in a sentence.
+    task : "tabular-classification" or "tabular-regression"
+        As Hugging Face calls it.
+    notion, notion_meaning : str
+    mitigation, method_reference, architecture : str
+    choice : str
+        Which snapshot was chosen, by what wish.
+    data, target : str
+        Name of the data, and of the column that is predicted.
+    training_rows, validation_rows, test_rows : int
+    features : tuple of str
+    attributes : tuple of AssessedAttribute
+    output : str
+        What the model gives.
+    threshold : float or None
+        A decision is score > threshold.
+    level : float
+        Of intervals and certificates.
+    rows : tuple of SelectionRow
+        Every number of the report on the chosen model, as the selection has it.
+    limitations, tradeoffs : tuple of str
+    settings, versions : mapping
+    device, command, deploy_command : str
+    python : tuple of str
+        Lines that load the run and pick this model.
+    owner, contact, license, users, use_cases, out_of_scope, risks, citation : str
+        For the owner.
+    """
+
+    name: str
+    overview: str
+    task: Literal["tabular-classification", "tabular-regression"]
+    notion: str
+    notion_meaning: str
+    mitigation: str
+    method_reference: str
+    architecture: str
+    choice: str
+    data: str
+    target: str
+    training_rows: int
+    validation_rows: int
+    test_rows: int
+    features: tuple[str, ...]
+    attributes: tuple[AssessedAttribute, ...]
+    output: str
+    threshold: float | None
+    level: float
+    rows: tuple[SelectionRow, ...]
+    limitations: tuple[str, ...]
+    tradeoffs: tuple[str, ...]
+    settings: Mapping[str, object]
+    versions: Mapping[str, object]
+    device: str
+    command: str
+    deploy_command: str
+    python: tuple[str, ...]
+    owner: str = to_fill_in("person or team that answers for this model")
+    contact: str = to_fill_in("where questions and complaints go")
+    license: str = to_fill_in("an SPDX identifier, or the terms of use")
+    users: str = to_fill_in("who is meant to use this model")
+    use_cases: str = to_fill_in("which decisions it is meant for, about whom")
+    out_of_scope: str = to_fill_in("what it must not be used for")
+    risks: str = to_fill_in("who may be harmed by a wrong score, and what is done about it")
+    citation: str = to_fill_in("how to cite this model")
+
+    @property
+    def to_fill_in(self) -> tuple[str, ...]:
+        """Names of the fields that the owner has not filled in yet."""
+        return tuple(
+            field.name
+            for field in fields(self)
+            if str(getattr(self, field.name)).startswith(TO_FILL_IN)
+        )
+
+
+_MEANINGS = {
+    Notion.INDEPENDENCE: "the score should not depend on the sensitive attributes",
+    Notion.SEPARATION: "among people of equal outcome, the score should not depend on the "
+    "sensitive attributes",
+}
+
+
+def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) -> ModelCard:
+    """Gather the card of a chosen model from the run it came from."""
+    model, utility = selection.model, selection.rows[0].metric
+    notion = Notion.parse(model.notion)
+    method = parse_method(model.method)
+    names = dict.fromkeys(row.attribute for row in selection.rows if row.attribute)
+    metric_for = tuple(row.attribute for row in selection.rows if row.metric == selection.metric)
+    regression = utility == "R2"
+    target = about.target or "the outcome"
+    return ModelCard(
+        name=about.title,
+        overview=(
+            f"{'Predicts' if regression else 'Scores'} {target}, assessed by {', '.join(names)} "
+            f"for {notion}: {_MEANINGS[notion]}."
+        ),
+        task="tabular-regression" if regression else "tabular-classification",
+        notion=str(notion),
+        notion_meaning=_MEANINGS[notion],
+        mitigation=(
+            f"{method.title} ({method.name}), strength {selection.strength:g}"
+            if selection.strength > 0
+            else "none: strength 0 is plain training"
+        ),
+        method_reference=method.reference if selection.strength > 0 else "",
+        architecture=_architecture(selection),
+        choice=_choice(selection, about.picked),
+        data=about.data_name or "data without a name",
+        target=target,
+        training_rows=len(frontier.split_.train),
+        validation_rows=selection.validation_rows,
+        test_rows=selection.test_rows,
+        features=tuple(map(str, getattr(model, "feature_names_in_", ()))),
+        attributes=_attributes(frontier),
+        output=_output(selection, target),
+        threshold=selection.threshold,
+        level=selection.level,
+        rows=selection.rows,
+        limitations=tuple(_limitations(selection)),
+        tradeoffs=(_tradeoff(selection, frontier),),
+        settings=about.settings,
+        versions=about.versions,
+        device=about.device,
+        command=about.command,
+        deploy_command=about.deploy_command,
+        python=(*about.python_lines, f"model = {select_call(selection, metric_for)}.model"),
+    )
+
+
+def _architecture(selection: Selection) -> str:
+    averaged = selection.averaged
+    options = selection.model.get_params(deep=False)
+    if selection.predictor != "network":
+        trees = (
+            f"gradient-boosted trees (LightGBM), {options['rounds']} rounds at most, learning rate "
+            f"{options['learning_rate']:g}"
+        )
+        return trees if averaged == 1 else f"average of {averaged}, each of {trees}"
+    if not parse_method(options["method"]).capabilities.neural:
+        one = "linear model"
+    elif options["network"] is not None:
+        one = "network of the user's own"
+    elif len(options["hidden"]) == 0:
+        one = "linear model (a network without hidden layers)"
+    else:
+        widths = ", ".join(map(str, options["hidden"]))
+        one = f"fully connected network with hidden layers of {widths} units"
+    return one if averaged == 1 else f"average of {averaged}, each a {one}"
+
+
+def _output(selection: Selection, target: str) -> str:
+    classes = [str(each) for each in getattr(selection.model, "classes_", ())]
+    if not classes:
+        return f"a prediction of {target}, in its own units"
+    if len(classes) > 2:
+        return f"a probability of each class of {target}: {', '.join(classes)}"
+    # Of two classes the selection has a threshold.
+    return (
+        f"the probability that {target} is {classes[1]}; assessed as a decision where it is above "
+        f"{selection.threshold:.4g}"
+    )
+
+
+def _choice(selection: Selection, picked: str) -> str:
+    how = f" The model was {picked}." if picked else ""
+    return (
+        f"Snapshot {selection.snapshot} ({selection.origin}) has {selection.aim} with "
+        f"{selection.wish}, of {selection.picked_among} snapshots on a front, on "
+        f"{selection.validation_rows:,} validation rows.{how}"
+    )
+
+
+def _attributes(frontier: FairFrontier) -> tuple[AssessedAttribute, ...]:
+    """Read off the test rows' table; without test rows nothing was assessed on them."""
+    return tuple(
+        AssessedAttribute(column.name, column.kind, tuple(map(str, column.categories)))
+        for column in assessed_columns(frontier)
+    )
+
+
+def _limitations(selection: Selection) -> Iterator[str]:
+    if selection.test_rows == 0:
+        yield (
+            "The run was kept without its test rows. The values are those on the validation rows "
+            "that picked this model, so they are too favorable: the best of many was taken."
+        )
+    else:
+        kept = "keeps" if selection.holds_on_test else "does not keep"
+        yield (
+            f"It was picked on validation rows. On {selection.test_rows:,} test rows, used neither "
+            f"to train nor to pick, it {kept} the limits it was picked by ({selection.wish})."
+        )
+    yield (
+        "Every number is about this score and the people in these rows. Other people, another time "
+        "or another source of data need a new assessment."
+    )
+    yield (
+        "The notion compares distributions over groups. It says nothing about single persons, and "
+        "a small value is no proof that there is no dependence."
+    )
+    yield (
+        "Recorded outcomes are taken as the truth. Where the record is unjust, so is what is "
+        "measured against it."
+    )
+    classes = len(getattr(selection.model, "classes_", ()))
+    if classes > 2:
+        yield (
+            f"Unfairness is that of the worst of the {classes} classes, each assessed by its own "
+            "probability; decisions were not assessed."
+        )
+    if any(not math.isnan(row.certificate) for row in selection.rows):
+        of = "this model" if selection.candidates == 1 else f"{selection.candidates} models"
+        yield (
+            f"Each certificate holds by itself with {100 * selection.level:g} % confidence, for "
+            f"{of} assessed on these test rows. Each further model you compare on these rows "
+            "weakens it."
+        )
+    yield from (f"Training: {message}" for message in selection.model.health_.messages)
+
+
+def _tradeoff(selection: Selection, frontier: FairFrontier) -> str:
+    table = frontier.table()
+    best = table.iloc[int(np.nanargmax(table["utility"].to_numpy()))]
+    # The table names the family where there are two.
+    family = f"{ONE[best['predictor']]}, " if "predictor" in table else ""
+    chosen = selection.rows[0]
+    return (
+        f"Strength trades {chosen.metric} for less dependence. On the validation rows the best "
+        f"{chosen.metric} of all {len(table):,} snapshots, whatever their unfairness, was "
+        f"{best['utility']:.4f} ({family}strength {best['strength']:g}); this model has "
+        f"{chosen.validation:.4f}."
+    )
+
+
+#: Names of utilities among Hugging Face's metrics; measures of unfairness have none there.
+_METRIC_TYPES = {"AUC": "roc_auc", "macro AUC": "roc_auc", "R2": "r_squared"}
+
+
+def to_markdown(card: ModelCard) -> str:
+    """Write the card; numbers to four digits in the text and in full in the metadata."""
+    header = yaml.safe_dump(_metadata(card), sort_keys=False, allow_unicode=True, width=math.inf)
+    return "\n\n".join([f"---\n{header}---", *_sections(card)]) + "\n"
+
+
+def _metadata(card: ModelCard) -> dict[str, object]:
+    measured = [row for row in card.rows if not math.isnan(row.test)]
+    results = [
+        {
+            "task": {"type": card.task},
+            "dataset": {"type": "tabular", "name": _line(card.data), "split": "test"},
+            "metrics": [
+                {"type": _metric_type(row), "name": _line(row.name), "value": row.test}
+                for row in measured
+            ],
+        }
+    ]
+    found: dict[str, object] = {
+        # The Hub refuses names of licences that it does not know; the owner's own words are below.
+        "license": "unknown",
+        "library_name": "equipoise",
+        "pipeline_tag": card.task,
+        "tags": ["fairness", card.notion, "tabular"],
+        "metrics": list(dict.fromkeys(map(_metric_type, card.rows))),
+    }
+    return found | (
+        {"model-index": [{"name": _line(card.name), "results": results}]} if measured else {}
+    )
+
+
+def _line(text: str) -> str:
+    """Text on one line, as in the card below; no line of the header can end it early."""
+    return " ".join(text.split())
+
+
+def _metric_type(row: SelectionRow) -> str:
+    return _METRIC_TYPES.get(row.metric, row.metric.lower())
+
+
+def _sections(card: ModelCard) -> Iterator[str]:
+    yield f"# Model Card for {escaped(card.name)}"
+    yield escaped(card.overview)
+    if card.to_fill_in:
+        yield (
+            "> Written by equipoise from the record of a run. What only the owner of the model can "
+            f"say is marked *{TO_FILL_IN}* ({len(card.to_fill_in)} fields)."
+        )
+    yield "## Model Details"
+    yield "### Model Description"
+    yield _facts(
+        {
+            "Developed by": card.owner,
+            "Model type": card.architecture,
+            "License": card.license,
+            "Notion of fairness": f"{card.notion}: {card.notion_meaning}",
+            "Mitigation": card.mitigation,
+            "Output": card.output,
+        }
+    )
+    yield escaped(card.choice)
+    yield "## Uses"
+    yield _facts({"Users": card.users})
+    yield "### Direct Use"
+    yield _said(card.use_cases)
+    yield "### Out-of-Scope Use"
+    yield _said(card.out_of_scope)
+    yield "## Bias, Risks, and Limitations"
+    yield _said(card.risks)
+    yield _bullets(card.limitations)
+    yield "### Trade-offs"
+    yield _bullets(card.tradeoffs)
+    yield "## How to Get Started with the Model"
+    if card.deploy_command:
+        yield code_block(card.deploy_command, "sh")
+    yield code_block("\n".join(card.python), "python")
+    yield "## Training Details"
+    yield "### Training Data"
+    yield (
+        f"{escaped(card.data)}: {card.training_rows:,} rows train, {card.validation_rows:,} pick, "
+        f"{card.test_rows:,} report. Outcome: {escaped(card.target)}. Features: "
+        f"{escaped(', '.join(card.features))}."
+    )
+    yield "### Training Procedure"
+    source = f": {card.method_reference}" if card.method_reference else ""
+    yield escaped(f"Mitigation for {card.notion}: {card.mitigation}{source}.")
+    if card.settings:
+        yield table(["setting", "value"], [[str(k), str(v)] for k, v in card.settings.items()])
+    yield "## Evaluation"
+    yield "### Testing Data, Factors & Metrics"
+    yield _about_testing(card)
+    if card.attributes:
+        yield _bullets([attribute.in_words for attribute in card.attributes])
+    yield "### Results"
+    yield _results(card)
+    yield "## Technical Specifications"
+    yield "### Model Architecture and Objective"
+    yield escaped(f"{card.architecture}; objective: task loss and penalty for {card.notion}.")
+    yield "### Compute Infrastructure"
+    software = {str(name): str(version) for name, version in card.versions.items()}
+    yield _facts({"Hardware": card.device or "not recorded", **software})
+    if card.command:
+        yield "Made by:"
+        yield code_block(card.command, "sh")
+    yield "## Citation"
+    yield _said(card.citation)
+    yield "## Model Card Contact"
+    yield _said(card.contact)
+
+
+def _about_testing(card: ModelCard) -> str:
+    if card.test_rows == 0:
+        return "The run was kept without its test rows, so there are validation values only."
+    return (
+        f"{card.test_rows:,} rows that neither trained nor picked the model; intervals and "
+        f"certificates at {100 * card.level:g} %. Unfairness is 0 for a score that satisfies "
+        f"{card.notion}. Assessed by:"
+    )
+
+
+def _results(card: ModelCard) -> str:
+    """Every row of the selection's report."""
+    header = ["metric", "by", "test", "interval", "certified at most", "validation", "wished"]
+    noted = any(row.note for row in card.rows)
+    rows = []
+    for row in card.rows:
+        interval = "" if math.isnan(row.low) else f"{_number(row.low)} to {_number(row.high)}"
+        wished = f"at {'most' if row.attribute else 'least'} {row.limit:g}"
+        cells = [
+            row.metric,
+            row.attribute,
+            _number(row.test),
+            interval,
+            _number(row.certificate),
+            _number(row.validation),
+            "" if math.isnan(row.limit) else wished,
+        ]
+        rows.append([*cells, row.note] if noted else cells)
+    return table([*header, "note"] if noted else header, rows)
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4f}"
+
+
+def _facts(facts: dict[str, str]) -> str:
+    return "\n".join(f"- **{escaped(name)}:** {_said(value)}" for name, value in facts.items())
+
+
+def _said(text: str) -> str:
+    """A field of the owner's, in italics while it is a placeholder."""
+    return f"*{escaped(text)}*" if text.startswith(TO_FILL_IN) else escaped(text)
+
+
+def _bullets(texts: tuple[str, ...] | list[str]) -> str:
+    return "\n".join(f"- {escaped(text)}" for text in texts)
+
+
+SCHEMA_VERSION = "0.0.2"
+
+
+def to_json(card: ModelCard) -> str:
+    """Write the card; numbers in full, undefined ones left out.
+
+    Beside the schema's fields a performance metric has ``certificate``, ``validation`` and
+    ``limit``, where there are such, and ``note``.
+    """
+    sensitive = [attribute.in_words for attribute in card.attributes]
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "model_details": {
+            "name": card.name,
+            "overview": card.overview,
+            "documentation": f"{card.choice} {_mitigation(card)}",
+            "owners": [{"name": card.owner, "contact": card.contact}],
+            "licenses": [{"custom_text": card.license}],
+            "citations": [{"citation": card.citation}],
+        },
+        "model_parameters": {
+            "model_architecture": card.architecture,
+            "data": [
+                {
+                    "name": card.data,
+                    "description": f"{part}: {rows} rows",
+                    "sensitive": {"sensitive_data": sensitive},
+                }
+                for part, rows in (
+                    ("training", card.training_rows),
+                    ("validation", card.validation_rows),
+                    ("test", card.test_rows),
+                )
+            ],
+            "input_format": f"a table with the columns {', '.join(card.features)}",
+            "output_format": card.output,
+        },
+        "quantitative_analysis": {"performance_metrics": [_metric(row) for row in card.rows]},
+        "considerations": {
+            "users": [{"description": card.users}],
+            "use_cases": [
+                {"description": card.use_cases},
+                {"description": f"Out of scope: {card.out_of_scope}"},
+            ],
+            "limitations": [{"description": text} for text in card.limitations],
+            "tradeoffs": [{"description": text} for text in card.tradeoffs],
+            "ethical_considerations": [
+                {"name": card.risks, "mitigation_strategy": _mitigation(card)}
+            ],
+        },
+    }
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _mitigation(card: ModelCard) -> str:
+    source = f" ({card.method_reference})" if card.method_reference else ""
+    return f"Mitigation for {card.notion}: {card.mitigation}{source}."
+
+
+def _metric(row: SelectionRow) -> dict[str, Any]:
+    optional = {
+        "value": row.test,
+        "certificate": row.certificate,
+        "validation": row.validation,
+        "limit": row.limit,
+    }
+    found: dict[str, Any] = {"type": row.metric}
+    if row.attribute:
+        found["slice"] = row.attribute
+    found |= {name: value for name, value in optional.items() if not math.isnan(value)}
+    if not math.isnan(row.low):
+        found["confidence_interval"] = {"lower_bound": row.low, "upper_bound": row.high}
+    return found | ({"note": row.note} if row.note else {})
