@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from equipoise.inference.dependence_intervals import MEASURES, dependence_interval
-from equipoise.inference.embedding import (
+from equipoise.inference.dependence_intervals import (
+    MEASURES,
     correlation_deviations,
+    dependence_interval,
     double_centred,
     kernel_deviations,
 )

@@ -7,8 +7,13 @@ from scipy.stats import norm
 
 from equipoise.errors import InputError
 from equipoise.inference import bootstrap
-from equipoise.inference.bootstrap import EXACT_ROWS, basic_interval, deviation_interval
-from equipoise.inference.compression import SCORE_EDGES, compress
+from equipoise.inference.bootstrap import (
+    EXACT_ROWS,
+    SCORE_EDGES,
+    basic_interval,
+    compress,
+    deviation_interval,
+)
 from equipoise.metrics import METRICS
 from equipoise.metrics.sample import prepare
 from equipoise.tables import SensitiveTable

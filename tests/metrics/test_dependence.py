@@ -20,16 +20,14 @@ from equipoise.metrics.dependence import (
     DISTANCE_ROWS,
     PAIRED_ROWS,
     distance_correlation,
+    distance_correlation_with_label,
+    distance_correlation_with_number,
+    distance_correlation_with_vector,
+    gaussian_hsic,
     generalised_demographic_parity,
     hilbert_schmidt,
     maximal_correlation,
 )
-from equipoise.metrics.distance_correlation import (
-    distance_correlation_with_label,
-    distance_correlation_with_number,
-    distance_correlation_with_vector,
-)
-from equipoise.metrics.hsic import gaussian_hsic
 from equipoise.tables import SensitiveTable
 
 MEASURES = [

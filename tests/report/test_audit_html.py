@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from equipoise.auditing import audit
-from equipoise.auditing.page import answer, contents_of
+from equipoise.auditing.summary import answer, contents_of
 from equipoise.report.audit_page import MOST_GROUPS, audit_page
 
 FAST = {"draws": 30, "permutations": 99}

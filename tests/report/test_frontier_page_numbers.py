@@ -39,7 +39,7 @@ from equipoise.frontier.selection import ReportSettings, pick, read_wish
 from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.metrics import group_table, prepare
-from equipoise.metrics.groups import SMALL_GROUP
+from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.page import json_text, render_page
 from equipoise.report.run_facts import RunFacts, select_call

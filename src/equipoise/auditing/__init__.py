@@ -1,7 +1,6 @@
 """Audit: scores in, answer out."""
 
 from equipoise.auditing.assess import audit
-from equipoise.auditing.result import Audit
-from equipoise.auditing.rows import AuditRow, NotAssessed
+from equipoise.auditing.result import Audit, AuditRow, NotAssessed
 
 __all__ = ["Audit", "AuditRow", "NotAssessed", "audit"]

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.auditing.rows import AuditRow, NotAssessed
-from equipoise.auditing.settings import AuditSettings
-from equipoise.auditing.summary import summarise
+from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import InputError
 from equipoise.metrics.outcome import OutcomeKind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _PACKAGES = ("equipoise", "numpy", "pandas", "scipy", "scikit-learn", "torch")
 
@@ -93,13 +92,15 @@ class Audit:
         It opens offline in any browser, can be printed, and holds the numbers of this audit but no
         rows of the data.
         """
-        from equipoise.auditing.page import contents_of
+        from equipoise.auditing.summary import contents_of
         from equipoise.report.audit_page import audit_page
 
         return audit_page(contents_of(self, _versions()))
 
     def summary(self) -> str:
         """The findings in plain language; also what `print` shows."""
+        from equipoise.auditing.summary import summarise
+
         return summarise(self)
 
     def __str__(self) -> str:
@@ -142,3 +143,62 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+NAN = float("nan")
+ALL_ROWS = "all rows"
+MISSING = "(missing)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRow:
+    """One number, with everything that says how sure it is.
+
+    Attributes
+    ----------
+    notion : str
+        "independence" or "separation"; "" for numbers that belong to neither.
+    metric : str
+    attribute : str
+        Sensitive column; "race x sex" is an intersection, "age, race, sex" all columns jointly,
+        "" none.
+    group : str
+        Group, or range of a continuous attribute; "all rows" for a number about all of them.
+    value : float
+        NaN where undefined.
+    low, high : float
+        Interval at the level of the audit.
+    p_value : float
+        Of the permutation test of the notion for this attribute, the same for all its metrics; NaN
+        for groups.
+    certificate : float
+        Upper confidence bound in the population; KS-GSP and KS-GEO have one.
+    n : int
+        Rows the value was computed on.
+    reason : str
+        Why the value is undefined, or "".
+    note : str
+        What else a reader must know about this number, or "".
+    """
+
+    notion: str
+    metric: str
+    attribute: str
+    group: str
+    value: float
+    low: float = NAN
+    high: float = NAN
+    p_value: float = NAN
+    certificate: float = NAN
+    n: int
+    reason: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class NotAssessed:
+    """A metric that is not defined for an attribute, and why."""
+
+    metric: str
+    attribute: str
+    reason: str

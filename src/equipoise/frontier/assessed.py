@@ -19,8 +19,8 @@ from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import ReportSettings, SelectionRow, Wish, certificates, report
 from equipoise.frontier.snapshots import Criteria, Floats
 from equipoise.metrics import measure
-from equipoise.metrics.groups import SMALL_GROUP
 from equipoise.metrics.partition import by_decile, quantiles
+from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.tables import SensitiveColumn
 from equipoise.training import Health
 

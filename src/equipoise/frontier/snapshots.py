@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.utility import utilities
 from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
-from equipoise.metrics.ranking import rank
+from equipoise.metrics.partition import rank
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.networks.stack import member_tensors
 from equipoise.notions import Notion

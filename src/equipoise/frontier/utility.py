@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.inference.bootstrap import basic_interval
-from equipoise.metrics.ranking import Ranking
+from equipoise.metrics.partition import Ranking
 from equipoise.metrics.sample import Scored
 from equipoise.metrics.utility import auc_of_ranking, explained_share
 

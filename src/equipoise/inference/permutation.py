@@ -34,8 +34,14 @@ from scipy.stats import random_table, rankdata
 
 from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
-from equipoise.metrics.strata import crossed, rows_of, strata_of
+from equipoise.metrics.outcome import (
+    OutcomeKind,
+    crossed,
+    kind_where_given,
+    outcome_array,
+    rows_of,
+    strata_of,
+)
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable
 

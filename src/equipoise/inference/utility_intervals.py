@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.inference.bootstrap import EXACT_ROWS, basic_interval
-from equipoise.inference.compression import SCORE_EDGES
+from equipoise.inference.bootstrap import EXACT_ROWS, SCORE_EDGES, basic_interval
 from equipoise.scales import reduced
 
 Floats = NDArray[np.float64]

@@ -5,8 +5,6 @@ Importing this package registers every metric in `METRICS`.
 
 # Modules that register metrics.
 from equipoise.metrics import dependence, distribution, parity
-from equipoise.metrics.groups import GroupRow, Intersection, group_table, intersect
-from equipoise.metrics.leakage import Leakage, leakage
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.registry import (
     METRICS,
@@ -17,15 +15,13 @@ from equipoise.metrics.registry import (
     measure,
     register,
 )
-from equipoise.metrics.sample import Sample, Scored, prepare
+from equipoise.metrics.sample import Intersection, Sample, Scored, intersect, prepare
 from equipoise.metrics.utility import auc, mae, mse, r2, youden_threshold
 
 __all__ = [
     "METRICS",
     "Computed",
-    "GroupRow",
     "Intersection",
-    "Leakage",
     "Measurement",
     "Metric",
     "OutcomeKind",
@@ -35,9 +31,7 @@ __all__ = [
     "dependence",
     "distribution",
     "find_metric",
-    "group_table",
     "intersect",
-    "leakage",
     "mae",
     "measure",
     "mse",

@@ -13,33 +13,32 @@ replacement by `random_state`; the result always says how many rows were used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from equipoise.errors import InputError, check_whole
 from equipoise.metrics.arrays import as_scores
-from equipoise.metrics.distance_correlation import (
-    distance_correlation_with_label,
-    distance_correlation_with_number,
-    distance_correlation_with_vector,
+from equipoise.metrics.outcome import (
+    OutcomeKind,
+    crossed,
+    kind_where_given,
+    outcome_array,
+    rows_of,
+    strata_of,
 )
-from equipoise.metrics.hsic import gaussian_hsic
-from equipoise.metrics.maximal_correlation import (
-    canonical_correlation,
-    indicators,
-    polynomials,
-    with_products,
-)
-from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array
 from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
-from equipoise.metrics.strata import crossed, rows_of, strata_of
 from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable
@@ -127,7 +126,7 @@ def maximal_correlation(
     """Hirschfeld-Gebelein-Renyi maximal correlation, in [0, 1], in O(n log n).
 
     Which functions it ranges over and how it is biased is said in
-    `equipoise.metrics.maximal_correlation`. A score with at most 10 distinct values is discrete.
+    `equipoise.metrics.dependence`. A score with at most 10 distinct values is discrete.
     At most `SORTED_ROWS` rows are used. Parameters are those of `generalised_demographic_parity`.
     """
     return _measure(
@@ -143,7 +142,7 @@ def distance_correlation(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """Distance correlation, in [0, 1] (`equipoise.metrics.distance_correlation` has the formula).
+    """Distance correlation, in [0, 1] (`equipoise.metrics.dependence` has the formula).
 
     One continuous column enters by its values, a discrete one (or the intersection of several) by
     its label; both on at most `DISTANCE_ROWS` rows. A mixed vector or several continuous columns
@@ -166,7 +165,7 @@ def hilbert_schmidt(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """HSIC with Gaussian kernels and the median heuristic (`equipoise.metrics.hsic`), in [0, 1].
+    """HSIC with Gaussian kernels and the median heuristic (`equipoise.metrics.dependence`), in [0, 1].
 
     One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
     it, on at most `PAIRED_ROWS` rows. Parameters are those of `generalised_demographic_parity`.
@@ -388,3 +387,254 @@ _register(
     "Distance of the joint law of (score, A) from independence, seen through Gaussian kernels.",
     "mean(k l) - 2 mean(k. l.) + k.. l.., Gaussian kernels, median heuristic",
 )
+
+
+# Means of n^2 products carry a rounding error of about this size; less than it is zero.
+_KERNEL_ROUNDING = 1e-15
+
+
+def gaussian_hsic(
+    scores: Floats,
+    vectors: Floats,
+    *,
+    score_width: float | None = None,
+    vector_width: float | None = None,
+) -> Floats:
+    """HSIC of K scores (K, n) and vectors (n, q), in O(n^2) time and memory; (K,).
+
+    Widths w not given are the median of the positive distances between rows (the median
+    heuristic; zero distances, of equal rows, say nothing about scale).
+
+    >>> gaussian_hsic(np.array([[0.0, 1.0]]), np.array([[0.0], [1.0]])).round(4)
+    array([0.0387])
+    """
+    attribute = _centred_kernel(vectors, vector_width)
+    values = [
+        float(np.vdot(_centred_kernel(score[:, None], score_width), attribute)) for score in scores
+    ]
+    mean = np.array(values) / len(vectors) ** 2
+    return np.where(mean > _KERNEL_ROUNDING, mean, 0.0)
+
+
+def median_distance(vectors: Floats) -> float:
+    """Median of the positive Euclidean distances between rows of (n, q); 1 if all are equal.
+
+    >>> median_distance(np.array([[0.0], [0.0], [3.0], [7.0]]))
+    4.0
+    """
+    distances = pdist(vectors)
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+def _centred_kernel(vectors: Floats, width: float | None) -> Floats:
+    """Gaussian kernel matrix (n, n) less its row and column means."""
+    width = median_distance(vectors) if width is None else width
+    kernel = np.exp(cdist(vectors, vectors, "sqeuclidean") / (-2 * width**2))
+    mean = kernel.mean(axis=0)
+    kernel -= mean[:, None]
+    kernel -= mean[None, :]
+    kernel += mean.mean()
+    return kernel
+
+
+DEGREE = 5
+
+
+def canonical_correlation(left: Floats, right: Floats) -> float:
+    """Largest correlation between combinations of columns of (n, p) and of (n, q).
+
+    A basis without variation gives 0.
+    """
+    values = np.linalg.svd(orthonormal(left).T @ orthonormal(right), compute_uv=False)
+    return min(1.0, float(values[0])) if values.size else 0.0
+
+
+def orthonormal(basis: Floats) -> Floats:
+    """Orthonormal columns (n, rank) that span the centred columns of a basis (n, p)."""
+    centred = basis - basis.mean(axis=0)
+    length = np.linalg.norm(centred, axis=0)
+    varying = length > 1e-12 * np.linalg.norm(basis, axis=0)
+    left, values, _ = np.linalg.svd(centred[:, varying] / length[varying], full_matrices=False)
+    return np.asarray(left[:, values > 1e-8 * values.max(initial=0.0)])
+
+
+def polynomials(values: Floats) -> Floats:
+    """Hermite polynomials of degree 1 to 5 of the normal scores of `values` (n,); (n, 5)."""
+    normal_scores = ndtri((rankdata(values) - 0.5) / len(values))
+    return np.asarray(hermevander(normal_scores, DEGREE)[:, 1:])
+
+
+def indicators(labels: NDArray[np.generic]) -> Floats:
+    """One column per level of `labels` (n,) but the first, which the others imply; (n, levels - 1).
+
+    >>> indicators(np.array(["a", "b", "a", "c"]))
+    array([[0., 0.], [1., 0.], [0., 0.], [0., 1.]])
+    """
+    levels, codes = np.unique(labels, return_inverse=True)
+    return np.asarray(codes[:, None] == np.arange(1, len(levels)), dtype=np.float64)
+
+
+def with_products(bases: Sequence[Floats]) -> Floats:
+    """The bases (n, p_j) side by side, then all products of columns of two of them."""
+    products = [
+        (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+        for left, right in combinations(bases, 2)
+    ]
+    return np.concatenate([*bases, *products], axis=1)
+
+
+# Sums of n^2 distances carry a rounding error of about this share; less than it is zero.
+_DISTANCE_ROUNDING = 1e-13
+
+
+def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
+    """Distance correlation of K scores (K, n) with one number per row (n,), in O(n log n); (K,).
+
+    A constant on either side gives 0.
+
+    >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
+    array([1.])
+    """
+    values = _centred(values)
+    attribute_sums = _distance_sums(values)
+    attribute_variance = _covariance(_squared_distances(values), attribute_sums, attribute_sums)
+    by_value = np.argsort(values, kind="stable")
+    return np.array(
+        [
+            _correlation(
+                _covariance(
+                    _sum_of_products(values[by_value], score[by_value]),
+                    _distance_sums(score),
+                    attribute_sums,
+                ),
+                _score_variance(score),
+                attribute_variance,
+            )
+            for score in _centred(scores)
+        ]
+    )
+
+
+def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Distance correlation of K scores (K, n) with labels (n,), any two of them 1 apart; (K,).
+
+    This is also the distance correlation with the one-hot vector of the label. O(n log n).
+    """
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    n = len(codes)
+    attribute_sums = (n - sizes[codes]).astype(np.float64)
+    attribute_variance = _covariance(attribute_sums.sum(), attribute_sums, attribute_sums)
+    correlations = []
+    for score in _centred(scores):
+        score_sums = _distance_sums(score)
+        # Pairs of different labels are all pairs less the pairs within a label.
+        products = score_sums.sum() - _distances_within(score, codes, sizes)
+        covariance = _covariance(products, score_sums, attribute_sums)
+        correlations.append(_correlation(covariance, _score_variance(score), attribute_variance))
+    return np.array(correlations)
+
+
+def distance_correlation_with_vector(scores: Floats, vectors: Floats) -> Floats:
+    """Distance correlation of K scores (K, n) with Euclidean vectors (n, q), in O(n^2); (K,)."""
+    distances = cdist(vectors, vectors)
+    attribute_sums = distances.sum(axis=1)
+    attribute_variance = _covariance(
+        float(np.vdot(distances, distances)), attribute_sums, attribute_sums
+    )
+    correlations = []
+    for score in _centred(scores):
+        products = float(np.vdot(cdist(score[:, None], score[:, None]), distances))
+        covariance = _covariance(products, _distance_sums(score), attribute_sums)
+        correlations.append(_correlation(covariance, _score_variance(score), attribute_variance))
+    return np.array(correlations)
+
+
+def _centred(values: Floats) -> Floats:
+    """Numbers (..., n) less their mean, which far from zero is not exact the first time."""
+    near = values - values.mean(axis=-1, keepdims=True)
+    return np.asarray(near - near.mean(axis=-1, keepdims=True))
+
+
+def _covariance(products: float, left: Floats, right: Floats) -> float:
+    """V of two distances from their sum of products over all pairs and their row sums (n,)."""
+    n = len(left)
+    mean_product = products / n**2
+    value = mean_product - 2 * float(left @ right) / n**3 + left.sum() * right.sum() / n**4
+    return float(value) if value > _DISTANCE_ROUNDING * mean_product else 0.0
+
+
+def _correlation(covariance: float, left_variance: float, right_variance: float) -> float:
+    if left_variance == 0.0 or right_variance == 0.0:
+        return 0.0
+    return float(min(1.0, np.sqrt(covariance / np.sqrt(left_variance * right_variance))))
+
+
+def _score_variance(score: Floats) -> float:
+    sums = _distance_sums(score)
+    return _covariance(_squared_distances(score), sums, sums)
+
+
+def _squared_distances(centred: Floats) -> float:
+    """Sum over all pairs of squared differences of centred numbers (n,)."""
+    return float(2 * len(centred) * (centred @ centred))
+
+
+def _distance_sums(values: Floats) -> Floats:
+    """Sum over j of abs(values_i - values_j) for every i, (n,), from one sort."""
+    n = len(values)
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    running = np.cumsum(ascending)
+    sums = np.empty(n)
+    # With r values below or at i: r x_i - (their sum) + (sum of the others) - (n - r) x_i.
+    sums[order] = (2 * np.arange(1, n + 1) - n) * ascending - 2 * running + running[-1]
+    return sums
+
+
+def _distances_within(score: Floats, codes: NDArray[np.intp], sizes: NDArray[np.intp]) -> float:
+    """Sum of distances over all pairs of rows that share a label."""
+    order = np.lexsort((score, codes))
+    first = np.cumsum(sizes) - sizes
+    place = np.arange(len(score)) - first[codes[order]]
+    return float(2 * (score[order] @ (2 * place - sizes[codes[order]] + 1)))
+
+
+def _sum_of_products(x: Floats, y: Floats) -> float:
+    """Sum over all pairs of abs(x_i - x_j) abs(y_i - y_j), for x ascending; both (n,).
+
+    A pair i < j has abs(x_j - x_i) = x_j - x_i and abs(y_j - y_i) = (y_j - y_i)(2 [y_i < y_j] - 1),
+    so what is needed are sums of 1, x, y and x y over earlier rows, and over earlier rows of
+    smaller y. The latter come from a merge sort by y, all blocks of one width at once.
+    """
+    terms = np.stack([np.ones_like(x), x, y, x * y])
+    before = np.cumsum(terms, axis=1) - terms
+    below = _sums_of_earlier_and_smaller(y, terms)
+    count, sum_x, sum_y, sum_xy = 2 * below - before
+    return float(2 * np.sum(count * x * y - sum_y * x - sum_x * y + sum_xy))
+
+
+def _sums_of_earlier_and_smaller(y: Floats, terms: Floats) -> Floats:
+    """Sums of `terms` (m, n) over rows i < j with y_i < y_j, for every j; (m, n).
+
+    Rows of equal y may be counted or not: they add nothing to the sums they are used in.
+    """
+    n = len(y)
+    padded = 1 << (n - 1).bit_length()
+    keys = np.concatenate([y, np.full(padded - n, np.inf)])
+    weights = np.zeros((len(terms), padded))
+    weights[:, :n] = terms
+    sums = np.zeros_like(weights)
+    order = np.arange(padded)
+    width = 1
+    while width < padded:
+        blocks = order.reshape(-1, 2 * width)  # two sorted halves each, which merge in linear time
+        merged = np.argsort(keys[blocks], axis=1, kind="stable")
+        from_left = (merged < width).ravel()
+        order = np.take_along_axis(blocks, merged, axis=1).ravel()
+        left_terms = np.where(from_left, weights[:, order], 0.0).reshape(len(terms), -1, 2 * width)
+        running = left_terms.cumsum(axis=2).reshape(len(terms), -1)
+        right = order[~from_left]
+        sums[:, right] += running[:, ~from_left]
+        width *= 2
+    return sums[:, :n]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.metrics.partition import Partition
-from equipoise.metrics.ranking import Ranking
+from equipoise.metrics.partition import Partition, Ranking
 from equipoise.metrics.registry import Computed, Metric, register
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +18,7 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
-from equipoise.metrics.partition import Partition, by_decile, by_level, everybody
-from equipoise.metrics.ranking import Ranking, rank
+from equipoise.metrics.partition import Partition, Ranking, by_decile, by_level, everybody, rank
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.tables import SensitiveColumn, check_aligned
 
@@ -258,3 +259,78 @@ def _refuse_constant(name: str, present: Tensor) -> None:
             f"sensitive_features column {name!r} must have at least two distinct values, got "
             f"{found}; a constant cannot be depended on, so leave the column out"
         )
+
+
+# Below this many rows a rate is a few people: at a rate of 1/2 its 95 % interval is 0.36 wide.
+SMALL_GROUP = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Intersection:
+    """All combinations of categories of several discrete columns.
+
+    Attributes
+    ----------
+    column : SensitiveColumn
+        Discrete; its categories are the combinations that occur, as tuples.
+    sizes : dict of tuple to int
+        Rows per combination, those without rows included.
+    """
+
+    column: SensitiveColumn
+    sizes: dict[tuple[Hashable, ...], int]
+
+    @property
+    def small(self) -> tuple[tuple[Hashable, ...], ...]:
+        """Combinations with some rows, but fewer than `SMALL_GROUP`."""
+        return tuple(group for group, size in self.sizes.items() if 0 < size < SMALL_GROUP)
+
+    @property
+    def empty(self) -> tuple[tuple[Hashable, ...], ...]:
+        """Combinations without rows: nothing can be said about them."""
+        return tuple(group for group, size in self.sizes.items() if size == 0)
+
+
+# More combinations than this cannot be listed for a person, nor do they hold enough rows.
+MAX_COMBINATIONS = 10_000
+
+
+def intersect(columns: Sequence[SensitiveColumn]) -> Intersection:
+    """Cross discrete columns into one; missing where any of them is.
+
+    >>> from equipoise.tables import SensitiveTable
+    >>> data = {"sex": ["F", "F", "M", "M", "F"], "old": [True, False, True, True, True]}
+    >>> crossed = intersect(SensitiveTable.from_data(data).columns)
+    >>> crossed.sizes
+    {('F', False): 1, ('F', True): 2, ('M', False): 0, ('M', True): 2}
+    >>> crossed.column.name, crossed.column.codes.tolist(), crossed.empty
+    ('sex x old', [1, 0, 2, 2, 1], (('M', False),))
+    """
+    continuous = [column.name for column in columns if column.kind == "continuous"]
+    if len(columns) < 2 or continuous:
+        found = f"continuous {', '.join(map(repr, continuous))}" if continuous else len(columns)
+        raise InputError(f"columns to intersect must be two or more discrete ones, got {found}")
+    shape = [len(column.categories) for column in columns]
+    if prod(shape) > MAX_COMBINATIONS:
+        raise InputError(
+            f"columns to intersect must have at most {MAX_COMBINATIONS} combinations, got "
+            f"{prod(shape)}; leave some out"
+        )
+    known = ~np.any([column.missing for column in columns], axis=0)
+    parts = [column.codes[known] for column in columns if column.codes is not None]
+    cells = np.ravel_multi_index(tuple(parts), tuple(shape))
+    counts = np.bincount(cells, minlength=prod(shape))
+    combinations = list(product(*(column.categories for column in columns)))
+    position = np.cumsum(counts > 0) - 1  # of each occurring combination among those that occur
+    codes = np.full(len(known), -1, dtype=np.int64)
+    codes[known] = position[cells]
+    names = [column.name for column in columns]
+    column = SensitiveColumn(
+        name=" x ".join(names),
+        kind="discrete",
+        rule=f"intersection of {', '.join(names)}",
+        codes=codes,
+        categories=tuple(group for group, count in zip(combinations, counts, strict=True) if count),
+        values=None,
+    )
+    return Intersection(column, dict(zip(combinations, counts.tolist(), strict=True)))

@@ -15,7 +15,7 @@ from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, 
 from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
 from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
-from equipoise.metrics.groups import SMALL_GROUP
+from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.page import render_page
 from equipoise.report.run_facts import RunFacts, select_call
 
