@@ -20,14 +20,11 @@ from equipoise.metrics import (
     METRICS,
     auc,
     dependence,
-    group_table,
     intersect,
-    leakage,
     mae,
     measure,
     mse,
     outcome_kind,
-    prepare,
     r2,
     youden_threshold,
 )
@@ -228,19 +225,14 @@ def dependence_entry(draw: Draw, call: Call) -> None:
             dependence.hilbert_schmidt,
             certify,
             permutation_test,
-            leakage,
         )
     )
-    if function is leakage:
-        n = draw.whole(90, 140)
     table, scores, y = attributes(draw, n), scores_of(draw, n), outcome_of(draw, n)
     draw.notes.update(function=function.__name__, A=table, scores=scores, y=y)
     read = _read(call, table)
     extra: dict[str, Any] = {}
     if function is permutation_test:
         extra["permutations"] = 9
-    if function is leakage:
-        extra["iterations"] = 2
     wrong = None
     if draw.odd():
         theirs = [name for name in inspect.signature(function).parameters if name in OPTIONS]
@@ -261,8 +253,6 @@ def dependence_entry(draw: Draw, call: Call) -> None:
         must(np.isfinite(first.upper) and first.upper >= 0, f"a certificate of {first.upper}")
     elif function is permutation_test:
         must(0 < first.p_value <= 1, f"a p-value of {first.p_value}")
-    elif function is leakage:
-        must(np.isfinite(first.bits) and np.isfinite(first.standard_error), f"{first}")
     else:
         most = np.inf if function is dependence.generalised_demographic_parity else 1 + 1e-9
         must(-1e-9 <= first.value <= most and np.isfinite(first.value), f"a value of {first.value}")
@@ -283,31 +273,11 @@ def dependence_entry(draw: Draw, call: Call) -> None:
 
 
 def groups_entry(draw: Draw, call: Call) -> None:
-    n = draw.rows(6, 60)
-    table, scores, y, w = (
-        attributes(draw, n),
-        scores_of(draw, n),
-        outcome_of(draw, n),
-        weights(draw, n),
-    )
-    draw.notes.update(A=table, scores=scores, y=y, weights=w)
+    table = attributes(draw, draw.rows(6, 60))
+    draw.notes.update(A=table)
     read = _read(call, table)
-    scored = call(prepare, scores, y, weights=w)
-    order = draw.random.permutation(n)
-    again = prepare(*(None if v is None else v.take(order).data for v in (scores, y)),
-                    weights=None if w is None else w.take(order).data)  # fmt: skip
-    column = read.columns[0]
-    rows = call(group_table, scored, column, names_=("sensitive_features", "scores", "y"))
-    agree(sum(row.share for row in rows), 1.0, "adding up shares")
-    for row in rows:
-        for rate in (row.decision_rate, row.outcome_rate):
-            must(rate is None or -1e-9 <= rate <= 1 + 1e-9, f"a rate of {rate}")
-        must(np.isfinite(row.mean_score), f"a mean score of {row.mean_score}")
-    moved = group_table(again, column.take(order))
-    agree([r.mean_score for r in moved], [r.mean_score for r in rows], "another order of rows")
-    if len(read.columns) > 1:
-        crossed = call(intersect, read.columns, names_=("columns",))
-        must(sum(crossed.sizes.values()) == int(read.known.sum()), "combinations lose rows")
+    crossed = call(intersect, read.columns, names_=("columns",))
+    must(sum(crossed.sizes.values()) == int(read.known.sum()), "combinations lose rows")
 
 
 def bootstrap_entry(draw: Draw, call: Call) -> None:

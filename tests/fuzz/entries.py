@@ -38,7 +38,7 @@ ENTRIES: Mapping[str, Entry] = {
     "measure": Entry(measure_entry, 22, 800),
     "utility functions": Entry(utility_entry, 9, 800),
     "dependence and inference": Entry(dependence_entry, 9, 300),
-    "group_table, intersect": Entry(groups_entry, 6, 300),
+    "intersect": Entry(groups_entry, 6, 300),
     "bootstrap": Entry(bootstrap_entry, 4, 200),
     "SensitiveTable": Entry(table_entry, 12, 500),
     "audit": Entry(audit_entry, 5, 80),

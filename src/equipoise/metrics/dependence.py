@@ -142,7 +142,7 @@ def distance_correlation(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """Distance correlation, in [0, 1] (`equipoise.metrics.dependence` has the formula).
+    """Distance correlation, in [0, 1] .
 
     One continuous column enters by its values, a discrete one (or the intersection of several) by
     its label; both on at most `DISTANCE_ROWS` rows. A mixed vector or several continuous columns
@@ -165,7 +165,7 @@ def hilbert_schmidt(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """HSIC with Gaussian kernels and the median heuristic (`equipoise.metrics.dependence`), in [0, 1].
+    """HSIC with Gaussian kernels and the median heuristic in [0, 1].
 
     One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
     it, on at most `PAIRED_ROWS` rows. Parameters are those of `generalised_demographic_parity`.
