@@ -38,7 +38,6 @@ from equipoise.frontier.offer import (
 from equipoise.frontier.selection import ReportSettings, pick, read_wish
 from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
 from equipoise.inference import certify
-from equipoise.metrics import group_table, prepare
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.page import json_text, render_page
@@ -160,21 +159,20 @@ def test_edges_are_round_numbers():
     assert edges_for(np.full(5, 0.25), None).step == 0.005
 
 
-def test_groups_are_those_of_the_group_table():
+def test_counts_give_sizes_and_rates_of_every_group():
     curve = fitted("two classes")._curve
     scores = curve.test_scores([selected("two classes").snapshot])[0, :, 0]
-    threshold = selected("two classes").threshold
-    scored = prepare(scores, curve.test.y, threshold=threshold, outcome="binary")
+    threshold, y = selected("two classes").threshold, curve.test.y
     for column in curve.test.table.columns:
         groups = groups_of(column, np.ones(len(scores)))
-        rows = group_table(scored, column)
-        assert groups.labels == tuple(row.group for row in rows)
         edges = edges_for(scores, threshold)
-        counts = counts_by_group(scores, edges, groups, curve.test.y, np.ones(len(scores)))
-        for row, (negative, positive) in zip(rows, counts, strict=True):
-            assert negative.sum() + positive.sum() == row.size
-            rates = [bins[edges.own :].sum() / bins.sum() for bins in (positive, negative)]
-            assert rates == pytest.approx([row.true_positive_rate, row.false_positive_rate])
+        counts = counts_by_group(scores, edges, groups, y, np.ones(len(scores)))
+        for code, by_class in enumerate(counts):
+            for outcome, bins in enumerate(by_class):
+                rows = (groups.codes == code) & (y == outcome)
+                assert bins.sum() == rows.sum()
+                decided = bins[edges.own :].sum() / bins.sum()
+                assert decided == pytest.approx((scores[rows] > threshold).mean())
 
 
 def test_small_groups_are_put_together_and_unknown_ones_are_a_group():
