@@ -5,13 +5,14 @@ INSTALLED := $(VENV)/.installed
 
 # Tests that compute: what another processor, thread count, shell or order of tests could change.
 COMPUTING := tests/auditing tests/cli tests/estimators tests/frontier tests/inference tests/methods \
-	tests/metrics tests/networks tests/predictors tests/runs tests/storage tests/tables tests/theory \
-	tests/training tests/test_density_ratio.py tests/test_divergences.py tests/test_penalty.py
+	tests/metrics tests/networks tests/predictors tests/runs tests/storage tests/tables \
+	experiments/tests/theory tests/training tests/test_density_ratio.py tests/test_divergences.py tests/test_penalty.py
 SEED ?= 1
 MINUTES ?= 30
+TARGET ?= table2
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-portable portable-old portable-shell portable-threads fuzz lint bench clean
+.PHONY: demo test test-portable portable-old portable-shell portable-threads fuzz lint bench reproduce clean
 
 demo: $(INSTALLED)
 	$(BIN)/equipoise demo --out demo-output/adult
@@ -46,11 +47,15 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# A table or figure of the paper, small enough for a laptop; see experiments/README.md.
+reproduce: $(INSTALLED)
+	$(BIN)/python -m experiments reproduce $(TARGET) --quick
+
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache demo-output
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache demo-output reproduction
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -99,7 +99,7 @@ def test_the_index_links_to_every_page():
 
 
 def tracked_texts() -> list[Path]:
-    folders = ("docs", "examples", "src", "benchmarks", "tools")
+    folders = ("docs", "examples", "src", "experiments", "benchmarks", "tools")
     found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     return [*ROOT.glob("*.md"), *(p for p in found if p.suffix in (".md", ".py"))]
 

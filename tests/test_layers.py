@@ -3,13 +3,15 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "equipoise"
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 
 ORDER = (
     "errors",
@@ -33,10 +35,8 @@ ORDER = (
     "frontier",
     "report",
     "auditing",
-    "theory",
     "files",
     "runs",
-    "paper",
     "cli",
 )
 OPTIONAL = (
@@ -89,11 +89,24 @@ def test_a_module_imports_only_from_above(path):
             assert ORDER.index(above) <= place, f"{path} imports {above}, which is below it"
 
 
+def test_what_only_we_run_is_not_shipped():
+    """The package imports no experiment, benchmark or test, and the wheel has none."""
+    ours = {"experiments", "benchmarks", "tests", "conftest"}
+    for path in FILES:
+        names = imported_modules((PACKAGE / path).read_text("utf-8"))
+        assert not {name.partition(".")[0] for name in names} & ours, path
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    (where,) = project["packages"]["find"]["where"]
+    packages = {path.parent.name for path in (ROOT / where).glob("*/__init__.py")}
+    assert packages == {"equipoise"}
+    assert {name.partition(".")[0] for name in project["package-data"]} == packages
+
+
 def test_whatever_a_test_waits_for_has_a_time_limit():
     """Processes that are run, and processes that are waited for."""
     waits = {("subprocess", name) for name in ("run", "call", "check_call", "check_output")}
     endless = []
-    for path in TESTS.rglob("*.py"):
+    for path in (*TESTS.rglob("*.py"), *(ROOT / "experiments" / "tests").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 name = node.func.attr
@@ -101,7 +114,7 @@ def test_whatever_a_test_waits_for_has_a_time_limit():
                 if (waiting or name in ("communicate", "wait")) and not any(
                     each.arg == "timeout" for each in node.keywords
                 ):
-                    endless.append(f"{path.relative_to(TESTS)}, line {node.lineno}")
+                    endless.append(f"{path.relative_to(ROOT)}, line {node.lineno}")
     assert endless == []
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.estimators.inputs import read_classes, read_numbers, training_data
-from equipoise.methods import METHODS, VARIANTS, parse_method
+from equipoise.methods import METHODS, parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.tables import AttributeInputs, SensitiveTable
@@ -39,7 +39,7 @@ class Setting:
     def attributes(self, A):
         """The richest sensitive features that the method supports, of age and group."""
         can = self.capabilities
-        if can.mixed and self.method != "con_plain":  # its GAN is the one of con, tried there
+        if can.mixed:
             return A
         if can.discrete and can.many_groups:
             return A[["group"]]
@@ -68,12 +68,11 @@ def supported_settings(methods):
             yield Setting(method.name, str(notion), task)
 
 
-RECOMMENDED = list(supported_settings(METHODS))
-SETTINGS = [*RECOMMENDED, *supported_settings(VARIANTS)]
+SETTINGS = list(supported_settings(METHODS))
 #: By how a method works: a penalty beside the task loss, losses of its own, or no training at all.
 PENALTIES = [setting for setting in SETTINGS if setting.declared.build]
 OBJECTIVES = [setting for setting in SETTINGS if setting.declared.objective]
-TRAINED = [name for name, method in {**METHODS, **VARIANTS}.items() if method.solve is None]
+TRAINED = [name for name, method in METHODS.items() if method.solve is None]
 
 
 def inputs(setting, drawn, trained_on):

@@ -230,7 +230,7 @@ def test_sample_weights_count_in_the_penalty():
         (
             {"method": "gdp", "divergence": "kl"},
             "divergence has no meaning for method='gdp', got 'kl'; leave it out, or use a method "
-            "that has it: 'sbp', 'sbp_nw', 'con', 'li', 'icp'",
+            "that has it: 'sbp', 'sbp_nw', 'con', 'icp'",
         ),
         (
             {"method": "gdp", "early_stopping": 5},

@@ -21,7 +21,6 @@ from equipoise.cli.commands import (
     fit,
     predict,
     report,
-    reproduce,
     select,
 )
 
@@ -35,7 +34,6 @@ COMMANDS = (
     compare.COMMAND,
     datasets.COMMAND,
     demo.COMMAND,
-    reproduce.COMMAND,
 )
 
 # Plain help: lines of examples stay as they are, and nothing has to be loaded to draw boxes.

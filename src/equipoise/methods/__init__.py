@@ -7,10 +7,10 @@ from equipoise.methods.declaration import ObjectiveFactory as ObjectiveFactory
 from equipoise.methods.declaration import Problem as Problem
 from equipoise.methods.declaration import Solver as Solver
 from equipoise.methods.registry import METHODS as METHODS
-from equipoise.methods.registry import VARIANTS as VARIANTS
 from equipoise.methods.registry import capability_table as capability_table
 from equipoise.methods.registry import methods_for as methods_for
 from equipoise.methods.registry import parse_method as parse_method
 from equipoise.methods.registry import refuse_unsupported as refuse_unsupported
 from equipoise.methods.registry import refuse_unused_options as refuse_unused_options
+from equipoise.methods.registry import register_method as register_method
 from equipoise.methods.sbp import SBP as SBP

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 import torch
 from scipy.spatial import KDTree
@@ -96,16 +94,6 @@ DECLARATION = Declaration(
     build=conditional_resampling,
     options=frozenset({"divergence", "gradient_penalty"}),
 )
-
-PLAIN = replace(
-    DECLARATION,
-    name="con_plain",
-    title="Resampling given the outcome, by the critic alone",
-    summary="As the text of Sohn, Song and Lin has it: the critic without the covariance term of "
-    "the released programs.",
-    build=partial(conditional_resampling, covariance=False),
-)
-
 
 HIDDEN = (64, 64)
 NOISE_WIDTH = 2

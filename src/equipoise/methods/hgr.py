@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -124,15 +122,4 @@ DECLARATION = Declaration(
     "prevents; under separation two more find what Y alone explains.",
     capabilities=Capabilities(),
     build=SoftHGR,
-)
-
-PRODUCT = replace(
-    DECLARATION,
-    name="hgr_product",
-    title="Soft maximal correlation with a product",
-    summary="As the program of Sohn, Song and Lin did separation: the product of A and Y takes the "
-    "place of (A, Y), so that A is forgotten wherever Y is 0.",
-    # Indicators of several classes have no product with A; independence has no Y.
-    capabilities=Capabilities(independence=False, many_classes=False),
-    build=partial(SoftHGR, both=torch.mul),
 )

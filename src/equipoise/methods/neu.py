@@ -204,26 +204,3 @@ DECLARATION = Declaration(
     capabilities=Capabilities(numbers=False, representation=False, controls="none"),
     objective=Neutralized,
 )
-
-
-def _any_pair(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    predictor: Predictor,
-    settings: TrainingSettings,
-) -> Neutralized:
-    """Mixtures of any two rows of equal Y: as if every row had a sensitive feature of its own."""
-    own = torch.arange(len(data), device=data.x.device)[:, None]
-    blind = replace(data, attribute=own, attribute_cell=None, known=None)
-    return Neutralized(blind, members, predictor=predictor, settings=settings, name="neu_any_pair")
-
-
-ANY_PAIR = replace(
-    DECLARATION,
-    name="neu_any_pair",
-    title="Neutralized representations of any two rows",
-    summary="As the program of Sohn, Song and Lin did it: rows of equal Y are mixed whatever their "
-    "A, so that sensitive features are never used.",
-    objective=_any_pair,
-)

@@ -1,0 +1,18 @@
+"""What every test of tests/, experiments/ and src/ runs with."""
+
+import os
+
+import pytest
+import torch
+
+#: One for each of the test processes that run side by side; `make portable-threads` asks for two.
+THREADS = int(os.environ.get("EQUIPOISE_TEST_THREADS", "1"))
+# numba, which dcor imports, sets torch to this many threads, or to all cores, whatever
+# OMP_NUM_THREADS says. Small networks are then ten times slower.
+os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Let every test compute with as many threads, whatever the ones before it imported or set."""
+    torch.set_num_threads(THREADS)

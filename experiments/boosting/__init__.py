@@ -1,0 +1,1 @@
+"""Fair boosting on the rows of the paper, and the page that compares it with its peers."""

@@ -1,0 +1,328 @@
+"""Write the tables, the sentences on results and the figure of docs/boosting.md.
+
+``python -m experiments pages`` replaces what stands between the marks of each block and
+draws the figure; what stands outside of the marks is written by hand. A test holds the page to the
+kept results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pandas as pd
+
+from benchmarks import _page
+from equipoise.report.markdown import escaped
+from experiments import RESULTS, ROOT
+from experiments.paper.layout import DATA_NAMES, NOT_RUN, Shown, Text, number, shown, signed
+from experiments.paper.plan import Cell, Protocol
+from experiments.paper.protocols import reported_fronts
+from experiments.peers.evidence import (
+    BOOSTING,
+    BOTH,
+    FAIRGBM,
+    GRADIENT,
+    NETWORKS,
+    PEERS,
+    PLAIN,
+    TRADE_OFF,
+    Evidence,
+    better_reading,
+    can_run,
+    paired,
+    read_evidence,
+)
+from experiments.peers.records_table import records_table
+from experiments.peers.trials import CONSTANT, FROM_THE_CRITIC, Trials
+
+PAGE = ROOT / "docs" / "boosting.md"
+FIGURE = PAGE.parent / "images" / "boosting.svg"
+#: Columns of the tables of areas.
+SHOWN = (BOOSTING, NETWORKS, BOTH, PLAIN, GRADIENT, FAIRGBM)
+#: A shortfall above this is named as large.
+LARGE = 0.02
+
+
+def blocks(evidence: Evidence) -> dict[str, Callable[[], str]]:
+    """What makes each block, by the name of its mark."""
+    return {
+        "honest": partial(honest, evidence),
+        "paper": partial(by_the_paper, evidence),
+        "goal": partial(goal, evidence),
+        "cost": _page.boosting,
+        "trials": partial(trials, evidence.trials),
+    }
+
+
+def _wide(evidence: Evidence, protocol: Protocol) -> pd.DataFrame:
+    """Mean areas: a row for each trade-off, a column for each of `SHOWN`."""
+    areas = evidence.areas[evidence.areas["protocol"] == protocol]
+    means = areas.groupby([*TRADE_OFF, "contender"])["area"].mean()
+    wide = better_reading(means.unstack("contender"))
+    order = pd.MultiIndex.from_frame(
+        areas[TRADE_OFF].drop_duplicates().sort_values("scenario", kind="stable")
+    )
+    return wide.reindex(index=order, columns=list(SHOWN))
+
+
+def _about(index: Sequence[str]) -> list[str]:
+    scenario, dataset, notion, metric, attribute = index
+    return [scenario, DATA_NAMES[dataset], notion, f"{metric} {attribute}"]
+
+
+ABOUT = ["scenario", "data", "notion", "measure"]
+
+
+def area_table(evidence: Evidence, protocol: Protocol) -> Shown:
+    """Mean areas, the largest in bold; a dash where a contender can not run."""
+    places = {(c.scenario, c.dataset, c.notion): c for c in evidence.of(protocol)}
+    open_cells = {cell for cell, _ in evidence.missing}
+    lines: list[list[str | Text]] = []
+    for index, row in _wide(evidence, protocol).round(3).iterrows():
+        assert isinstance(index, tuple)
+        cell = places[index[:3]]
+        # Nobody is the best of those who have finished.
+        most = math.nan if cell in open_cells else row.max()
+        lines.append([*_about(index), *(_entry(row[name], most, name, cell) for name in SHOWN)])
+    return shown([*ABOUT, *SHOWN], lines, labels=len(ABOUT))
+
+
+def _entry(area: float, most: float, name: str, cell: Cell) -> Text:
+    if math.isnan(area):
+        # Either reading of a peer's score can run where the other can.
+        names = [each for each in (*PEERS, name) if each.startswith(name)]
+        return Text(NOT_RUN if can_run(names[0], cell) else "-")
+    return Text(number(area), area == most)
+
+
+def most_in(evidence: Evidence, protocol: Protocol) -> str:
+    """How often each has the largest area where all have finished, in sentences."""
+    open_places = {
+        (cell.scenario, cell.dataset, cell.notion)
+        for cell, _ in evidence.missing
+        if cell.protocol == protocol
+    }
+    exact = _wide(evidence, protocol)
+    exact = exact[[index[:3] not in open_places for index in exact.index]]
+    wide, apart = exact.round(3), exact.drop(columns=BOTH).round(3)
+    counts, alone = (
+        ", ".join(f"{name} in {(table[name] == table.max(axis=1)).sum()}" for name in table)
+        for table in (wide, apart)
+    )
+    finished = " in which all runs are finished" if open_places else ""
+    said = (
+        f"Of {len(wide)} trade-offs{finished} the largest mean area, ties counted for all, has: "
+        f"{counts}. With the two families counted only by themselves: {alone}."
+    )
+    if protocol == "paper":
+        return said
+    below = (exact[BOTH] < exact[[BOOSTING, NETWORKS]].max(axis=1)).sum()
+    return (
+        f"{said} In {below} both together reach less than the better family by itself, since the "
+        "front is chosen on other rows than it is measured on."
+    )
+
+
+def against_table(evidence: Evidence, protocol: Protocol) -> Shown:
+    """Fair boosting, and both families together, beside each of the others in pairs."""
+    areas = evidence.areas[evidence.areas["protocol"] == protocol]
+    present = set(areas["contender"])
+    lines = []
+    for other in (name for name in (NETWORKS, *PEERS) if name in present):
+        line: list[str] = []
+        for one in (name for name in (BOOSTING, BOTH) if name in present):
+            mine, theirs = paired(areas, one, other)
+            if not mine.size:
+                line += ["-"] * 3
+                continue
+            differences = mine - theirs
+            means = differences.mean(axis=1)
+            line += [
+                f"{(means > 0).sum()} of {len(means)}",
+                f"{(differences > 0).sum()} of {differences.size}",
+                signed(means.mean()),
+            ]
+        lines.append([other, *line])
+    header = ["beside"]
+    for one in (BOOSTING, BOTH):
+        header += [f"{one}: more area in trade-offs", "in splits of them", "mean difference"]
+    return shown(header, lines, labels=1)
+
+
+def unfinished(evidence: Evidence, protocol: Protocol) -> list[str]:
+    """What is not finished, in a sentence; none where everything is."""
+    # Both readings of a mixture are missing where the mixture is.
+    named = dict.fromkeys(
+        f"{name.partition(', ')[0]} on {DATA_NAMES[cell.dataset]}, Scenario {cell.scenario}, "
+        f"{cell.notion}"
+        for cell, name in evidence.missing
+        if cell.protocol == protocol
+    )
+    return [f"Not finished: {'; '.join(named)}."] if named else []
+
+
+def _details(summary: str, content: str) -> str:
+    return f"<details>\n<summary>{escaped(summary)}</summary>\n\n{content}\n\n</details>"
+
+
+def _records(evidence: Evidence, protocol: Protocol) -> str:
+    table = records_table(evidence, protocol).markdown()
+    return _details("Device, versions and settings of everything in this table", table)
+
+
+def honest(evidence: Evidence) -> str:
+    """Areas on test rows."""
+    parts = [
+        area_table(evidence, "honest").markdown(),
+        escaped(most_in(evidence, "honest")),
+        *map(escaped, unfinished(evidence, "honest")),
+        against_table(evidence, "honest").markdown(),
+        _records(evidence, "honest"),
+    ]
+    return "\n\n".join(parts)
+
+
+def by_the_paper(evidence: Evidence) -> str:
+    """Areas on the rows that picked."""
+    wide = {name: _wide(evidence, name) for name in ("paper", "honest")}
+    higher = (wide["paper"] - wide["honest"]).mean()
+    flattered = ", ".join(f"{name} {signed(each)}" for name, each in higher.items())
+    parts = [
+        escaped(most_in(evidence, "paper")),
+        escaped(f"Mean area above that on test rows: {flattered}."),
+        *map(escaped, unfinished(evidence, "paper")),
+        _details("Areas by the paper's protocol", area_table(evidence, "paper").markdown()),
+        _records(evidence, "paper"),
+    ]
+    return "\n\n".join(parts)
+
+
+def goal(evidence: Evidence) -> str:
+    """Whether the joint frontier is level with every point of every peer, and where it is not."""
+    table = evidence.standings
+    behind = table[table["level"] < table["points"]]
+    level, points = int(table["level"].sum()), int(table["points"].sum())
+    open_runs = unfinished(evidence, "honest")
+    met = "is met as far as runs are finished" if open_runs else "is met"
+    verdict = met if behind.empty else "is not met"
+    sentences = [
+        f"The goal {verdict}: both families together are at least level with {level} of {points} "
+        f"points that peers report ({level / points:.1%}), and with all of them in "
+        f"{len(table) - len(behind)} of {len(table)} pairs of a trade-off and a peer.",
+    ]
+    if not behind.empty:
+        large = int((behind["shortfall"] > LARGE).sum())
+        sentences.append(
+            f"Of the {len(behind)} pairs with a point that is missed, {large} have a shortfall of "
+            f"more than {LARGE:g} somewhere."
+        )
+    counts = {
+        name: [
+            len(points)
+            for cell, found in evidence.of("honest").items()
+            if name in found
+            for metric, attribute in cell.measures
+            for points in reported_fronts(found[name], f"{metric} {attribute}")
+        ]
+        for name in (BOTH, *PEERS)
+    }
+    sizes = ", ".join(
+        f"{name} {sum(found) / len(found):.1f}" for name, found in counts.items() if found
+    )
+    sentences.append(f"Mean number of points reported in a trade-off and split: {sizes}.")
+    parts = [escaped(" ".join(sentences)), standings_table(table).markdown()]
+    if not behind.empty:
+        parts.append(_details("Every trade-off with a point that is missed", _missed(behind)))
+    return "\n\n".join(parts)
+
+
+def standings_table(standings: pd.DataFrame) -> Shown:
+    """A row for each peer."""
+    lines = []
+    for peer, mine in standings.groupby("peer", sort=False):
+        points, everywhere = mine["points"].sum(), (mine["level"] == mine["points"]).sum()
+        worst = mine.iloc[int(mine["shortfall"].argmax())]
+        where = ", ".join(_about([str(worst[name]) for name in TRADE_OFF]))
+        shortfall = number(worst["shortfall"])
+        lines.append(
+            [
+                str(peer),
+                f"{mine['level'].sum()} of {points}",
+                f"{mine['boosting_level'].sum()} of {points}",
+                f"{everywhere} of {len(mine)}",
+                f"{shortfall} ({where})" if worst["shortfall"] > 0 else shortfall,
+            ]
+        )
+    header = ["peer", "its points that both together are level with"]
+    header += ["that fair boosting alone is", "trade-offs with all points", "worst shortfall"]
+    return shown(header, lines, labels=1)
+
+
+def _missed(behind: pd.DataFrame) -> str:
+    lines = []
+    for _, row in behind.iterrows():
+        about = _about([str(row[name]) for name in TRADE_OFF])
+        missed = f"{row['points'] - row['level']} of {row['points']}"
+        lines.append([str(row["peer"]), *about, missed, number(float(row["shortfall"]))])
+    header = ["peer", *ABOUT, "points missed", "worst shortfall"]
+    return shown(header, lines, labels=5).markdown()
+
+
+def trials(found: Trials) -> str:
+    """What the trial of settings reached, best first."""
+    everything, separation = found.areas(), found.areas("separation")
+    means = pd.DataFrame({"all": everything.mean(), "separation": separation.mean()})
+    lines: list[list[str | Text]] = []
+    for config, row in means.sort_values(["all", "separation"], ascending=False).iterrows():
+        areas = [Text("-") if pd.isna(each) else Text(number(each)) for each in row]
+        lines.append([found.words[str(config)], *areas])
+    header = ["settings", f"mean area, {len(everything)} trade-offs and splits"]
+    header += [f"separation only, {len(separation)}"]
+    lost = [
+        f"{row.config} on {row.dataset} ({row.attributes}, {row.notion}), split {row.split}"
+        for row in found.lost.itertuples()
+    ]
+    parts = [
+        escaped(_curvature(found, everything)),
+        escaped(
+            f"Base: {found.about['base']}. Device: {found.about['device']}; versions: "
+            f"{found.about['versions']}. Means are over what all settings have; lost to an "
+            f"undefined value of a measure: {'; '.join(lost) or 'none'}."
+        ),
+        _details("All settings tried", shown(header, lines, labels=1).markdown()),
+    ]
+    return "\n\n".join(parts)
+
+
+def _curvature(found: Trials, areas: pd.DataFrame) -> str:
+    """Curvatures from the critic beside the constant, in a sentence."""
+    constant = areas[CONSTANT]
+    texts = []
+    for config in FROM_THE_CRITIC:
+        difference = areas[config] - constant
+        error = difference.std() / math.sqrt(len(difference))
+        what = found.words[config].removeprefix("curvature of the penalty: ")
+        texts.append(
+            f"{signed(difference.mean())} (standard error {number(error)}, more in "
+            f"{(difference > 0).sum()} of {len(difference)}) for {what}"
+        )
+    return (
+        f"Mean test area beside that of the constant ({number(float(constant.mean()))}): "
+        f"{'; '.join(texts)}."
+    )
+
+
+def main() -> None:
+    """Write page and figure."""
+    from experiments.peers.picture import write_picture
+
+    evidence = read_evidence(RESULTS)
+    page = _page.filled(PAGE.read_text("utf-8"), blocks(evidence))
+    PAGE.write_text(page, encoding="utf-8")
+    write_picture(evidence, FIGURE)
+
+
+if __name__ == "__main__":
+    main()
