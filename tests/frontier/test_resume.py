@@ -111,10 +111,8 @@ def test_ctrl_c_returns_what_there_is():
     answer = json.loads(ended.stdout.splitlines()[-1])
     at = answer["history"][-1]
     (warning,) = [text for text in answer["warnings"] if "interrupted" in text]
-    assert warning == (
-        f"training was interrupted at iteration {at} of 10000000 and returns what it had until "
-        "then; it can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
-    )
+    assert f"iteration {at} of 10000000" in warning
+    assert "cannot be resumed" in warning and "fit(..., checkpoint=path)" in warning
     assert answer["iterations"] == answer["history"]
     *regular, _ = answer["history"]
     assert regular == list(range(10, at, 10))

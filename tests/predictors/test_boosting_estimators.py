@@ -122,10 +122,7 @@ def test_ctrl_c_returns_what_there_is(rows):
     finally:
         signal.signal(signal.SIGINT, kept)
     (message,) = [str(w.message) for w in caught if "interrupted" in str(w.message)]
-    assert message == (
-        "training was interrupted at round 10 of 25 and returns what it had until then; it "
-        "can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
-    )
+    assert "round 10 of 25" in message and "fit(..., checkpoint=path)" in message
     whole = fit(FairBoostingClassifier(**SMALL | {"rounds": 10}), rows)
     assert np.array_equal(scores(stopped, rows.X), scores(whole, rows.X))
 

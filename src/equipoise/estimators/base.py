@@ -14,27 +14,22 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import ConvergenceWarning, InputError, check_choice
-from equipoise.estimators.fitting import RunOptions, warn_if_interrupted
+from equipoise.estimators.fitting import Fitting, begin_run, read_rows
 from equipoise.estimators.inputs import (
     Outcome,
     checked_features,
-    checked_outcome,
-    learn_inputs,
-    learned_inputs,
     new_inputs,
     read_classes,
     read_numbers,
     read_seed,
-    row_weights,
-    training_data,
 )
 from equipoise.estimators.saving import contents_of
-from equipoise.predictors.recipe import Inputs, Recipe
-from equipoise.storage import CheckpointFile, write_model_file
+from equipoise.predictors.recipe import Recipe
+from equipoise.storage import write_model_file
 from equipoise.tables import FeatureEncoder, Kind, SensitiveTable, TreeEncoder, check_aligned
 from equipoise.tables.attribute_inputs import Learned
 from equipoise.tables.kinds import check_types
@@ -44,10 +39,8 @@ from equipoise.training import (
     History,
     Member,
     Predictor,
-    Trained,
-    TrainingData,
 )
-from equipoise.training.progress import progress_shown
+from equipoise.training.loop import gradients_on
 
 
 class FairEstimator(BaseEstimator, ABC):
@@ -103,21 +96,33 @@ class FairEstimator(BaseEstimator, ABC):
             As for :meth:`FairFrontier.fit`; the callback is called every 50 iterations or 10
             rounds.
         """
-        run = RunOptions(
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            callback=callback,
-        )
         # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
         # an earlier one behind.
         fitted = self._unfitted()
-        with run.store(self.random_state) as store:
-            trained, iterations = fitted._trained(
-                X, y, sensitive_features, sample_weight, run, store
+        with (
+            gradients_on(),
+            begin_run(
+                self.get_params(deep=False),
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+                callback=callback,
+            ) as run,
+        ):
+            member = Member(self.strength, read_seed(self.random_state))
+            fitting = Fitting(fitted)
+            rows = read_rows(
+                [fitted], X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
             )
+            if not rows.counted.all():
+                rows = rows.alone(np.flatnonzero(rows.counted))
+            fitting.learn(rows)
+            trained = fitting.train([member], run, verbose=self.verbose)
+            fitted.predictor_ = trained.predictor.settled()
+            fitted.history_ = trained.history
+            (fitted.health_,) = trained.health
         self.__dict__ = fitted.__dict__
-        warn_if_interrupted(trained, iterations, store)
+        fitting.warn_if_interrupted(trained, run)
         for message in self.health_.messages:
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
@@ -129,65 +134,6 @@ class FairEstimator(BaseEstimator, ABC):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(other, name)
         return other
-
-    @torch.inference_mode(False)  # training needs gradients, also where they are switched off
-    @torch.enable_grad()
-    def _trained(
-        self,
-        X: Any,
-        y: Any,
-        sensitive_features: Any,
-        sample_weight: Any,
-        run: RunOptions,
-        store: CheckpointFile | None,
-    ) -> tuple[Trained, int]:
-        """Fit an estimator that has learned nothing; return what was trained, and how long for."""
-        member = Member(self.strength, read_seed(self.random_state))
-        recipe = self._recipe()
-        device = self._device()
-        check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        X = checked_features(self, X, reset=True)
-        y = checked_outcome(X, y)
-        weights = row_weights(sample_weight, len(y))
-        table = self._read_sensitive(sensitive_features, len(y), weights)
-        if weights is not None and not weights.all():
-            counted = np.flatnonzero(weights)
-            X, y, weights = (_safe_indexing(part, counted) for part in (X, y, weights))
-            table = None if table is None else table.take(counted)
-        outcome = self._read_outcome(y, weights)
-        self.encoder_ = self._new_encoder()
-        x = learn_inputs(self, self.encoder_.fit_transform(X), table)
-        data = self._training_data(x, outcome, table, weights).to(device)
-        with progress_shown(self.verbose) as shown:
-            trained = recipe.train(
-                data,
-                [member],
-                self._inputs(outcome, table),
-                supervision=run.supervision(
-                    store, self.get_params(deep=False), data, callbacks=[shown, run.callback]
-                ),
-            )
-        self._keep(trained, outcome, table)
-        return trained, recipe.training.iterations
-
-    def _training_data(
-        self,
-        x: NDArray[Any],
-        outcome: Outcome,
-        table: SensitiveTable | None,
-        weights: NDArray[np.float64] | None,
-    ) -> TrainingData:
-        """Put together the rows to train on, as tensors."""
-        scaled = None if weights is None else self._scaled_weights(weights)
-        return training_data(x, outcome, table, scaled)
-
-    def _keep(self, trained: Trained, outcome: Outcome, table: SensitiveTable | None) -> None:
-        """Become the fitted estimator of a stack of one trained member."""
-        self.predictor_ = trained.predictor.settled()
-        self.history_ = trained.history
-        (self.health_,) = trained.health
-        self.sensitive_ = "none given" if table is None else table.describe()
-        self._keep_outcome(outcome)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file, for ``equipoise.load``.
@@ -227,16 +173,6 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _new_encoder(self) -> FeatureEncoder | TreeEncoder:
         """Return what turns features into inputs."""
-
-    def _inputs(self, outcome: Outcome, table: SensitiveTable | None) -> Inputs:
-        """What the recipe must know about rows that the fitted encoder has read."""
-        return Inputs(
-            task=self._task(outcome),
-            n_outputs=outcome.n_outputs,
-            sensitive=table,
-            attribute_inputs=learned_inputs(self).width,
-            categorical=self.encoder_.categorical_,
-        )
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sample weights (n,) of mean one: a learning rate is for losses of one size."""

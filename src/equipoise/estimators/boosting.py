@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal, NoReturn
 
@@ -23,55 +24,30 @@ from equipoise.tables import Kind, TreeEncoder
 from equipoise.training import OptimizerSettings, TrainingSettings
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what their outputs mean."""
 
-    encoder_: TreeEncoder
-
-    def __init__(
-        self,
-        *,
-        notion: str = "independence",
-        strength: float = 0.5,
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        rounds: int = 400,
-        learning_rate: float = 0.05,
-        lightgbm: Mapping[str, Any] | None = None,
-        warmup: int = 10,
-        early_stopping: int | None = None,
-        critic_hidden: tuple[int, ...] = (32, 32),
-        critic_steps: int = 2,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        critic_learning_rate: float = 3e-3,
-        batch_size: int = 2048,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.notion = notion
-        self.strength = strength
-        self.method = method
-        self.divergence = divergence
-        self.density_ratio = density_ratio
-        self.rounds = rounds
-        self.learning_rate = learning_rate
-        self.lightgbm = lightgbm
-        self.warmup = warmup
-        self.early_stopping = early_stopping
-        self.critic_hidden = critic_hidden
-        self.critic_steps = critic_steps
-        self.critic_normalization = critic_normalization
-        self.gradient_penalty = gradient_penalty
-        self.critic_learning_rate = critic_learning_rate
-        self.batch_size = batch_size
-        self.sensitive_types = sensitive_types
-        self.missing_sensitive = missing_sensitive
-        self.random_state = random_state
-        self.verbose = verbose
+    notion: str = "independence"
+    strength: float = 0.5
+    method: str = "sbp"
+    divergence: str = "js"
+    density_ratio: RatioKind = "auto"
+    rounds: int = 400
+    learning_rate: float = 0.05
+    lightgbm: Mapping[str, Any] | None = None
+    warmup: int = 10
+    early_stopping: int | None = None
+    critic_hidden: tuple[int, ...] = (32, 32)
+    critic_steps: int = 2
+    critic_normalization: Normalization = "none"
+    gradient_penalty: float = 0.0
+    critic_learning_rate: float = 3e-3
+    batch_size: int = 2048
+    sensitive_types: Mapping[str, Kind] | None = None
+    missing_sensitive: Literal["error", "skip"] = "error"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
 
     def to_onnx(self, path: str | PathLike[str]) -> NoReturn:
         """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
@@ -170,6 +146,7 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairBoostingRegressor(Regresses, BoostingEstimator):
     """Gradient-boosted trees (LightGBM) for a continuous outcome, under the same penalty.
 
@@ -202,54 +179,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        loss: Literal["squared", "absolute", "huber"] = "squared",
-        notion: str = "independence",
-        strength: float = 0.5,
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        rounds: int = 400,
-        learning_rate: float = 0.05,
-        lightgbm: Mapping[str, Any] | None = None,
-        warmup: int = 10,
-        early_stopping: int | None = None,
-        critic_hidden: tuple[int, ...] = (32, 32),
-        critic_steps: int = 2,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        critic_learning_rate: float = 3e-3,
-        batch_size: int = 2048,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            notion=notion,
-            strength=strength,
-            method=method,
-            divergence=divergence,
-            density_ratio=density_ratio,
-            rounds=rounds,
-            learning_rate=learning_rate,
-            lightgbm=lightgbm,
-            warmup=warmup,
-            early_stopping=early_stopping,
-            critic_hidden=critic_hidden,
-            critic_steps=critic_steps,
-            critic_normalization=critic_normalization,
-            gradient_penalty=gradient_penalty,
-            critic_learning_rate=critic_learning_rate,
-            batch_size=batch_size,
-            sensitive_types=sensitive_types,
-            missing_sensitive=missing_sensitive,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
+    loss: Literal["squared", "absolute", "huber"] = "squared"
 
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_numbers(y, weights, own_units=True)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.inputs import Outcome, read_classes, read_numbers
 from equipoise.estimators.network import PAPER_TRAINING, NetworkEstimator
-from equipoise.networks import Embedding, Normalization
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage.onnx import Graph
-from equipoise.tables import Kind, Scaling
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEstimator):
     """A transformer whose output keeps what predicts Y and little of what tells A.
 
@@ -63,68 +61,11 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     # The paper's tables have no encoder: how wide it is stays as it is here.
     _paper_settings = PAPER_TRAINING
 
-    def __init__(
-        self,
-        *,
-        task: Literal["classification", "regression"] = "classification",
-        encoder_hidden: tuple[int, ...] = (64,),
-        notion: str = "independence",
-        strength: float = 0.5,
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        hidden: tuple[int, ...] = (64, 64),
-        scaling: Scaling = "rank",
-        embedding: Embedding = "pieces",
-        normalization: Literal["batch", "none"] = "batch",
-        critic_hidden: tuple[int, ...] = (64, 64),
-        critic_steps: int = 5,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        learning_rate: float = 1e-3,
-        critic_learning_rate: float = 3e-3,
-        momentum: float = 0.2,
-        weight_decay: float = 1.0,
-        schedule: Literal["decay", "constant"] = "decay",
-        iterations: int = 1500,
-        batch_size: int = 300,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "auto",
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            notion=notion,
-            strength=strength,
-            method=method,
-            divergence=divergence,
-            density_ratio=density_ratio,
-            hidden=hidden,
-            scaling=scaling,
-            embedding=embedding,
-            normalization=normalization,
-            critic_hidden=critic_hidden,
-            critic_steps=critic_steps,
-            critic_normalization=critic_normalization,
-            gradient_penalty=gradient_penalty,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            critic_learning_rate=critic_learning_rate,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            iterations=iterations,
-            batch_size=batch_size,
-            sensitive_types=sensitive_types,
-            missing_sensitive=missing_sensitive,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
-        self.task = task
-        self.encoder_hidden = encoder_hidden
+    task: Literal["classification", "regression"] = "classification"
+    encoder_hidden: tuple[int, ...] = (64,)
+    hidden: tuple[int, ...] = (64, 64)
+    normalization: Literal["batch", "none"] = "batch"
+    critic_steps: int = 5
 
     def _recipe(self) -> NetworkRecipe:
         check_choice("task", self.task, ("classification", "regression"))

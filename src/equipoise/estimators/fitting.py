@@ -1,99 +1,285 @@
-"""How one call of ``fit`` is looked after: checkpoints, resuming, a callback, Ctrl-C."""
+"""From the user's rows to trained members: the one sequence of an estimator and of a frontier.
+
+`read_rows` checks what the user gave; `Fitting` has the options of one estimator checked, learns
+from rows how to encode them, and trains members on them; `Run` looks after the training.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from os import PathLike
-from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
+from equipoise.estimators.inputs import (
+    Outcome,
+    checked_features,
+    checked_outcome,
+    held_out_inputs,
+    learn_inputs,
+    learned_inputs,
+    row_weights,
+    training_data,
+)
+from equipoise.predictors.recipe import Inputs
 from equipoise.storage import CheckpointFile
-from equipoise.training import Callback, Supervision, Trained, TrainingData
+from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
+from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
+from equipoise.training.predictor import exact_device
+from equipoise.training.progress import Progress, progress_shown
 
+if TYPE_CHECKING:
+    from equipoise.estimators.base import FairEstimator
+
+Model = TypeVar("Model", bound="FairEstimator")
+Positions = NDArray[np.intp]
 #: Options that change nothing about what is trained, or that other parts of an identity cover.
-_NOT_OF_THE_RUN = ("verbose", "progress_budget", "device", "network")
+_NOT_OF_THE_RUN = ("verbose", "device", "network")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """What ``fit`` was asked to do beside training; checked before any data is touched."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The user's rows, checked; weights are None where all count the same, table without A."""
 
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_every: float = 60.0
-    resume: bool = False
-    callback: Callback | None = None
+    X: Any
+    y: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    table: SensitiveTable | None
 
-    def __post_init__(self) -> None:
-        check_number(
-            "checkpoint_every",
-            self.checkpoint_every,
-            "must be a number of seconds of at least 0",
-            lambda seconds: seconds >= 0,
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which rows have a weight above 0, (n,)."""
+        return np.ones(len(self), dtype=bool) if self.weights is None else self.weights > 0
+
+    def alone(self, positions: Positions) -> Rows:
+        """Return these rows as if the others had never been there: their categories and ranks."""
+        return Rows(
+            _safe_indexing(self.X, positions),
+            self.y[positions],
+            None if self.weights is None else self.weights[positions],
+            None if self.table is None else _rebuilt(self.table, positions),
         )
-        check_flag("resume", self.resume)
-        if self.callback is not None and not callable(self.callback):
-            raise InputError(
-                "callback must be a function of one argument, the progress, got "
-                f"{type(self.callback).__name__}"
+
+
+def read_rows(
+    models: Sequence[FairEstimator],
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any,
+) -> Rows:
+    """Check rows for models that read sensitive features alike; each learns the columns' names."""
+    check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    for model in models:
+        X = checked_features(model, X, reset=True)
+    y = checked_outcome(X, y)
+    weights = row_weights(sample_weight, len(y))
+    return Rows(X, y, weights, models[0]._read_sensitive(sensitive_features, len(y), weights))
+
+
+class Fitting(Generic[Model]):
+    """One estimator on its way to trained members; all its options are checked at once.
+
+    Attributes
+    ----------
+    model : FairEstimator
+        Learns the encoding of features and outcome, and nothing about how training went.
+    recipe : Recipe
+    device : torch.device
+    outcome, table, data
+        What `learn` made of the rows that train.
+    """
+
+    outcome: Outcome
+    table: SensitiveTable | None
+    data: TrainingData
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.recipe = model._recipe()
+        self.device = model._device()
+
+    def learn(self, rows: Rows) -> None:
+        """Learn from these rows how features and outcome are encoded, and encode them."""
+        model = self.model
+        self.table = rows.table
+        self.outcome = model._read_outcome(rows.y, rows.weights)
+        model._keep_outcome(self.outcome)
+        model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
+        model.encoder_ = model._new_encoder()
+        x = learn_inputs(model, model.encoder_.fit_transform(rows.X), rows.table)
+        weights = None if rows.weights is None else model._scaled_weights(rows.weights)
+        self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
+
+    def encode(self, X: Any, table: SensitiveTable) -> Tensor:
+        """Return inputs (n, p) of other rows, in double precision where scores are computed."""
+        x = held_out_inputs(self.model, self.model.encoder_.transform(X), table)
+        return torch.from_numpy(x).double().to(exact_device(self.device))
+
+    def train(
+        self,
+        members: Sequence[Member],
+        run: Run,
+        *,
+        verbose: int,
+        note: Callable[[Progress], str] | None = None,
+        on_check: Callable[[int, Predictor], bool] | None = None,
+    ) -> Trained:
+        """Train members on the rows learned from; ``note`` ends each line of progress."""
+        inputs = Inputs(
+            task=self.model._task(self.outcome),
+            n_outputs=self.outcome.n_outputs,
+            sensitive=self.table,
+            attribute_inputs=learned_inputs(self.model).width,
+            categorical=self.model.encoder_.categorical_,
+        )
+        with progress_shown(verbose, note) as shown:
+            return self.recipe.train(
+                self.data,
+                members,
+                inputs,
+                on_check=on_check,
+                supervision=run.supervision(self.data, shown),
             )
-        if self.resume and self.checkpoint is None:
+
+    def warn_if_interrupted(self, trained: Trained, run: Run) -> None:
+        """Say that Ctrl-C ended training, and what can be done about it."""
+        if not trained.interrupted_at:
+            return
+        remedy = (
+            f"call fit(..., checkpoint='{run.file}', resume=True) to go on from the last checkpoint"
+            if run.file is not None and run.file.exists()
+            else "it cannot be resumed without one: fit(..., checkpoint=path) keeps checkpoints"
+        )
+        moment = f"{self.recipe.unit} {trained.interrupted_at} of {self.recipe.training.iterations}"
+        warnings.warn(
+            f"training was interrupted at {moment} and returns what it had until then; {remedy}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _rebuilt(table: SensitiveTable, rows: Positions) -> SensitiveTable:
+    return SensitiveTable(tuple(_rebuilt_column(column.take(rows)) for column in table.columns))
+
+
+def _rebuilt_column(column: SensitiveColumn) -> SensitiveColumn:
+    if column.values is not None:
+        return SensitiveColumn(column.name, column.kind, column.rule, None, (), column.values)
+    assert column.codes is not None
+    present = np.unique(column.codes[column.codes >= 0])
+    codes = np.where(column.codes < 0, -1, np.searchsorted(present, column.codes))
+    categories = tuple(column.categories[code] for code in present)
+    return SensitiveColumn(
+        column.name, column.kind, column.rule, codes.astype(np.int64), categories, None
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Run:
+    """How one training is looked after.
+
+    Attributes
+    ----------
+    file : CheckpointFile or None
+    store : Store or None
+        Where in the file this training keeps its state; the file itself unless given.
+    seconds : float
+        Least time between checkpoints.
+    callback : callable or None
+    options : mapping of str to anything
+        Options that a state in the store must be of.
+    rows : mapping of str to tensors
+        Rows beside those that train on which the result depends.
+    parts : mapping of str to Stateful
+        What else must be remembered.
+    """
+
+    file: CheckpointFile | None
+    store: Store | None
+    seconds: float
+    callback: Callback | None
+    options: Mapping[str, Any]
+    rows: Mapping[str, Iterable[Tensor]] = field(default_factory=dict)
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
+
+    def supervision(self, data: TrainingData, shown: Callback | None) -> Supervision:
+        """Return the supervision of a training on these rows; ``shown`` shows its progress."""
+        told = tuple(callback for callback in (shown, self.callback) if callback is not None)
+        if self.store is None:
+            return Supervision(callbacks=told)
+        return Supervision(
+            store=self.store,
+            seconds=self.seconds,
+            identity=_identity(self.options, data, self.rows),
+            parts=self.parts,
+            callbacks=told,
+        )
+
+
+@contextmanager
+def begin_run(
+    options: Mapping[str, Any],
+    *,
+    checkpoint: str | PathLike[str] | None,
+    checkpoint_every: float,
+    resume: bool,
+    callback: Callback | None,
+) -> Iterator[Run]:
+    """Check what ``fit`` was asked besides training, and lock the checkpoint until the end.
+
+    ``options`` are those of the estimator or frontier.
+    """
+    check_number(
+        "checkpoint_every",
+        checkpoint_every,
+        "must be a number of seconds of at least 0",
+        lambda seconds: seconds >= 0,
+    )
+    check_flag("resume", resume)
+    if callback is not None and not callable(callback):
+        raise InputError(
+            "callback must be a function of one argument, the progress, got "
+            f"{type(callback).__name__}"
+        )
+    run = Run(file=None, store=None, seconds=0.0, callback=callback, options=options)
+    if checkpoint is None:
+        if resume:
             raise InputError(
                 "resume=True needs the file to go on from, got checkpoint=None; call "
                 "fit(..., checkpoint=path, resume=True)"
             )
-
-    @contextmanager
-    def store(self, random_state: Any) -> Iterator[CheckpointFile | None]:
-        """Yield the file to keep checkpoints in, if asked for; nobody else writes to it then."""
-        if self.checkpoint is None:
-            yield None
-            return
-        file = CheckpointFile(self.checkpoint)
-        if not isinstance(random_state, int | np.integer):
+        yield run
+        return
+    file = CheckpointFile(checkpoint)
+    if not isinstance(options["random_state"], int | np.integer):
+        raise InputError(
+            "random_state must be a whole number when checkpoints are kept, got "
+            f"{options['random_state']!r}: a resumed run has to draw what the first one drew"
+        )
+    with file.in_use():
+        if file.exists() and not resume:
             raise InputError(
-                "random_state must be a whole number when checkpoints are kept, got "
-                f"{random_state!r}: a resumed run has to draw what the first one drew"
+                f"checkpoint must be new unless resume=True, got '{file}', which is there; "
+                "call fit(..., resume=True) to go on from it, or remove it to start anew"
             )
-        with file.in_use():
-            if file.exists() and not self.resume:
-                raise InputError(
-                    f"checkpoint must be new unless resume=True, got '{file}', which is there; "
-                    "call fit(..., resume=True) to go on from it, or remove it to start anew"
-                )
-            yield file
-
-    def supervision(
-        self,
-        store: Store | None,
-        options: Mapping[str, Any],
-        data: TrainingData,
-        *,
-        more: Mapping[str, Iterable[Tensor]] = MappingProxyType({}),
-        parts: Mapping[str, Stateful] = MappingProxyType({}),
-        callbacks: Sequence[Callback | None] = (),
-    ) -> Supervision:
-        """Return the supervision of a run with these options of its estimator on these rows.
-
-        ``more`` are further rows that the run depends on, ``parts`` what else it must remember.
-        """
-        told = tuple(callback for callback in callbacks if callback is not None)
-        if store is None:
-            return Supervision(callbacks=told)
-        return Supervision(
-            store=store,
-            seconds=self.checkpoint_every,
-            identity=_identity(options, data, more),
-            parts=parts,
-            callbacks=told,
+        yield Run(
+            file=file, store=file, seconds=checkpoint_every, callback=callback, options=options
         )
 
 
@@ -121,7 +307,7 @@ def _identity(
     stated = {
         name: repr(same_form(value))
         for name, value in options.items()
-        if name not in _NOT_OF_THE_RUN
+        if name.rpartition("__")[2] not in _NOT_OF_THE_RUN
     }
     stated |= {f"version of {name}": version(name) for name in ("equipoise", "torch")}
     tensors: dict[str, list[Tensor | None]] = {
@@ -136,22 +322,4 @@ def _identity(
     return Identity(
         stated | {"device": data.x.device.type},
         {name: digest(group) for name, group in {**given, **more}.items()},
-    )
-
-
-def warn_if_interrupted(trained: Trained, iterations: int, store: CheckpointFile | None) -> None:
-    """Say that Ctrl-C ended training, and what can be done about it."""
-    if not trained.interrupted_at:
-        return
-    remedy = (
-        f"call fit(..., checkpoint='{store}', resume=True) to go on from the last checkpoint"
-        if store is not None and store.exists()
-        else "it can not be resumed, since no checkpoint was kept: fit(..., checkpoint=path) does"
-    )
-    unit = trained.predictor.network.unit
-    moment = f"{unit} {trained.interrupted_at} of {iterations}"
-    warnings.warn(
-        f"training was interrupted at {moment} and returns what it had until then; {remedy}",
-        ConvergenceWarning,
-        stacklevel=3,
     )

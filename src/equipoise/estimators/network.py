@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
@@ -70,74 +71,48 @@ PAPER_REGRESSOR: Mapping[str, Any] = MappingProxyType(
 )
 
 
-class NetworkEstimator(FairEstimator):
-    """Options of networks and their training; subclasses say what a network's outputs mean."""
+class _OnNetworks(FairEstimator):
+    """What is no option of every estimator with a network, so that it is no field below."""
 
+    #: A network of the user's own.
+    network: NetworkFactory | None = None
     #: Widths of an encoder that carries the penalty; empty where the score does.
     encoder_hidden: tuple[int, ...] = ()
+    encoder_: FeatureEncoder
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkEstimator(_OnNetworks):
+    """Options of networks and their training; subclasses say what a network's outputs mean."""
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
 
-    encoder_: FeatureEncoder
-
-    def __init__(
-        self,
-        *,
-        notion: str = "independence",
-        strength: float = 0.5,
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        hidden: tuple[int, ...] = (64, 64, 64),
-        network: NetworkFactory | None = None,
-        scaling: Scaling = "rank",
-        embedding: Embedding = "pieces",
-        normalization: Literal["batch", "none"] = "none",
-        critic_hidden: tuple[int, ...] = (64, 64),
-        critic_steps: int = 1,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        learning_rate: float = 1e-3,
-        critic_learning_rate: float = 3e-3,
-        momentum: float = 0.2,
-        weight_decay: float = 1.0,
-        schedule: Literal["decay", "constant"] = "decay",
-        iterations: int = 1500,
-        batch_size: int = 300,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.notion = notion
-        self.strength = strength
-        self.method = method
-        self.divergence = divergence
-        self.density_ratio = density_ratio
-        self.hidden = hidden
-        self.network = network
-        self.scaling = scaling
-        self.embedding = embedding
-        self.normalization = normalization
-        self.critic_hidden = critic_hidden
-        self.critic_steps = critic_steps
-        self.critic_normalization = critic_normalization
-        self.gradient_penalty = gradient_penalty
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.critic_learning_rate = critic_learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.iterations = iterations
-        self.batch_size = batch_size
-        self.sensitive_types = sensitive_types
-        self.missing_sensitive = missing_sensitive
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    notion: str = "independence"
+    strength: float = 0.5
+    method: str = "sbp"
+    divergence: str = "js"
+    density_ratio: RatioKind = "auto"
+    hidden: tuple[int, ...] = (64, 64, 64)
+    scaling: Scaling = "rank"
+    embedding: Embedding = "pieces"
+    normalization: Literal["batch", "none"] = "none"
+    critic_hidden: tuple[int, ...] = (64, 64)
+    critic_steps: int = 1
+    critic_normalization: Normalization = "none"
+    gradient_penalty: float = 0.0
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    critic_learning_rate: float = 3e-3
+    momentum: float = 0.2
+    weight_decay: float = 1.0
+    schedule: Literal["decay", "constant"] = "decay"
+    iterations: int = 1500
+    batch_size: int = 300
+    sensitive_types: Mapping[str, Kind] | None = None
+    missing_sensitive: Literal["error", "skip"] = "error"
+    random_state: int | np.random.RandomState | None = None
+    device: str = "auto"
+    verbose: int = 0
 
     @classmethod
     def as_in_paper(cls, **options: Any) -> Self:
@@ -237,6 +212,7 @@ class NetworkEstimator(FairEstimator):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairClassifier(Classifies, NetworkEstimator):
     """A neural-network classifier trained to keep its score from depending on sensitive features.
 
@@ -310,6 +286,8 @@ class FairClassifier(Classifies, NetworkEstimator):
     True
     """
 
+    network: NetworkFactory | None = None
+
     def _add_answers(self, graph: Graph, output: str) -> None:
         labels = _plain_labels(self.classes_)
         count = len(labels)
@@ -335,6 +313,7 @@ def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
     return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairRegressor(Regresses, NetworkEstimator):
     """A neural-network regressor trained to keep its prediction from depending on A.
 
@@ -370,68 +349,8 @@ class FairRegressor(Regresses, NetworkEstimator):
 
     _paper_settings = PAPER_REGRESSOR
 
-    def __init__(
-        self,
-        *,
-        loss: Literal["squared", "absolute", "huber"] = "squared",
-        notion: str = "independence",
-        strength: float = 0.5,
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        hidden: tuple[int, ...] = (64, 64, 64),
-        network: NetworkFactory | None = None,
-        scaling: Scaling = "rank",
-        embedding: Embedding = "pieces",
-        normalization: Literal["batch", "none"] = "none",
-        critic_hidden: tuple[int, ...] = (64, 64),
-        critic_steps: int = 1,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        learning_rate: float = 1e-3,
-        critic_learning_rate: float = 3e-3,
-        momentum: float = 0.2,
-        weight_decay: float = 1.0,
-        schedule: Literal["decay", "constant"] = "decay",
-        iterations: int = 1500,
-        batch_size: int = 300,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "auto",
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            notion=notion,
-            strength=strength,
-            method=method,
-            divergence=divergence,
-            density_ratio=density_ratio,
-            hidden=hidden,
-            network=network,
-            scaling=scaling,
-            embedding=embedding,
-            normalization=normalization,
-            critic_hidden=critic_hidden,
-            critic_steps=critic_steps,
-            critic_normalization=critic_normalization,
-            gradient_penalty=gradient_penalty,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            critic_learning_rate=critic_learning_rate,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            iterations=iterations,
-            batch_size=batch_size,
-            sensitive_types=sensitive_types,
-            missing_sensitive=missing_sensitive,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
-        self.loss = loss
+    loss: Literal["squared", "absolute", "huber"] = "squared"
+    network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
         standard = graph.add("Squeeze", output, graph.constant(np.array([1])))

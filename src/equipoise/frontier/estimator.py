@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.estimators.fitting import RunOptions
+from equipoise.estimators.fitting import begin_run
 from equipoise.estimators.loading import Saved, check_network, estimator_in
 from equipoise.estimators.network import (
     PAPER_CLASSIFIER,
@@ -31,6 +31,7 @@ from equipoise.networks import Embedding, NetworkFactory, Normalization
 from equipoise.storage import Contents, read_model_file, refuse_contents, write_model_file
 from equipoise.tables import Kind, Scaling
 from equipoise.training import Callback, History
+from equipoise.training.loop import gradients_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -244,22 +245,25 @@ class FairFrontier(BaseEstimator):
 
         Ctrl-C ends training and returns what there is, with a warning; a second one raises.
         """
-        run = RunOptions(
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            callback=callback,
-        )
-        with run.store(self.random_state) as store:
+        options = self.get_params(deep=False)
+        with (
+            gradients_on(),
+            begin_run(
+                options,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+                callback=callback,
+            ) as run,
+        ):
             fitted = fit_curve(
-                self.get_params(deep=False),
+                options,
                 type(self)().get_params(deep=False),
                 X,
                 y,
                 sensitive_features=sensitive_features,
                 sample_weight=sample_weight,
                 run=run,
-                store=store,
             )
         self._curve = fitted.curve
         self.split_ = fitted.split

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from equipoise.errors import InputError, check_flag, check_number, check_whole
 from equipoise.estimators import Classifies, Regresses
-from equipoise.estimators.fitting import RunOptions, warn_if_interrupted
+from equipoise.estimators.fitting import Fitting, Run, read_rows
 from equipoise.estimators.inputs import (
-    Outcome,
-    checked_features,
-    checked_outcome,
-    held_out_inputs,
-    learn_inputs,
     read_seed,
-    row_weights,
 )
 from equipoise.frontier.curve import Curve, FromRows, Strand, table_of
 from equipoise.frontier.families import families_of, template_of
-from equipoise.frontier.rows import HeldOut, Positions, Split, rebuilt, split_rows
+from equipoise.frontier.rows import HeldOut, Split, split_rows
 from equipoise.frontier.snapshots import (
+    Criteria,
     Entry,
     Judge,
     Recorder,
@@ -40,13 +33,9 @@ from equipoise.frontier.snapshots import (
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.predictors.boosting.library import refuse_draws
-from equipoise.predictors.recipe import Recipe
 from equipoise.storage import CheckpointFile
-from equipoise.tables import SensitiveTable, check_aligned
-from equipoise.training import Callback, Member, Progress, TrainingData
+from equipoise.training import Callback, Member, Progress
 from equipoise.training.engine import HEALTH_ROWS
-from equipoise.training.predictor import exact_device
-from equipoise.training.progress import progress_shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +47,6 @@ class Fitted:
     sensitive: str
 
 
-@torch.inference_mode(False)  # training needs gradients, also where they are switched off
-@torch.enable_grad()
 def fit_curve(
     options: Mapping[str, Any],
     defaults: Mapping[str, Any],
@@ -68,79 +55,91 @@ def fit_curve(
     *,
     sensitive_features: Any,
     sample_weight: Any,
-    run: RunOptions,
-    store: CheckpointFile | None,
+    run: Run,
 ) -> Fitted:
     """Train all members of every family and keep the snapshots on a front; see `FairFrontier.fit`.
 
-    ``defaults`` are what the options are where nobody has set them; ``store`` is that of the run.
+    ``defaults`` are what the options are where nobody has set them.
     """
     families = families_of(options, defaults)
     seed = read_seed(options["random_state"])
     members = read_members(options, seed)
-    templates = {family: template_of(options, family, seed) for family in families}
-    recipes = {family: _recipe(template, options) for family, template in templates.items()}
-    if store is not None and "boosting" in families:
-        refuse_draws(templates["boosting"].get_params()["lightgbm"])
-    devices = {family: template._device() for family, template in templates.items()}
+    fittings = {family: _fitting(options, family, seed) for family in families}
+    if run.file is not None and "boosting" in families:
+        refuse_draws(fittings["boosting"].model.get_params()["lightgbm"])
     if sensitive_features is None:
         raise InputError(
             "sensitive_features is required to judge snapshots: call "
             "fit(X, y, sensitive_features=A)"
         )
-    check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    for template in templates.values():
-        X = checked_features(template, X, reset=True)
-    y = checked_outcome(X, y)
-    weights = row_weights(sample_weight, len(y))
-    table = template._read_sensitive(sensitive_features, len(y), weights)
-    assert table is not None
+    rows = read_rows(
+        [fitting.model for fitting in fittings.values()],
+        X,
+        y,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )
+    assert rows.table is not None
     split = split_rows(
-        len(y),
+        len(rows),
         validation=options["validation"],
         test=options["test"],
         seed=seed,
-        counted=None if weights is None else weights > 0,
+        counted=rows.counted,
     )
-    # All are ready before any is trained: what is wrong for one family is told at once.
-    ready = [
-        _Ready(
-            family,
-            template,
-            recipes[family],
-            members,
-            entries_of(members, ensemble=options["ensemble"], predictor=family),
-            deal(template, X, y, table, weights, split, devices[family]),
+    # All learn before any is trained: what is wrong for one family is told at once.
+    train = rows.alone(split.train)
+    for fitting in fittings.values():
+        fitting.learn(train)
+    outcome = next(iter(fittings.values())).outcome
+    validation, test = (
+        HeldOut.read(
+            part,
+            rows.y[positions],
+            rows.table.take(positions),
+            None if rows.weights is None else rows.weights[positions],
+            outcome,
         )
-        for family, template in templates.items()
+        for part, positions in (("validation", split.validation), ("test", split.test))
+    )
+    criteria = criteria_for(options["metrics"], options["notion"], validation, test)
+    strands = [
+        _Training(
+            family,
+            fitting,
+            entries_of(members, ensemble=options["ensemble"], predictor=family),
+            fitting.encode(_safe_indexing(rows.X, split.validation), validation.table),
+            fitting.encode(_safe_indexing(rows.X, split.test), test.table),
+        )
+        for family, fitting in fittings.items()
     ]
-    everybody = [entry for each in ready for entry in each.entries]
+    everybody = [entry for each in strands for entry in each.entries]
     found: list[_Found] = []
-    for each in ready:
+    for each in strands:
         before = [earlier.snapshots for earlier in found]
-        found.append(_fit_strand(each, options, everybody, before, run, store))
+        found.append(
+            _fit_strand(each, options, members, criteria, validation, test, everybody, before, run)
+        )
         if found[-1].cut_short:
             break
     curve = Curve(
         strands=tuple(each.strand for each in found),
         snapshots=joined([each.snapshots for each in found]),
-        validation_rows=len(ready[0].parts.validation),
-        test=ready[0].parts.test,
+        validation_rows=len(validation),
+        test=test,
     )
-    given = table if weights is None else table.take(weights > 0)
-    return Fitted(curve, split, given.describe())
+    return Fitted(curve, split, rows.table.take(rows.counted).describe())
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
-    """One family before training; ``entries`` are its members and their averages."""
+class _Training:
+    """One family before training: its members and their averages, and inputs of held-out rows."""
 
     family: str
-    template: Classifies | Regresses
-    recipe: Recipe
-    members: Sequence[Member]
+    fitting: Fitting[Classifies | Regresses]
     entries: tuple[Entry, ...]
-    parts: Parts
+    validation_x: Tensor
+    test_x: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,31 +151,36 @@ class _Found:
     cut_short: bool
 
 
-def _recipe(template: Classifies | Regresses, options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of a family, checked as often as its snapshots are wanted."""
-    recipe = template._recipe()
-    every = options["evaluate_every" if recipe.unit == "iteration" else "evaluate_every_rounds"]
-    return replace(recipe, training=replace(recipe.training, check_every=every))
+def _fitting(options: Mapping[str, Any], family: str, seed: int) -> Fitting[Classifies | Regresses]:
+    """Check the options of a family, which is judged as often as its snapshots are wanted."""
+    fitting = Fitting(template_of(options, family, seed))
+    rounds = fitting.recipe.unit == "round"
+    every = options["evaluate_every_rounds" if rounds else "evaluate_every"]
+    training = replace(fitting.recipe.training, check_every=every)
+    fitting.recipe = replace(fitting.recipe, training=training)
+    return fitting
 
 
 def _fit_strand(
-    ready: _Ready,
+    ready: _Training,
     options: Mapping[str, Any],
+    members: Sequence[Member],
+    criteria: Criteria,
+    validation: HeldOut,
+    test: HeldOut,
     everybody: Sequence[Entry],
     before: Sequence[Snapshots],
-    run: RunOptions,
-    store: CheckpointFile | None,
+    run: Run,
 ) -> _Found:
     """Train all members of one family together.
 
     everybody: entries of all families; before: snapshots of those already trained.
     """
-    recipe, template, parts, entries = ready.recipe, ready.template, ready.parts, ready.entries
-    criteria = criteria_for(options["metrics"], options["notion"], parts.validation, parts.test)
-    judge = Judge(parts.validation, criteria, parts.validation_x.device)
-    units = {"center": parts.outcome.center, "scale": parts.outcome.scale}
+    fitting, entries = ready.fitting, ready.entries
+    judge = Judge(validation, criteria, ready.validation_x.device)
+    units = {"center": fitting.outcome.center, "scale": fitting.outcome.scale}
     recorder = Recorder(
-        lambda predictor: judge(scores_of(predictor, parts.validation_x, entries, **units)),
+        lambda predictor: judge(scores_of(predictor, ready.validation_x, entries, **units)),
         criteria,
         entries,
     )
@@ -188,22 +192,20 @@ def _fit_strand(
     told = None
     if run.callback is not None:
         told = with_snapshots(run.callback, so_far, everybody, len(entries))
-    with progress_shown(options["verbose"], note) as shown:
-        trained = recipe.train(
-            parts.data,
-            ready.members,
-            template._inputs(parts.outcome, parts.trained_on),
-            on_check=recorder,
-            supervision=run.supervision(
-                None if store is None else Stage(store, later=bool(before)),
-                options,
-                parts.data,
-                more=_held_out_tensors(parts),
-                parts={"snapshots": recorder},
-                callbacks=[shown, told],
-            ),
-        )
-    warn_if_interrupted(trained, recipe.training.iterations, store)
+    own_run = replace(
+        run,
+        store=None if run.file is None else Stage(run.file, later=bool(before)),
+        callback=told,
+        rows={
+            "validation rows": [ready.validation_x, *validation.tensors()],
+            "test rows": [ready.test_x, *test.tensors()],
+        },
+        parts={"snapshots": recorder},
+    )
+    trained = fitting.train(
+        members, own_run, verbose=options["verbose"], note=note, on_check=recorder
+    )
+    fitting.warn_if_interrupted(trained, run)
     prototype = select_members(trained.predictor, [0])
     strand = Strand(
         predictor=ready.family,
@@ -211,31 +213,17 @@ def _fit_strand(
         prototype=prototype,
         history=trained.history,
         member_health=trained.health,
-        template=template,
+        template=fitting.model,
         evidence=FromRows(
-            seen=parts.data.sample(HEALTH_ROWS),
-            given_outcome=recipe.notion.conditions_on_outcome,
+            seen=fitting.data.sample(HEALTH_ROWS),
+            given_outcome=fitting.recipe.notion.conditions_on_outcome,
             has_critic=parse_method(options["method"]).has_critic,
-            test=parts.test_x,
+            test=ready.test_x,
             **units,
         ),
     )
     cut_short = bool(trained.interrupted_at) or trained.called_off
     return _Found(strand, recorder.snapshots(), cut_short)
-
-
-def _held_out_tensors(parts: Parts) -> dict[str, Iterable[Tensor]]:
-    """What snapshots are judged and reported by, for a resumed run to be the same run."""
-
-    def tensors(x: Tensor, rows: HeldOut) -> list[Tensor]:
-        seen = [rows.y, rows.table.encode(), rows.table.known]
-        weights = [] if rows.weights is None else [rows.weights]
-        return [x, *(torch.from_numpy(values.copy()) for values in [*seen, *weights])]
-
-    return {
-        "validation rows": tensors(parts.validation_x, parts.validation),
-        "test rows": tensors(parts.test_x, parts.test),
-    }
 
 
 def read_members(options: Mapping[str, Any], seed: int) -> tuple[Member, ...]:
@@ -257,67 +245,6 @@ def read_members(options: Mapping[str, Any], seed: int) -> tuple[Member, ...]:
         for number in range(options["seeds"])
         for strength in strengths
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What trains, what picks and what reports.
-
-    Attributes
-    ----------
-    data : TrainingData
-    outcome : Outcome
-        Of the training rows.
-    trained_on : SensitiveTable
-        Of the training rows.
-    validation, test : HeldOut
-    validation_x, test_x : Tensor of float64, shape (n, p)
-        Their encoded features.
-    """
-
-    data: TrainingData
-    outcome: Outcome
-    trained_on: SensitiveTable
-    validation: HeldOut
-    test: HeldOut
-    validation_x: Tensor
-    test_x: Tensor
-
-
-def deal(
-    template: Classifies | Regresses,
-    X: Any,
-    y: NDArray[Any],
-    table: SensitiveTable,
-    weights: NDArray[np.float64] | None,
-    split: Split,
-    device: torch.device,
-) -> Parts:
-    """Encode every part by what the training rows alone say; the template learns how."""
-
-    def weights_of(rows: Positions) -> NDArray[np.float64] | None:
-        return None if weights is None else weights[rows]
-
-    outcome = template._read_outcome(y[split.train], weights_of(split.train))
-    validation, test = (
-        HeldOut.read(part, y[rows], table.take(rows), weights_of(rows), outcome)
-        for part, rows in (("validation", split.validation), ("test", split.test))
-    )
-    trained_on = rebuilt(table, split.train)
-    encoder = template._new_encoder()
-    x = learn_inputs(template, encoder.fit_transform(_safe_indexing(X, split.train)), trained_on)
-
-    def held_out_x(rows: Positions) -> Tensor:
-        encoded = encoder.transform(_safe_indexing(X, rows))
-        return torch.from_numpy(held_out_inputs(template, encoded, table.take(rows))).double()
-
-    exact = exact_device(device)
-    validation_x, test_x = (held_out_x(r).to(exact) for r in (split.validation, split.test))
-    template.encoder_ = encoder
-    template.sensitive_ = trained_on.describe()
-    template._keep_outcome(outcome)
-    data = template._training_data(x, outcome, trained_on, weights_of(split.train)).to(device)
-    return Parts(data, outcome, trained_on, validation, test, validation_x, test_x)
 
 
 #: Under what name the state of a later family holds that of the finished one before it.

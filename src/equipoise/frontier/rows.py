@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.errors import InputError
+from equipoise.estimators.fitting import Positions
 from equipoise.estimators.inputs import Outcome
 from equipoise.metrics.outcome import OutcomeKind
-from equipoise.tables import SensitiveColumn, SensitiveTable
+from equipoise.tables import SensitiveTable
 from equipoise.training.members import stream_seed
 
 #: A share of all rows to draw, or the positions of the rows.
 Part = float | Sequence[int] | NDArray[np.integer[Any]]
-Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -108,26 +110,6 @@ def _size(name: str, share: Any, n: int) -> int:
     return size
 
 
-def rebuilt(table: SensitiveTable, rows: Positions) -> SensitiveTable:
-    """Read the table as if only these rows had ever been there: their categories and ranks.
-
-    What training sees must not depend on the rows held out.
-    """
-    return SensitiveTable(tuple(_rebuilt(column.take(rows)) for column in table.columns))
-
-
-def _rebuilt(column: SensitiveColumn) -> SensitiveColumn:
-    if column.values is not None:
-        return SensitiveColumn(column.name, column.kind, column.rule, None, (), column.values)
-    assert column.codes is not None
-    present = np.unique(column.codes[column.codes >= 0])
-    codes = np.where(column.codes < 0, -1, np.searchsorted(present, column.codes))
-    categories = tuple(column.categories[code] for code in present)
-    return SensitiveColumn(
-        column.name, column.kind, column.rule, codes.astype(np.int64), categories, None
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Outcome, weights and sensitive columns of rows that do not train.
@@ -184,3 +166,9 @@ class HeldOut:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def tensors(self) -> list[Tensor]:
+        """What snapshots are judged and reported by, for a resumed run to be the same run."""
+        seen = [self.y, self.table.encode(), self.table.known]
+        weights = [] if self.weights is None else [self.weights]
+        return [torch.from_numpy(values.copy()) for values in [*seen, *weights]]
