@@ -7,7 +7,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from equipoise.datasets import load_dataset
-from equipoise.datasets.bundled_files import read_bundled
+from equipoise.datasets.files import read_bundled
 from equipoise.errors import InputError
 
 

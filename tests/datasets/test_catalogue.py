@@ -98,7 +98,7 @@ def test_description_prints_as_text():
         ),
         (
             {"name": "adult", "part": "validation"},
-            "part must be 'train', 'test' or 'all', got 'validation'",
+            "part must be one of 'all', 'train', 'test', got 'validation'",
         ),
         (
             {"name": "crime", "part": "train"},

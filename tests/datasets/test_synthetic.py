@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 
 from equipoise.datasets import load_dataset, make_synthetic
-from equipoise.datasets.synthetic_model import GROUP_PROBABILITIES, GROUP_SHIFTS
+from equipoise.datasets.synthetic import GROUP_PROBABILITIES, GROUP_SHIFTS
 from equipoise.errors import InputError
 
 TASKS = ("classification", "regression")

@@ -1,13 +1,11 @@
 """Public data sets with their traps named, and a synthetic family with known unfairness."""
 
-from __future__ import annotations
-
-from equipoise.datasets.catalogue import dataset_names, load_dataset
-from equipoise.datasets.description import Dataset, DatasetDescription
-from equipoise.datasets.synthetic import SyntheticDataset, make_synthetic
-from equipoise.datasets.synthetic_truth import SyntheticTruth
+from equipoise.datasets.catalogue import UNBUNDLED, dataset_names, load_dataset
+from equipoise.datasets.dataset import Dataset, DatasetDescription
+from equipoise.datasets.synthetic import SyntheticDataset, SyntheticTruth, make_synthetic
 
 __all__ = [
+    "UNBUNDLED",
     "Dataset",
     "DatasetDescription",
     "SyntheticDataset",

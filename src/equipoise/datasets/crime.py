@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from equipoise.datasets.bundled_files import read_bundled
-from equipoise.datasets.description import Dataset, DatasetDescription, Preprocessing, assemble
+from equipoise.datasets.dataset import Dataset, DatasetDescription, Preprocessing, assemble
+from equipoise.datasets.files import read_bundled
 
 _ABOUT = DatasetDescription(
     name="crime",

@@ -1,4 +1,4 @@
-"""Finding, reading and checking data files that are not bundled."""
+"""Data files: bundled ones are read, others are found, read and checked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ import os
 import sys
 import zipfile
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import pandas as pd
 
 from equipoise.errors import DataNotFound, InputError
+
+GivenPath = str | os.PathLike[str] | None
+
+
+def read_bundled(name: str) -> pd.DataFrame:
+    """Return the Parquet table called ``name`` (without its ending) that the package contains."""
+    with as_file(files("equipoise.datasets") / "bundled" / f"{name}.parquet") as location:
+        return pd.read_parquet(location)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +41,43 @@ class DataFile:
     how_to_get: str
 
 
+def find(file: DataFile, path: GivenPath) -> Path | None:
+    """Return the first place that holds ``file``, or None."""
+    for place in _search_places(path).values():
+        if place.is_file():
+            return place
+        for name in file.names:
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def not_found(file: DataFile, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
+    """Return the error that says which file to put where, and which places were searched."""
+    checksum = f" (sha256 {file.sha256})" if file.sha256 else ""
+    others = "".join(f" or {name}" for name in file.names[1:])
+    searched = ", ".join(f"{words} {place}" for words, place in _search_places(path).items())
+    failure = f" The download failed: {download_failure}" if download_failure else ""
+    return DataNotFound(
+        f"data set {file.dataset!r} is not bundled and was not found in: {searched}.{failure} "
+        f"Put {file.names[0]}{checksum}{others} into {cache_folder()}, or into a folder "
+        f"named by the environment variable EQUIPOISE_DATA or by path=. {file.how_to_get}"
+    )
+
+
+def _search_places(path: GivenPath) -> dict[str, Path]:
+    """Where files are looked for, in this order, each under the words that describe it."""
+    places: dict[str, Path] = {}
+    if path is not None:
+        if not Path(path).exists():
+            raise DataNotFound(f"path must be an existing file or folder, got {os.fspath(path)!r}")
+        places["path"] = Path(path)
+    if folder := os.environ.get("EQUIPOISE_DATA"):
+        places["EQUIPOISE_DATA"] = Path(folder)
+    places["cache"] = cache_folder()
+    return places
+
+
 def cache_folder() -> Path:
     """Return the folder for downloaded data, by the conventions of the platform."""
     if sys.platform == "win32":
@@ -44,69 +90,38 @@ def cache_folder() -> Path:
     return base / "equipoise"
 
 
-def search_places(path: str | os.PathLike[str] | None) -> dict[str, Path]:
-    """Return where files are looked for, in order, each under the words that describe it.
-
-    Raises ``DataNotFound`` when ``path`` is given but does not exist: nobody means that.
-    """
-    places: dict[str, Path] = {}
-    if path is not None:
-        if not Path(path).exists():
-            raise DataNotFound(f"path must be an existing file or folder, got {os.fspath(path)!r}")
-        places["path"] = Path(path)
-    if folder := os.environ.get("EQUIPOISE_DATA"):
-        places["EQUIPOISE_DATA"] = Path(folder)
-    places["cache"] = cache_folder()
-    return places
-
-
-def find(file: DataFile, path: str | os.PathLike[str] | None) -> Path | None:
-    """Return the first place that holds ``file``, or None."""
-    for place in search_places(path).values():
-        if place.is_file():
-            return place
-        for name in file.names:
-            if (place / name).is_file():
-                return place / name
-    return None
-
-
-def not_found(
-    file: DataFile, path: str | os.PathLike[str] | None, *, download_failure: str | None = None
-) -> DataNotFound:
-    """Return the error that says which file to put where, and which places were searched."""
-    checksum = f" (sha256 {file.sha256})" if file.sha256 else ""
-    others = "".join(f" or {name}" for name in file.names[1:])
-    searched = ", ".join(f"{words} {place}" for words, place in search_places(path).items())
-    failure = f" The download failed: {download_failure}" if download_failure else ""
-    return DataNotFound(
-        f"data set {file.dataset!r} is not bundled and was not found in: {searched}.{failure} "
-        f"Put {file.names[0]}{checksum}{others} into {cache_folder()}, or into a folder "
-        f"named by the environment variable EQUIPOISE_DATA or by path=. {file.how_to_get}"
-    )
-
-
 def read(file: DataFile, location: Path) -> pd.DataFrame:
-    """Return the columns of ``file`` stored at ``location``, checked.
-
-    Raises ``InputError`` when it cannot be read or is not the data set it should be.
-    """
+    """Return the columns of ``file`` stored at ``location``; refuse a file that is another."""
     try:
         frame = _read_table(location, file.columns)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{location} cannot be read as data set {file.dataset!r}: {error}"
         ) from error
-    broken_rule = _broken_rule(file, frame)
-    if broken_rule is not None:
-        raise InputError(
-            f"{location} is not data set {file.dataset!r}: {broken_rule}"
-            f"{_checksum_information(file, location)}"
-        )
+    if broken_rule := _broken_rule(file, frame):
+        if file.sha256 is not None and location.name == file.names[0]:
+            found = hashlib.sha256(location.read_bytes()).hexdigest()
+            broken_rule += f"; its sha256 is {found}, that of the known file {file.sha256}"
+        raise InputError(f"{location} is not data set {file.dataset!r}: {broken_rule}")
     return frame[list(file.columns)]
 
 
-def _broken_rule(file: DataFile, frame: pd.DataFrame) -> str | None:
+def _read_table(location: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    if location.suffix == ".parquet":
+        return pd.read_parquet(location)
+    if location.suffix == ".csv":
+        return pd.read_csv(location, usecols=lambda name: name in columns, low_memory=False)
+    if location.suffix != ".zip":
+        raise ValueError("the file name must end in .parquet, .csv or .zip")
+    with zipfile.ZipFile(location) as archive:
+        tables = [name for name in archive.namelist() if name.endswith(".csv")]
+        if len(tables) != 1:
+            raise ValueError(f"the archive must hold one .csv file, got {tables}")
+        with archive.open(tables[0]) as table:
+            return pd.read_csv(table, usecols=lambda name: name in columns, low_memory=False)
+
+
+def _broken_rule(file: DataFile, frame: pd.DataFrame) -> str:
     absent = [column for column in file.columns if column not in frame.columns]
     if absent:
         return f"it must have the columns {', '.join(file.columns)}; it lacks {', '.join(absent)}"
@@ -114,29 +129,6 @@ def _broken_rule(file: DataFile, frame: pd.DataFrame) -> str | None:
         return f"it must have {file.rows} rows, got {len(frame)}"
     gaps = [column for column in file.complete if frame[column].isna().any()]
     if gaps:
-        return (
-            f"it must have no missing values in {', '.join(file.complete)}; {', '.join(gaps)} has"
-        )
-    return None
-
-
-def _read_table(location: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    if location.suffix == ".parquet":
-        return pd.read_parquet(location)
-    if location.suffix == ".zip":
-        with zipfile.ZipFile(location) as archive:
-            tables = [name for name in archive.namelist() if name.endswith(".csv")]
-            if len(tables) != 1:
-                raise ValueError(f"the archive must hold one .csv file, got {tables}")
-            with archive.open(tables[0]) as table:
-                return pd.read_csv(table, usecols=lambda name: name in columns, low_memory=False)
-    if location.suffix == ".csv":
-        return pd.read_csv(location, usecols=lambda name: name in columns, low_memory=False)
-    raise ValueError("the file name must end in .parquet, .csv or .zip")
-
-
-def _checksum_information(file: DataFile, location: Path) -> str:
-    if file.sha256 is None or location.name != file.names[0]:
-        return ""
-    found = hashlib.sha256(location.read_bytes()).hexdigest()
-    return f"; its sha256 is {found}, that of the known file {file.sha256}"
+        known = ", ".join(file.complete)
+        return f"it must have no missing values in {known}; {', '.join(gaps)} has"
+    return ""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.description import (
+from equipoise.datasets.dataset import (
     Dataset,
     DatasetDescription,
     Preprocessing,
     as_categories,
     assemble,
+    encoded,
 )
-from equipoise.datasets.files import DataFile, find, not_found, read
-from equipoise.datasets.paper_encoding import encoded
+from equipoise.datasets.files import DataFile, GivenPath, find, not_found, read
 
-_ABOUT = DatasetDescription(
+LAW: Final = DatasetDescription(
     name="law",
     title="Law School Admission, applications to US law schools 2005-2008",
     task="classification",
@@ -46,7 +46,7 @@ _PAPER_NOTES = (
 _CORE = ("LSAT", "GPA", "Race", "resident", "college", "Year", "Gender", "admit")
 _FLAGS = ("Black", "Hispanic", "Asian", "White", "MissingRace", "URM")
 
-LAW_FILE = DataFile(
+LAW_FILE: Final = DataFile(
     dataset="law",
     names=("lawschool_admission.parquet", "lawschool.csv"),
     columns=(*_CORE, *_FLAGS, "enroll"),
@@ -58,7 +58,7 @@ LAW_FILE = DataFile(
 )
 
 
-def load_law(*, preprocessing: Preprocessing, path: str | os.PathLike[str] | None) -> Dataset:
+def load_law(*, preprocessing: Preprocessing, path: GivenPath) -> Dataset:
     """Load Law School Admission from a file."""
     location = find(LAW_FILE, path)
     if location is None:
@@ -71,21 +71,13 @@ def load_law(*, preprocessing: Preprocessing, path: str | os.PathLike[str] | Non
         A = pd.DataFrame({"Race": (table["Race"] == "White").astype(np.int64)})
     else:
         table = table.drop(columns="enroll").dropna()
-        X = pd.DataFrame(
-            {
-                "LSAT": table["LSAT"],
-                "GPA": table["GPA"],
-                "resident": table["resident"].astype(np.int64),
-                "college": table["college"].astype("category"),
-                "Year": table["Year"].astype(str).astype("category"),
-            }
+        X = table[["LSAT", "GPA", "resident", "college", "Year"]].assign(
+            resident=table["resident"].astype(np.int64),
+            college=table["college"].astype("category"),
+            Year=table["Year"].astype(str).astype("category"),
         )
-        A = pd.DataFrame(
-            {
-                "Race": table["Race"].astype("category"),
-                "Gender": as_categories(table["Gender"], {}),
-            }
-        )
+        A = pd.DataFrame({"Race": table["Race"].astype("category")})
+        A["Gender"] = as_categories(table["Gender"], {})
     notes = _PAPER_NOTES if preprocessing == "paper" else _DEFAULT_NOTES
     y = table["admit"].astype(np.int64)
-    return assemble(X, y, A, about=_ABOUT, notes=notes, origin=str(location))
+    return assemble(X, y, A, about=LAW, notes=notes, origin=str(location))

@@ -12,12 +12,10 @@ import pandas as pd
 import torch
 
 from equipoise.datasets import (
+    UNBUNDLED,
     Dataset,
     DatasetDescription,
-    acs,
-    credit,
     dataset_names,
-    law,
     load_dataset,
 )
 from equipoise.errors import InputError
@@ -100,14 +98,7 @@ def list_datasets() -> pd.DataFrame:
         _facts(found.description, found.origin, found.description.rows)
         for found in map(load_dataset, AT_HAND)
     ]
-    rows += [
-        _facts(about, "a file of yours", file_rows)
-        for about, file_rows in (
-            (credit._ABOUT, credit.CREDIT_FILE.rows),
-            (law._ABOUT, law.LAW_FILE.rows),
-            *((source.about, source.file.rows) for source in acs._SOURCES.values()),
-        )
-    ]
+    rows += [_facts(about, "a file of yours", file_rows) for about, file_rows in UNBUNDLED]
     by_name = {row["name"]: row for row in rows}
     return pd.DataFrame([by_name[name] for name in dataset_names()]).astype({"rows": "Int64"})
 
