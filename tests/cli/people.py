@@ -1,5 +1,6 @@
 """A small table of people, and the command line run in this process as a user runs it."""
 
+import inspect
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ def equipoise(*arguments: object) -> Ran:
     with redirect_stdout(out), redirect_stderr(err):
         code = run(app, [str(argument) for argument in arguments])
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def examples_of(command) -> list[str]:
+    """Command lines in the help of a command."""
+    lines = inspect.getdoc(command).partition("Examples\n--------\n")[2].splitlines()
+    return [line.strip() for line in lines]
 
 
 def table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def test_missing_file(people):
         ),
         (
             (*OPTIONS, "--settings", "people.csv", "--resume"),
-            "--resume goes on with the run in --out as it was begun, got --settings too; leave one "
+            "--resume continues the run in --out as it was begun, got --settings too; leave one "
             "out",
         ),
         (

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 import typer
-from people import equipoise
+from people import equipoise, examples_of
 
-from equipoise.cli.answers import Answer
-from equipoise.cli.app import COMMANDS, main
+from equipoise.cli.app import main
+from equipoise.cli.commands import COMMANDS
 from equipoise.cli.running import run
 from equipoise.errors import DataNotFound, InputError
+from equipoise.runs import Answer
 
-NAMES = [command.name for command in COMMANDS]
+NAMES = [command.__name__ for command in COMMANDS]
 
 
 def test_the_commands_of_the_issue_are_there():
@@ -41,18 +42,18 @@ def test_help_lists_every_command_with_its_first_sentence(arguments):
     assert (ran.code, ran.err) == (0, "")
     said = " ".join(ran.out.split())
     for command in COMMANDS:
-        first = command.function.__doc__.splitlines()[0]
-        assert f"{command.name} {first}" in said
+        first = command.__doc__.splitlines()[0]
+        assert f"{command.__name__} {first}" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_help_of_a_command_teaches_by_examples(command):
-    ran = equipoise(command.name, "--help")
+    ran = equipoise(command.__name__, "--help")
     assert (ran.code, ran.err) == (0, "")
-    assert command.examples
-    for example in command.examples:
+    assert examples_of(command)
+    for example in examples_of(command):
         assert f"\n    {example}\n" in ran.out  # on a line of its own, never broken
-        assert example.split()[:2] == ["equipoise", command.name]
+        assert example.split()[:2] == ["equipoise", command.__name__]
     for option in ("--json", "--debug"):
         assert f"\n  {option} " in ran.out
 
@@ -100,7 +101,7 @@ def test_a_page_is_opened_in_the_browser(tmp_path):
     page = tmp_path / "a page.html"
     program = f"""
 from pathlib import Path
-from equipoise.cli.browser import open_page
+from equipoise.cli.commands import open_page
 open_page(Path({str(page)!r}))
 """
     done = in_a_child(program, BROWSER=f"{browser} %s")
@@ -112,14 +113,12 @@ def test_without_a_browser_the_page_is_named(tmp_path):
     program = """
 import webbrowser
 from pathlib import Path
-from equipoise.cli.browser import open_page
+from equipoise.cli.commands import open_page
 open_page(Path("run/report.html"))
 """
     done = in_a_child(program, BROWSER="no-such-browser %s", PATH=str(tmp_path), DISPLAY="")
     assert done.returncode == 0
-    assert done.stderr == (
-        "note: no browser was found here; open 'run/report.html' in one yourself\n"
-    )
+    assert done.stderr == ("note: no browser was found; open 'run/report.html' yourself\n")
 
 
 def test_the_installed_program_is_this_one():
@@ -227,7 +226,7 @@ def test_warnings_for_users_are_notes_said_once_and_others_are_not_said(capsys):
         for _ in range(2):
             warnings.warn("something\nto know", UserWarning, stacklevel=1)
         warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
-        return Answer("done", {"done": True}, code=0)
+        return Answer(("done",), {"done": True})
 
     assert run(app_that(it), ["it", "--json"]) == 0
     said = capsys.readouterr()

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from people import SMALL_ON_CPU, equipoise, table
+from people import SMALL_ON_CPU, equipoise, examples_of, table
 
-from equipoise.cli.app import COMMANDS, app
+from equipoise.cli.app import app
+from equipoise.cli.commands import COMMANDS
 from equipoise.runs.folder import FILES
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ ELSEWHERE = {"equipoise demo", "equipoise fit --resume --out run"}
 
 def test_every_command_has_its_line_on_the_page():
     shown = {line.split()[1] for line in LINES}
-    assert {command.name for command in COMMANDS} == shown
+    assert {command.__name__ for command in COMMANDS} == shown
     assert set(LINES) >= ELSEWHERE
 
 
@@ -56,7 +57,7 @@ def test_the_table_of_files_is_complete():
 
 
 def examples():
-    return [(command.name, line) for command in COMMANDS for line in command.examples]
+    return [(command.__name__, line) for command in COMMANDS for line in examples_of(command)]
 
 
 @pytest.mark.parametrize(("name", "line"), examples(), ids=[line for _, line in examples()])

@@ -177,7 +177,7 @@ def test_a_run_of_another_version_is_named_as_such(run):
 def test_another_model_in_the_folder_is_found(run, folder, tmp_path):
     (run / "model.equipoise").write_bytes((run / "frontier.equipoise").read_bytes())
     assert refused("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv") == (
-        f"'{run / 'model.equipoise'}' must be the model that 'selection.json' tells of, but it is "
+        f"'{run / 'model.equipoise'}' must be the model that 'selection.json' describes, but it is "
         f"missing or another one; select it again: equipoise select {run} ..."
     )
     (run / "selection.json").unlink()
@@ -195,7 +195,7 @@ def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
     for part in (f"'{run}'", "frontier.equipoise", "settings.json", "SHA-256", "--overwrite"):
         assert part in said
     shutil.copy("other/model.equipoise", run)
-    assert "'selection.json' tells of" in refused("predict", run, people, "--out", "scores.csv")
+    assert "'selection.json' describes" in refused("predict", run, people, "--out", "scores.csv")
     shutil.copy("other/selection.json", run)
     for command in (("report", run), ("predict", run, people, "--out", "scores.csv")):
         assert f"'{run / 'selection.json'}'" in refused(*command)
@@ -386,27 +386,23 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
 
     checkpoint = "cut/training.checkpoint"
     assert signalled(signal.SIGKILL, checkpoint, *fit, "--out", "cut") == -signal.SIGKILL
-    assert refused("report", "cut") == (
-        "RUN must be a run that has ended, got 'cut', whose training was cut off; go on with it: "
-        "equipoise fit --resume --out cut"
-    )
+    said = refused("report", "cut")
+    for part in ("RUN", "has ended", "'cut'", "equipoise fit --resume --out cut"):
+        assert part in said
     assert "which holds a run" in refused(*fit, "--out", "cut")
 
     assert signalled(signal.SIGINT, checkpoint, "fit", "--resume", "--out", "cut") == 1
     said = Path("said.txt").read_text("utf-8")
     at = json.loads(Path("cut/settings.json").read_text("utf-8"))["iterations_trained"]
     assert 0 < at < 400
-    assert (
-        f"Training was interrupted at iteration {at} of 400; all of this is what there was by "
-        "then. Go on with: equipoise fit --resume --out cut"
-    ) in said
+    assert f"interrupted at iteration {at} of 400" in said
+    assert "with: equipoise fit --resume --out cut\n" in said
     assert Path("cut/report.html").exists()  # what there is can be looked at
     assert equipoise("report", "cut").code == 0
 
-    assert refused("fit", "--resume", "--out", "cut", "--iterations", "500") == (
-        "--resume must go on with the run in 'cut' as it was begun, but iterations was 400, is "
-        "500; resume it with equipoise fit --resume --out cut, or choose another --out"
-    )
+    said = refused("fit", "--resume", "--out", "cut", "--iterations", "500")
+    for part in ("--resume", "'cut'", "iterations was 400, is 500", "another --out"):
+        assert part in said
     ran = equipoise("fit", "--resume", "--out", "cut")
     assert ran.code == 0, ran.err
     for name in ("table.csv", "members.csv"):
@@ -414,10 +410,9 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
     for name in ("frontier.equipoise", "model.equipoise"):
         assert same_model(Path("cut", name), Path("whole", name))
     assert not Path("cut/training.checkpoint").exists()
-    assert refused("fit", "--resume", "--out", "cut") == (
-        "--resume goes on with an unfinished run, got 'cut', which is finished; take another "
-        "--out, or --overwrite to train it anew"
-    )
+    said = refused("fit", "--resume", "--out", "cut")
+    for part in ("--resume", "unfinished", "'cut', which is finished", "--out", "--overwrite"):
+        assert part in said
 
 
 def test_data_that_changed_are_not_the_same_run(people, run, folder):
@@ -430,10 +425,9 @@ def test_data_that_changed_are_not_the_same_run(people, run, folder):
     now = hashlib.sha256(Path("people.csv").read_bytes()).hexdigest()
     ran = equipoise("fit", "people.csv", "--settings", settings, "--out", "new")
     assert ran.code == 0, ran.err
-    assert (
-        "note: 'people.csv' is not the file that the earlier run was trained on: its SHA-256 is "
-        "another one; training on 'people.csv' with the settings alone\n"
-    ) in ran.err
+    (note,) = (line for line in ran.err.splitlines() if line.startswith("note: "))
+    for part in ("'people.csv' is not the file", now, before, "with the settings of that run"):
+        assert part in note
     with Path("people.csv").open("a", encoding="utf-8") as file:
         file.write("p99998,31,M,Ulm,40,0.5,no\n")
     later = hashlib.sha256(Path("people.csv").read_bytes()).hexdigest()

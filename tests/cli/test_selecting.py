@@ -50,7 +50,7 @@ def test_the_least_unfair_at_a_utility_and_json(run):
     [
         (
             (),
-            "select needs a wish, got none: --max-unfairness for the best utility within it, or "
+            "select needs a limit, got none: --max-unfairness for the best utility within it, or "
             "--min-utility for the least unfairness that keeps it; for example equipoise select "
             "run --max-unfairness 0.05",
         ),

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import typer
 
-from equipoise.cli.answers import Answer, note
+from equipoise.runs import Answer, Part
 
 #: Exit codes: the answer was given; something is wrong with what was asked; a fault of ours.
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
@@ -59,8 +59,30 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     if as_json:
         typer.echo(json.dumps(found.document, indent=2, allow_nan=False, ensure_ascii=False))
     else:
-        typer.echo(found.text)
+        typer.echo("\n\n".join(_laid_out(part, sys.stdout) for part in found.parts))
     return found.code
+
+
+def note(part: Part) -> None:
+    """Print something on the way to the answer; standard output stays free for the answer."""
+    text = _laid_out(part, sys.stderr)
+    typer.echo(text if isinstance(part, str) else f"{text}\n", err=True)
+
+
+def _laid_out(part: Part, stream: TextIO) -> str:
+    if isinstance(part, str):
+        return part
+    from equipoise.tables.printing import as_text
+
+    return as_text(part, width=_terminal_width(stream))
+
+
+def _terminal_width(stream: TextIO) -> int | None:
+    """Columns of the terminal behind a stream; None for a file or a pipe."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
 
 
 def _refuse_undecodable(arguments: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from equipoise.files.flags import Flag, content_flags, missing_flags, telling_fl
 from equipoise.files.kinds import Content, Outcome, Task, content_of, read_outcome
 from equipoise.tables import Kind, SensitiveTable
 from equipoise.tables.levels import MAX_CATEGORIES
+from equipoise.tables.printing import as_text
 
 _UNUSABLE = {
     "date": "dates and times have no scale of their own: turn them into a number first, such as "
@@ -116,33 +117,22 @@ class Columns:
             columns=["column", "role", "read as", "values", "missing", "why"],
         )
 
-    def __str__(self) -> str:
+    @property
+    def parts(self) -> tuple[str | pd.DataFrame, ...]:
+        """What is printed: the size and the target, the table, and the flags if there are any."""
         size = f"{_counted(self.rows, 'row')}, {_counted(len(self.columns), 'column')}"
         used = f"{_counted(len(self.features), 'feature')}, {len(self.sensitive)} sensitive"
         head = f"{size}: {used}, {len(self.dropped)} dropped."
-        return "\n".join([head, self._predicted(), "", *self._table(), *self._warnings()])
-
-    def _predicted(self) -> str:
-        said = f"Predicted: {self.target!r}, {self.outcome.task} ({self.outcome.rule})."
+        target = f"Predicted: {self.target!r}, {self.outcome.task} ({self.outcome.rule})."
         classes = [str(label) for label in self.outcome.classes]
         if len(classes) == 2:
-            return (
-                f"{said} The score is the probability of {classes[1]!r} rather than {classes[0]!r}."
-            )
-        return said
+            target += f" The score is the probability of {classes[1]!r} rather than {classes[0]!r}."
+        flags = "".join(f"! {flag.words}\n" for flag in self.flags)
+        return (f"{head}\n{target}\n", self.to_frame(), *([flags] if flags else []))
 
-    def _table(self) -> list[str]:
-        frame = self.to_frame()
-        rows = frame.astype(str).to_numpy().tolist()
-        cells = [list(frame.columns), *([_printable(cell) for cell in row] for row in rows)]
-        widths = [max(len(row[place]) for row in cells) for place in range(len(frame.columns))]
-        return [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
-
-    def _warnings(self) -> list[str]:
-        return ["", *(f"! {flag.words}" for flag in self.flags)] if self.flags else []
+    def __str__(self) -> str:
+        parts = [each if isinstance(each, str) else f"{as_text(each)}\n" for each in self.parts]
+        return "\n".join(parts).rstrip("\n")
 
     def _names(self, role: Role) -> list[str]:
         return [column.name for column in self.columns if column.role == role]
@@ -317,11 +307,6 @@ class _Steps:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _printable(text: str) -> str:
-    """Text without line breaks and control characters, which names and categories may hold."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _left_out(name: str, role: Role, values: pd.Series[Any], *, by_name: bool) -> ReadColumn:

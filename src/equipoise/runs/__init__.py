@@ -1,1 +1,36 @@
-"""Run folders: what a fit leaves on disk, and what is done with it later."""
+"""Run folders: what a fit leaves on disk, and what is done with it later.
+
+Each command of the command line is one function here, which returns an `Answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Something to print: text, or a table that is laid out for the terminal.
+Part: TypeAlias = Union[str, "pd.DataFrame"]
+Say: TypeAlias = Callable[[Part], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a command found.
+
+    Attributes
+    ----------
+    parts : tuple of str or DataFrame
+        For people: paragraphs and tables.
+    document : mapping
+        For programs, as JSON has it.
+    code : int
+        The exit code of the command.
+    """
+
+    parts: tuple[Part, ...]
+    document: Mapping[str, Any]
+    code: int = 0

@@ -1,7 +1,8 @@
-"""Auditing the scores in a data file, and writing what was found."""
+"""``equipoise audit``: assess the scores in a data file, and write what was found."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,38 +14,50 @@ from equipoise.errors import InputError
 from equipoise.files import read_table
 from equipoise.files.columns import refuse_unknown
 from equipoise.files.writer import spreadsheet_safe
+from equipoise.runs import Answer
 from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 
-PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"
-FILES = (PAGE, TABLE, DOCUMENT)
+FILES = PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"
 _LOCK = ".equipoise-lock"
 
 
 def audit_file(
     data: Path,
+    out: Path,
     *,
     score: str,
     sensitive: Sequence[str],
-    target: str | None = None,
+    target: str | None,
     options: Mapping[str, Any],
-) -> Audit:
-    """Audit one column of scores; ``options`` are those of `equipoise.audit`."""
+) -> Answer:
+    """Audit one column of scores and write the audit to the folder ``out``.
+
+    ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``.
+    """
+    _refuse_taken(out)
     frame = read_table(data)
     named = [("score", score), *(("sensitive", column) for column in sensitive)]
     for option, column in [*named, *([] if target is None else [("target", target)])]:
         if column not in frame.columns:
             refuse_unknown(option, column, [str(name) for name in frame.columns])
+    options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
     if target is not None and "positive" in options:
-        options = {**options, "positive": _label(options["positive"], frame[target])}
-    return audit(
+        options["positive"] = _label(options["positive"], frame[target])
+    found = audit(
         frame[score],
         None if target is None else frame[target],
         frame[list(sensitive)],
         **options,
     )
+    _write(out, found)
+    written = [str(out / name) for name in FILES]
+    return Answer(
+        (str(found), f"Written: {', '.join(written)}"),
+        {"audit": json.loads(found.to_json()), "files": written},
+    )
 
 
-def refuse_taken(folder: Path) -> None:
+def _refuse_taken(folder: Path) -> None:
     """Raise unless an audit may be written to this folder: new, empty, or an older audit."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must name a folder, got '{folder}', which is a file")
@@ -56,9 +69,8 @@ def refuse_taken(folder: Path) -> None:
         )
 
 
-def write_audit(folder: Path, found: Audit) -> list[Path]:
-    """Write page, table and document; over nothing but an older audit."""
-    refuse_taken(folder)
+def _write(folder: Path, found: Audit) -> None:
+    _refuse_taken(folder)  # another process may have been first
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         PAGE: found.to_html(),
@@ -68,10 +80,9 @@ def write_audit(folder: Path, found: Audit) -> list[Path]:
     with only_writer(folder / _LOCK, argument="--out", what=folder):
         for name, text in texts.items():
             write_atomically(folder / name, text.encode())
-    return [folder / name for name in FILES]
 
 
-def _label(text: str, outcomes: pd.Series) -> object:
+def _label(text: str, outcomes: pd.Series[Any]) -> object:
     """The value of the outcome that reads as ``text``: options are text, labels may be numbers."""
     for value in outcomes.dropna().unique():
         if str(value) == text:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -14,73 +12,13 @@ from equipoise.frontier.comparison import ComparedRun, compare
 from equipoise.frontier.snapshots import families_in_words
 from equipoise.report.compare_page import compare_page
 from equipoise.report.page import is_page
+from equipoise.runs import Answer, Part
 from equipoise.runs.folder import Run, reading
-from equipoise.runs.frames import as_text, plain_rows
+from equipoise.runs.record import plain_rows
 from equipoise.storage import checked_target, write_atomically
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedRuns:
-    """What a comparison found.
-
-    Attributes
-    ----------
-    table : DataFrame
-        As `equipoise.frontier.comparison.compare` makes it.
-    cautions : tuple of str
-        What makes the runs less comparable than they look.
-    differences : tuple of str
-        Settings of the later runs that are not those of the first.
-    families : mapping of run to tuple of str
-        Families of predictors in each run.
-    page : path
-    """
-
-    table: pd.DataFrame
-    cautions: tuple[str, ...]
-    differences: tuple[str, ...]
-    families: Mapping[str, tuple[str, ...]]
-    page: Path
-
-    @property
-    def text(self) -> str:
-        """The comparison for a person: the best utility within each budget."""
-        wide = self.table.pivot(
-            index=["metric", "attribute", "run", "hypervolume"], columns="budget", values="utility"
-        ).rename(columns="<= {:g}".format)
-        # A pivot sorts; the table's own order is by the first run's metrics, then by run.
-        order = pd.MultiIndex.from_frame(self.table[list(wide.index.names)]).unique()
-        table = as_text(wide.loc[order].reset_index())
-        parts = [
-            "Hypervolume of each front, and the best utility within each budget (- where nothing "
-            f"keeps it), on validation rows:\n\n{table}",
-            *self._families_said,
-            "\n".join(self.differences) or "The settings are the same.",
-            *self.cautions,
-            f"With test rows and the fronts drawn: {self.page}",
-        ]
-        return "\n\n".join(parts)
-
-    @property
-    def _families_said(self) -> list[str]:
-        if set(self.families.values()) == {("network",)}:
-            return []
-        said = [f"{families_in_words(found)} in {name}" for name, found in self.families.items()]
-        return [f"Predictors: {'; '.join(said)}."]
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The comparison for a program, test values included."""
-        return {
-            "page": str(self.page),
-            "differences": list(self.differences),
-            "cautions": list(self.cautions),
-            "predictors": {name: list(found) for name, found in self.families.items()},
-            "table": plain_rows(self.table),
-        }
-
-
-def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
+def compare_runs(folders: Sequence[Path], out: Path) -> Answer:
     """Compare two or more run folders and write the page."""
     if len(folders) < 2:
         raise InputError(
@@ -104,13 +42,35 @@ def compare_runs(folders: Sequence[Path], out: Path) -> ComparedRuns:
     ]
     comparison = compare(compared)
     write_atomically(target, compare_page(comparison).encode())
-    return ComparedRuns(
-        table=comparison.table,
-        cautions=comparison.cautions,
-        differences=_differences(names, runs),
-        families=comparison.families,
-        page=target,
+    differences, families = _differences(names, runs), comparison.families
+    said = [f"{families_in_words(each)} in {name}" for name, each in families.items()]
+    has_trees = set(families.values()) != {("network",)}
+    parts: tuple[Part, ...] = (
+        "Hypervolume of each front, and the best utility within each limit on unfairness (- where "
+        "no model keeps it), on validation rows:",
+        _by_limit(comparison.table),
+        *([f"Predictors: {'; '.join(said)}."] if has_trees else []),
+        "\n".join(differences) or "The settings are the same.",
+        *comparison.cautions,
+        f"With test rows and the fronts drawn: {target}",
     )
+    document = {
+        "page": str(target),
+        "differences": differences,
+        "cautions": list(comparison.cautions),
+        "predictors": {name: list(found) for name, found in families.items()},
+        "table": plain_rows(comparison.table),
+    }
+    return Answer(parts, document)
+
+
+def _by_limit(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each metric, attribute and run, in the table's own order."""
+    wide = table.pivot(
+        index=["metric", "attribute", "run", "hypervolume"], columns="budget", values="utility"
+    ).rename(columns="<= {:g}".format)
+    order = pd.MultiIndex.from_frame(table[list(wide.index.names)]).unique()  # a pivot sorts
+    return wide.loc[order].reset_index()
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
@@ -124,7 +84,7 @@ def _settings(run: Run) -> dict[str, object]:
     return {**record.options.to_document(), "data": record.data.path, "task": record.task}
 
 
-def _differences(names: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
+def _differences(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
     first = runs[0].record
     said = []
     for name, run in zip(names[1:], runs[1:], strict=True):
@@ -133,4 +93,4 @@ def _differences(names: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
             changes.append(f"data was {first.data.path}, is {run.record.data.path}")
         if changes:
             said.append(f"From {names[0]} to {name}: {'; '.join(changes)}.")
-    return tuple(said)
+    return said

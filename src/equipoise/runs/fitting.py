@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,107 +18,130 @@ from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
 from equipoise.metrics import METRICS
 from equipoise.predictors.boosting.library import lightgbm
+from equipoise.runs import Answer, Say
 from equipoise.runs import folder as files
-from equipoise.runs.folder import Run, resume_command, unfinished_run
-from equipoise.runs.frames import plain_rows
+from equipoise.runs.folder import Run, resume_command
 from equipoise.runs.record import (
-    DataFile,
+    DataFacts,
     FitOptions,
     RunRecord,
     command_line,
     describe_file,
     known_name,
+    plain_rows,
     read_record,
     versions,
 )
 from equipoise.runs.selecting import Choice, choice_without_wish, selection_document, take
 from equipoise.storage import write_atomically
 
+_EXAMPLE = "for example equipoise fit people.csv --target hired --sensitive age,sex"
 
-@dataclass(frozen=True, eq=False)
-class EndedRun:
-    """A run folder after training, and the model that was picked."""
 
-    run: Run
-    selection: Selection
-    choice: Choice
+def fit_run(
+    data: Path | None,
+    given: Mapping[str, Any],
+    *,
+    out: Path,
+    say: Say,
+    settings: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Answer:
+    """Read the data, print how, train, and write the run folder.
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended training."""
-        return self.run.record.state == "interrupted"
-
-    @property
-    def report(self) -> Path:
-        """Path of the page to read."""
-        return self.run.path(files.REPORT)
-
-    def summary(self) -> str:
-        """Say what was picked and what comes next."""
-        remark = textwrap.fill(
-            f"{self.choice.remark[:1].upper()}{self.choice.remark[1:]}.",
-            100,
-            break_on_hyphens=False,
+    Parameters
+    ----------
+    data : path or None
+        None where settings of an earlier run name the file.
+    given : mapping of str to anything
+        Options that were given, by the names of `FitOptions`.
+    out : path
+        The run folder.
+    say : callable
+        Receives text and tables to print on the way.
+    settings : path or None
+        settings.json of a run to repeat.
+    resume, overwrite : bool
+        Continue, or replace, the run in ``out``.
+    """
+    if resume and (settings is not None or overwrite):
+        other = "--overwrite" if settings is None else "--settings"
+        raise InputError(
+            f"--resume continues the run in --out as it was begun, got {other} too; leave one out"
         )
-        select, predict = (
-            command_line("equipoise", name, self.run.folder) for name in ("select", "predict")
-        )
-        parts = [
-            f"{self.selection}\n\n{remark}",
-            f"Report: {self.report}",
-            f"Take another model: {select} --max-unfairness {self._other_limit:g}\n"
-            f"Score new rows:     {predict} DATA --out scores.parquet",
-        ]
-        if self.interrupted:
-            go_on = "Go on" if self.run.record.options.has_networks else "Grow the trees anew"
-            parts.append(
-                f"Training was interrupted at {self._moment}; all of this is what there was by "
-                f"then. {go_on} with: {files.resume_command(self.run.folder)}"
+    with files.fitting_in(out, resume=resume, overwrite=overwrite):
+        earlier = read_record(settings) if settings is not None else None
+        if resume:
+            earlier = files.unfinished_run(out)
+        options = read_options(given, earlier)
+        if resume and earlier is not None and (changes := earlier.options.changes(options)):
+            raise InputError(
+                f"--resume must continue the run in '{out}' as it was begun, but "
+                f"{', '.join(changes)}; resume it with {resume_command(out)}, or choose another "
+                "--out"
             )
-        return "\n\n".join(parts)
-
-    @property
-    def _moment(self) -> str:
-        """How far training came."""
-        record = self.run.record
-        if record.rounds:
-            return f"round {record.rounds} of {record.options.rounds}"
-        before = ", before any tree was grown" if record.options.has_trees else ""
-        return f"iteration {record.iterations} of {record.options.iterations}{before}"
-
-    @property
-    def _other_limit(self) -> float:
-        """A limit to go on with: stricter than one that was kept, wider than one that was not."""
-        asked, picked_by = self.run.record.options.max_unfairness, self.choice.max_unfairness
-        assert picked_by is not None
-        return asked / 2 if picked_by == asked else 2 * picked_by
-
-    def to_document(self) -> dict[str, Any]:
-        """The same for a program."""
-        return {
-            "run": str(self.run.folder),
-            "state": self.run.record.state,
-            "iterations": self.run.record.iterations,
-            "rounds": self.run.record.rounds,
-            "flags": list(self.run.record.flags),
-            "selection": selection_document(self.selection, self.choice),
-            "files": sorted(
-                str(self.run.path(n)) for n in files.FILES if self.run.path(n).exists()
-            ),
-        }
-
-
-def fit_run(request: FitRequest, *, say: Say, verbose: int) -> EndedRun:
-    """Read the data, say how, train, and write the run folder."""
-    with files.fitting_in(request.out, resume=request.resume, overwrite=request.overwrite):
-        return _fit_alone(request, say, verbose)
+        if data is None and earlier is None:
+            raise InputError(f"DATA is required; {_EXAMPLE}")
+        path = Path(earlier.data.path) if data is None and earlier is not None else data
+        assert path is not None
+        frame, columns = _read(path, options, say)
+        file = describe_file(path, len(frame))
+        if earlier is not None and earlier.data.sha256 != file.sha256:
+            changed = _other_data(file, earlier.data)
+            if resume:
+                raise InputError(
+                    f"{changed}; restore the file, or choose another --out to train on this one"
+                )
+            if data is None:
+                assert settings is not None
+                repeat = command_line("equipoise", "fit", path, "--settings", settings)
+                raise InputError(
+                    f"{changed}; restore the file, or name it to train on it as it is: {repeat}"
+                )
+            say(f"note: {changed}; training on it with the settings of that run")
+        for part in columns.parts:
+            say(part)
+        record = RunRecord(
+            state="training",
+            iterations=0,
+            rounds=0,
+            command=fit_command(options, path, out),
+            options=options,
+            task=columns.task,
+            data=file,
+            columns=tuple(plain_rows(columns.to_frame())),
+            flags=tuple(flag.words for flag in columns.flags),
+            device=read_device(options.device).type if options.has_networks else "cpu",
+            versions=versions(has_trees=options.has_trees),
+        )
+        return _train_and_write(Run(out, record), frame, columns, resume=resume, say=say)
 
 
-def _fit_alone(request: FitRequest, say: Say, verbose: int) -> EndedRun:
-    """Fit while no other process writes to the folder."""
-    earlier = request.earlier()
-    options = request.options(earlier)
-    path = request.file(earlier)
+def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOptions:
+    """Return the options of a run; those given count before those of an earlier run."""
+    found = {**({} if earlier is None else earlier.options.to_document()), **given}
+    for name in ("target", "sensitive"):
+        if name not in found:
+            raise InputError(f"--{name} is required; {_EXAMPLE}")
+    metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
+    options = FitOptions.from_document({**found, "metrics": metrics})
+    for name in options.unused:
+        if name in given:
+            raise InputError(
+                f"--{name.replace('_', '-')} has no meaning for --predictor {options.predictor}, "
+                f"got {given[name]}; leave it out, or take another predictor"
+            )
+    return options
+
+
+def fit_command(options: FitOptions, data: Path, out: Path) -> str:
+    """Return the command line that makes a run."""
+    return command_line("equipoise", "fit", data, *options.to_arguments(), "--out", out)
+
+
+def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Columns]:
+    """Read the data once sure that the options can be trained with."""
     parse_method(options.method)
     if options.has_trees:
         lightgbm(f"--predictor {options.predictor}")
@@ -135,71 +157,56 @@ def _fit_alone(request: FitRequest, say: Say, verbose: int) -> EndedRun:
         sensitive_types=options.types or None,
         say=say,
     )
-    file = describe_file(path, len(frame))
-    request.check_file(file, earlier, say)
-    say(f"{columns}\n")
-    record = RunRecord(
-        state="training",
-        iterations=0,
-        rounds=0,
-        command=request.command(options, path),
-        options=options,
-        task=columns.task,
-        data=file,
-        columns=tuple(plain_rows(columns.to_frame())),
-        flags=tuple(flag.words for flag in columns.flags),
-        device=read_device(options.device).type if options.has_networks else "cpu",
-        versions=versions(has_trees=options.has_trees),
+    return frame, columns
+
+
+def _other_data(file: DataFacts, earlier: DataFacts) -> str:
+    return (
+        f"'{file.path}' is not the file that the earlier run was trained on: its SHA-256 is "
+        f"{file.sha256}, was {earlier.sha256}"
     )
-    run = Run(request.out, record)
-    resume = request.resume
+
+
+def _train_and_write(
+    run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, say: Say
+) -> Answer:
+    """Train, or take up what is trained already; keep what can be resumed after an error."""
+    options = run.record.options
     place = files.unfinished_place(run.folder) if resume else files.new_place(run)
     try:
         frontier = files.saved_frontier(run.folder, place) if resume else None
         if frontier is None or _cut_short(frontier, options):
-            checkpoint = place / files.CHECKPOINT
-            frontier = _train(run, frame, columns, checkpoint, resume=resume, verbose=verbose)
+            is_solved = parse_method(options.method).solve is not None
+            keeps_state = options.has_networks and not is_solved
+            # What is solved at once has no progress to show.
+            frontier = options.frontier(columns.task, verbose=0 if is_solved else 1).fit(
+                frame[columns.features],
+                frame[columns.target],
+                sensitive_features=frame[columns.sensitive],
+                checkpoint=place / files.CHECKPOINT if keeps_state else None,
+                resume=resume and keeps_state,
+            )
         say(f"Picking a model and writing {run.path(files.REPORT)} ...")
         return _finish(run, place, frontier)
     except BaseException:
         if resume or not files.abandon(run, place):
-            say(f"What was trained is kept; go on with: {files.resume_command(run.folder)}")
+            say(f"What was trained is kept; continue with: {resume_command(run.folder)}")
         raise
 
 
-def _train(
-    run: Run,
-    frame: pd.DataFrame,
-    columns: Columns,
-    checkpoint: Path,
-    *,
-    resume: bool,
-    verbose: int,
-) -> FairFrontier:
+def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
+    """Write all files of a trained frontier; the run has ended once all are there."""
     options = run.record.options
-    is_solved = parse_method(options.method).solve is not None
-    if is_solved:
-        verbose = 0  # solved at once: there is nothing to watch
-    keeps_state = options.has_networks and not is_solved
-    return options.frontier(columns.task, verbose=verbose).fit(
-        frame[columns.features],
-        frame[columns.target],
-        sensitive_features=frame[columns.sensitive],
-        checkpoint=checkpoint if keeps_state else None,
-        resume=resume and keeps_state,
-    )
-
-
-def _finish(run: Run, place: Path, frontier: FairFrontier) -> EndedRun:
-    """Write everything that a trained frontier has to say; the run has ended once all is there."""
-    trained = _trained(frontier)
+    trained = {
+        strand.predictor: int(strand.history.iterations[-1]) for strand in frontier._curve.strands
+    }
     record = run.record.ended(
-        "interrupted" if _cut_short(frontier, run.record.options) else "finished",
+        "interrupted" if _cut_short(frontier, options) else "finished",
         iterations=trained.get("network", 0),
         rounds=trained.get("boosting", 0),
     )
     run = Run(run.folder, record)
-    choice = choice_without_wish(frontier, record.options.max_unfairness)
+    choice = choice_without_wish(frontier, options.max_unfairness)
     with files.changing(run, place) as staged:
         frontier.save(staged / files.FRONTIER)
         tables = {
@@ -210,11 +217,11 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> EndedRun:
         for name, table in tables.items():
             write_atomically(staged / name, table.encode())
         selection = take(run, staged, frontier, choice)
-    return EndedRun(files.open_run(run.folder), selection, choice)
+    return _answer(files.open_run(run.folder), selection, choice)
 
 
 def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
-    """Whether training ended before its time though some member could have gone on."""
+    """Whether training ended early although some member could have gone on."""
     if parse_method(options.method).solve is not None:
         return False
     strands = {strand.predictor: strand.history for strand in frontier._curve.strands}
@@ -229,112 +236,43 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     )
 
 
-def _trained(frontier: FairFrontier) -> dict[str, int]:
-    """Return the last iteration, or round, of each family."""
-    return {
-        strand.predictor: int(strand.history.iterations[-1]) for strand in frontier._curve.strands
-    }
-
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitRequest:
-    """One call of ``equipoise fit``.
-
-    Attributes
-    ----------
-    data : path or None
-        None where settings of an earlier run name the file.
-    given : mapping of str to anything
-        Options that were given, by the names of `FitOptions`.
-    settings : path or None
-        settings.json of a run to repeat.
-    out : path
-        The run folder.
-    resume, overwrite : bool
-    """
-
-    data: Path | None
-    given: Mapping[str, Any]
-    settings: Path | None = None
-    out: Path = Path("run")
-    resume: bool = False
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        if self.resume and (self.settings is not None or self.overwrite):
-            raise InputError(
-                "--resume goes on with the run in --out as it was begun, got "
-                f"{'--settings' if self.settings is not None else '--overwrite'} too; leave one out"
-            )
-
-    def earlier(self) -> RunRecord | None:
-        """Return the run that is repeated or resumed, if any."""
-        if self.resume:
-            return unfinished_run(self.out)
-        return None if self.settings is None else read_record(self.settings)
-
-    def options(self, earlier: RunRecord | None) -> FitOptions:
-        """Return the options of the run; those given count before those of an earlier run."""
-        before = {} if earlier is None else dict(earlier.options.to_document())
-        found = {**before, **self.given}
-        for name in ("target", "sensitive"):
-            if name not in found:
-                raise InputError(
-                    f"--{name} is required; for example equipoise fit people.csv --target hired "
-                    "--sensitive age,sex"
-                )
-        metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
-        options = FitOptions.from_document({**found, "metrics": metrics})
-        for name in options.unused:
-            if name in self.given:
-                raise InputError(
-                    f"--{name.replace('_', '-')} has no meaning for --predictor "
-                    f"{options.predictor}, got {self.given[name]}; leave it out, or take another "
-                    "predictor"
-                )
-        if self.resume and earlier is not None and (changes := earlier.options.changes(options)):
-            raise InputError(
-                f"--resume must go on with the run in '{self.out}' as it was begun, but "
-                f"{', '.join(changes)}; resume it with {resume_command(self.out)}, or choose "
-                "another --out"
-            )
-        return options
-
-    def file(self, earlier: RunRecord | None) -> Path:
-        """Return the data file."""
-        if self.data is not None:
-            return self.data
-        if earlier is None:
-            raise InputError(
-                "DATA is required; for example equipoise fit people.csv --target hired "
-                "--sensitive age,sex"
-            )
-        return Path(earlier.data.path)
-
-    def check_file(self, file: DataFile, earlier: RunRecord | None, say: Say) -> None:
-        """Make sure that an earlier run meets its data again, or say that it does not."""
-        if earlier is None or earlier.data.sha256 == file.sha256:
-            return
-        changed = (
-            f"'{file.path}' is not the file that the earlier run was trained on: its SHA-256 is"
+def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
+    """Say what was picked and what comes next."""
+    record, options = run.record, run.record.options
+    remark = f"{choice.remark[:1].upper()}{choice.remark[1:]}."
+    select, predict = (
+        command_line("equipoise", name, run.folder) for name in ("select", "predict")
+    )
+    # A stricter limit than one that was kept, a wider one than one that was not.
+    asked, picked_by = options.max_unfairness, choice.max_unfairness
+    assert picked_by is not None
+    other = asked / 2 if picked_by == asked else 2 * picked_by
+    parts = [
+        f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
+        f"Report: {run.path(files.REPORT)}",
+        f"Take another model: {select} --max-unfairness {other:g}\n"
+        f"Score new rows:     {predict} DATA --out scores.parquet",
+    ]
+    interrupted = record.state == "interrupted"
+    if interrupted:
+        moment = f"iteration {record.iterations} of {options.iterations}"
+        if record.rounds:
+            moment = f"round {record.rounds} of {options.rounds}"
+        elif options.has_trees:
+            moment += ", before any tree was grown"
+        go_on = "Continue" if options.has_networks else "Grow the trees again"
+        parts.append(
+            f"Training was interrupted at {moment}; these are the results so far. {go_on} with: "
+            f"{resume_command(run.folder)}"
         )
-        if self.resume:
-            raise InputError(
-                f"{changed} {file.sha256}, was {earlier.data.sha256}; restore the file, or choose "
-                "another --out to train on this one"
-            )
-        if self.data is None:
-            assert self.settings is not None
-            raise InputError(
-                f"{changed} {file.sha256}, was {earlier.data.sha256}; restore the file, or name it "
-                "to train on it as it is: "
-                f"{command_line('equipoise', 'fit', Path(file.path), '--settings', self.settings)}"
-            )
-        say(f"note: {changed} another one; training on '{file.path}' with the settings alone")
-
-    def command(self, options: FitOptions, file: Path) -> str:
-        """Return the command line that makes this run."""
-        return command_line("equipoise", "fit", file, *options.to_arguments(), "--out", self.out)
+    document = {
+        "run": str(run.folder),
+        "report": str(run.path(files.REPORT)),
+        "state": record.state,
+        "iterations": record.iterations,
+        "rounds": record.rounds,
+        "flags": list(record.flags),
+        "selection": selection_document(selection, choice),
+        "files": sorted(str(run.path(n)) for n in files.FILES if run.path(n).exists()),
+    }
+    return Answer(tuple(parts), document, code=1 if interrupted else 0)

@@ -2,32 +2,32 @@
 
 A run is never changed file by file. New files are written to a hidden folder inside the run folder,
 their ``settings.json`` last. That one write decides: from then on the new files are the run, and
-whatever comes next moves them to their places, ``settings.json`` last again. So a process can be
+the next command moves them to their places, ``settings.json`` last again. So a process can be
 killed, or the disk be full, at any moment. What is found afterwards:
 
 =================================  ===============================================================
 in the folder                      what it is, and what becomes of it
 =================================  ===============================================================
 nothing but leftovers              an empty folder: the next ``fit`` removes them
-settings.json, "training"          a new run in training: ``fit --resume`` goes on with it
-settings.json, "interrupted"       a whole run, made of what there was at Ctrl-C; all commands
-                                   work, and ``fit --resume`` goes on with it
+settings.json, "training"          a new run in training: ``fit --resume`` continues it
+settings.json, "interrupted"       a whole run of what was trained at Ctrl-C; all commands work,
+                                   and ``fit --resume`` continues it
 settings.json, "finished"          a whole run
 .equipoise-changes with settings   decided: the next command moves the files to their places
 .equipoise-changes without         a model that was being selected, or the end of a fit: removed
                                    by the next writer; ``--resume`` takes a saved frontier from it
 .equipoise-overwrite, "training"   ``fit --overwrite`` in training: the old run beside it is whole
-                                   and in use; ``--resume`` goes on with the new run,
-                                   ``--overwrite`` removes it and starts anew
+                                   and in use; ``--resume`` continues the new run, ``--overwrite``
+                                   removes it and starts again
 .equipoise-overwrite, ended        decided: the next command puts it in the place of the old run
 .equipoise-overwrite without       not begun: removed by the next writer
 .equipoise-lock                    the number of the process that writes, or was killed writing
-.replaced                          of older versions, where the old run waited: it is put back
-                                   unless the new one has a checkpoint, which ``--resume`` takes up
+.replaced                          the old run, kept there by an older version of equipoise: put
+                                   back unless the new run has a checkpoint to resume from
 =================================  ===============================================================
 
-Only one process writes at a time. Those that only read do not wait for it; where the run was
-exchanged while they read, they read again.
+Only one process writes at a time. Processes that only read do not wait for it; if the run was
+replaced while they read, they read again.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ REPORT = "report.html"
 CARD = "model_card.md"
 CARD_JSON = "model_card.json"
 
-#: Everything that equipoise writes into a run folder, and all it ever removes from one, apart from
-#: what is hidden. The settings come last: until they are moved, a move can be taken up again.
+#: Everything that equipoise writes into a run folder or removes from one, hidden files apart. The
+#: settings come last: until they are moved, a move can be repeated.
 FILES = (
     COLUMNS,
     CHECKPOINT,
@@ -130,19 +130,19 @@ class Run:
         if not self.has(name):
             raise InputError(
                 f"'{self.folder}' must hold the files of one run, but {name} is not the one that "
-                f"{SETTINGS} tells of: their SHA-256 differ; restore both from one copy, or make "
+                f"{SETTINGS} describes: their SHA-256 differ; restore both from one copy, or make "
                 f"the run again: {self.record.command} --overwrite"
             )
         return found
 
     def has(self, name: str) -> bool:
-        """Whether a file is the one that belongs to the run; runs of older versions do not know."""
+        """Whether a file belongs to the run; runs of older versions do not know, so any does."""
         known = self.record.files.get(name)
         return known is None or known == sha256(self.path(name))
 
 
 def resume_command(folder: Path) -> str:
-    """Return the command line that goes on with an unfinished run."""
+    """Return the command line that continues an unfinished run."""
     return command_line("equipoise", "fit", "--resume", "--out", folder)
 
 
@@ -155,20 +155,20 @@ def open_run(folder: str | PathLike[str]) -> Run:
     run = Run(folder, _record_in(folder))
     if run.record.state == "training":
         raise InputError(
-            f"RUN must be a run that has ended, got '{folder}', whose training was cut off; go on "
-            f"with it: {resume_command(run.folder)}"
+            f"RUN must be a run that has ended, got '{folder}', whose training was cut off; "
+            f"continue it: {resume_command(run.folder)}"
         )
     if (folder / _OVERWRITE / SETTINGS).exists():
         warnings.warn(
-            f"'{folder}' is being overwritten, or was until that was cut off; this is about the "
-            f"old run. To go on with the new one: {resume_command(folder)}",
+            f"'{folder}' is being overwritten, or that was interrupted; this is about the old run. "
+            f"To continue the new one: {resume_command(folder)}",
             stacklevel=2,
         )
     return run
 
 
 def reading(folder: str | PathLike[str], read: Callable[[Run], Found]) -> Found:
-    """Open a run and read from it; again, where another process has changed it meanwhile."""
+    """Open a run and read from it; read again if another process has changed it meanwhile."""
     while True:
         run = open_run(folder)
         try:
@@ -182,7 +182,7 @@ def reading(folder: str | PathLike[str], read: Callable[[Run], Found]) -> Found:
 def writing(
     folder: Path, *, argument: str, wait: float = 0.0, resume: bool = False
 ) -> Iterator[None]:
-    """Be the only process that writes to a run folder, and settle what a killed one has left."""
+    """Be the only process that writes to a run folder, and clean up after one that was killed."""
     with only_writer(folder / _LOCK, argument=argument, what=folder, wait=wait):
         _settle(folder, resume=resume)
         yield
@@ -190,14 +190,14 @@ def writing(
 
 @contextmanager
 def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Be the only process that writes to ``--out``, once sure that it may be written to.
+    """Be the only process that writes to ``--out``; refuse a folder that may not be written to.
 
-    Folders that are made for it are removed after an error unless something is in them.
+    Folders made for it are removed after an error unless something is in them.
     """
     if not resume:
         refuse_taken(folder, overwrite=overwrite)
     elif not _holds_run(folder):
-        _record_in(folder)  # says what it is instead
+        _record_in(folder)  # raises
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -231,20 +231,20 @@ def unfinished_run(folder: Path) -> RunRecord:
     record = _record_in(unfinished_place(folder))
     if record.state == "finished":
         raise InputError(
-            f"--resume goes on with an unfinished run, got '{folder}', which is finished; take "
-            "another --out, or --overwrite to train it anew"
+            f"--resume continues an unfinished run, got '{folder}', which is finished; choose "
+            "another --out, or give --overwrite to train it again"
         )
     return record
 
 
 def unfinished_place(folder: Path) -> Path:
-    """Return where the run is in training that is resumed."""
+    """Return the folder in which the run to resume was training."""
     overwrite = folder / _OVERWRITE
     return overwrite if (overwrite / SETTINGS).exists() else folder
 
 
 def new_place(run: Run) -> Path:
-    """Return where a new run is to be trained, with its settings in it: beside an older run."""
+    """Return the folder to train a new run in, with its settings; never in the place of a run."""
     _remove(run.path(_CHANGES))
     place = run.folder
     if run.path(SETTINGS).exists():
@@ -261,7 +261,7 @@ def new_place(run: Run) -> Path:
 
 
 def abandon(run: Run, place: Path) -> bool:
-    """Remove a new run whose training has failed; whether it was, for nothing can be resumed."""
+    """Remove a new run whose training has failed unless it can be resumed; whether it is gone."""
     begun = (place / CHECKPOINT, _staged(run.folder, place) / FRONTIER)
     if _is_moving(run.folder) or any(path.exists() for path in begun):
         return False
@@ -275,7 +275,7 @@ def abandon(run: Run, place: Path) -> bool:
 
 
 def saved_frontier(folder: Path, place: Path) -> FairFrontier | None:
-    """Return the frontier of an unfinished run that was saved before the rest could be."""
+    """Return the frontier of an unfinished run if it was saved before the process was killed."""
     with suppress(InputError):
         found = load(_staged(folder, place) / FRONTIER)
         assert isinstance(found, FairFrontier)
@@ -285,7 +285,7 @@ def saved_frontier(folder: Path, place: Path) -> FairFrontier | None:
 
 @contextmanager
 def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
-    """Yield a folder for new files of a run; when the block ends without an error they are its own.
+    """Yield a folder for new files of a run, which become its own if the block ends well.
 
     ``run`` has the new record. ``place``: where it was trained, if it was.
     """
@@ -310,7 +310,7 @@ def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
 
 
 def _staged(folder: Path, place: Path) -> Path:
-    """Return where the files are written that a run in training at ``place`` ends with."""
+    """Return the folder for the last files of a run that trains at ``place``."""
     return folder / _CHANGES if place == folder else place
 
 
@@ -334,7 +334,7 @@ def refuse_taken(folder: Path, *, overwrite: bool) -> None:
 
 
 def _holds_run(folder: Path) -> bool:
-    """Whether a folder has settings of a run, of whichever format, or such a run waits in it."""
+    """Whether a folder has settings of a run, of any format, in itself or in a hidden folder."""
     for place in (folder, folder / _OVERWRITE, folder / _REPLACED):
         with suppress(InputError):
             if isinstance(read_document(place / SETTINGS).get("equipoise_run"), type(FORMAT)):
@@ -343,14 +343,14 @@ def _holds_run(folder: Path) -> bool:
 
 
 def _has_ended(place: Path) -> bool:
-    """Whether a folder has settings that say so."""
+    """Whether a folder holds the settings of a run that has ended."""
     with suppress(InputError):
         return read_record(place / SETTINGS).state != "training"
     return False
 
 
 def _is_moving(folder: Path) -> bool:
-    """Whether files are not in their places: another process moves them, or was killed then."""
+    """Whether files are not in their places: another process moves them, or was killed doing so."""
     waits = (folder / _REPLACED).is_dir() and not (folder / CHECKPOINT).exists()
     return (
         _has_ended(folder / _CHANGES)
@@ -360,7 +360,7 @@ def _is_moving(folder: Path) -> bool:
 
 
 def _settle(folder: Path, *, resume: bool) -> None:
-    """Bring what a killed process has left into order."""
+    """Put in order what a killed process has left."""
     changes, overwrite, replaced = (folder / each for each in (_CHANGES, _OVERWRITE, _REPLACED))
     for staged in (changes, overwrite):
         if _has_ended(staged):
@@ -379,7 +379,7 @@ def _settle(folder: Path, *, resume: bool) -> None:
 
 
 def _move(staged: Path, folder: Path) -> None:
-    """Put files into their places; can be taken up again at any point."""
+    """Put files into their places; can be repeated from any point."""
     if staged.name != _REPLACED and CHECKPOINT not in read_record(staged / SETTINGS).files:
         (staged / CHECKPOINT).unlink(missing_ok=True)
         (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -392,5 +392,5 @@ def _move(staged: Path, folder: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Remove a hidden folder; what cannot be removed now is when somebody next writes."""
+    """Remove a hidden folder; what cannot be removed now is removed by the next writer."""
     shutil.rmtree(place, ignore_errors=True)

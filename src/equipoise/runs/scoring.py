@@ -23,6 +23,7 @@ from equipoise.files.expected import as_expected, shown
 from equipoise.files.formats import find_data_file
 from equipoise.files.reading import column_names, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
+from equipoise.runs import Answer
 from equipoise.runs.folder import MODEL, Run, reading
 from equipoise.runs.selecting import read_threshold
 from equipoise.tables import EncoderState, TreeEncoderState
@@ -71,9 +72,7 @@ class ScoringReport:
             "notes": list(self.notes),
         }
 
-    @property
-    def text(self) -> str:
-        """The report for a person."""
+    def __str__(self) -> str:
         lines = [f"{self.scored:,} of {self.rows:,} rows scored, written to '{self.out}'."]
         if self.not_scored:
             lines.append(
@@ -83,9 +82,6 @@ class ScoringReport:
             if self.not_scored > len(self.problems):
                 lines.append(f"  and {self.not_scored - len(self.problems):,} more")
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def score_file(
@@ -475,16 +471,17 @@ def predict_with_run(
     *,
     id: tuple[str, ...] | None = None,
     threshold: float | None = None,
-) -> ScoringReport:
+) -> Answer:
     """Score a file; id columns and threshold are those of the run unless given."""
     run, model, chosen = reading(folder, _selected)
-    return score_file(
+    scored = score_file(
         model,
         data,
         out,
         id=run.record.options.id if id is None else id,
         threshold=chosen if threshold is None else threshold,
     )
+    return Answer((str(scored),), scored.document)
 
 
 def _selected(run: Run) -> tuple[Run, Classifies | Regresses, float | None]:

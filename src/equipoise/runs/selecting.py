@@ -1,9 +1,10 @@
-"""Taking a model from a run: selected, saved, and told of on its pages."""
+"""``equipoise select`` and ``report``: the model of a run, its file and its pages."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from equipoise.report.frontier_page import frontier_page
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
 from equipoise.report.run_facts import RunFacts
+from equipoise.runs import Answer
 from equipoise.runs.folder import (
     CARD,
     CARD_JSON,
@@ -28,42 +30,13 @@ from equipoise.runs.folder import (
     open_run,
     writing,
 )
-from equipoise.runs.record import command_line, known_name, read_document, sha256
+from equipoise.runs.record import command_line, known_name, read_document, sha256, write_json
 from equipoise.storage import write_atomically
-
-
-def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice) -> Selection:
-    """Select a model of a run and write everything that tells of it to the folder ``staged``."""
-    selection = choice.select(frontier)
-    write_selection(staged, selection, choice)
-    write_pages(run, staged, frontier, selection, choice)
-    return selection
-
-
-def select_in_run(folder: Path, choice: Choice) -> Selection:
-    """Take another model from a run; where the wish is refused the run stays as it was."""
-    open_run(folder)  # writes nothing to a folder that is no run
-    with writing(folder, argument="RUN"):
-        run = open_run(folder)
-        frontier = run.frontier()
-        with changing(run) as staged:
-            return take(run, staged, frontier, choice)
-
-
-def rewrite_report(folder: Path) -> str:
-    """Write report and model card of the selected model again; return where the report is."""
-    open_run(folder)
-    with writing(folder, argument="RUN"):
-        run = open_run(folder)
-        choice = read_choice(run)
-        frontier = run.frontier()
-        write_pages(run, folder, frontier, choice.select(frontier), choice)
-        return str(run.path(REPORT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A wish, as `FairFrontier.select` takes it, and a remark on how it came about."""
+    """What model is wanted, as `FairFrontier.select` takes it, and a remark on why it is."""
 
     max_unfairness: float | None = None
     min_utility: float | None = None
@@ -84,6 +57,48 @@ class Choice:
             attribute=known_name(self.attribute, tuple(named)),
             candidates=self.candidates,
         )
+
+
+def select_in_run(folder: Path, choice: Choice) -> Answer:
+    """Take another model from a run; if no model keeps the limits the run stays as it was."""
+    if choice.max_unfairness is None and choice.min_utility is None:
+        raise InputError(
+            "select needs a limit, got none: --max-unfairness for the best utility within it, or "
+            "--min-utility for the least unfairness that keeps it; for example equipoise select "
+            "run --max-unfairness 0.05"
+        )
+    with _open_to_write(folder) as run:
+        frontier = run.frontier()
+        with changing(run) as staged:
+            selection = take(run, staged, frontier, choice)
+    return Answer(
+        (
+            str(selection),
+            f"Stored in {folder}: report.html, the model card and equipoise predict are about this "
+            "model now.",
+        ),
+        {"run": str(folder), "selection": selection_document(selection, choice)},
+    )
+
+
+def rewrite_report(folder: Path) -> Answer:
+    """Write report and model card of the selected model again."""
+    with _open_to_write(folder) as run:
+        choice = Choice(**_selection_of(run)["choice"])
+        frontier = run.frontier()
+        _write_pages(run, folder, frontier, choice.select(frontier), choice)
+    report = str(run.path(REPORT))
+    return Answer((report,), {"run": str(folder), "report": report})
+
+
+def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice) -> Selection:
+    """Select a model of a run and write all files about it to the folder ``staged``."""
+    selection = choice.select(frontier)
+    selection.model.save(staged / MODEL)
+    told = selection_document(selection, choice)
+    write_json(staged / SELECTION, {**told, "model_sha256": sha256(staged / MODEL)})
+    _write_pages(run, staged, frontier, selection, choice)
+    return selection
 
 
 def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
@@ -125,7 +140,7 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
 
 
 def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
-    """Every number of a selection, and the wish that made it; undefined numbers are null."""
+    """Every number of a selection, and the choice that made it; undefined numbers are null."""
     told = {
         each.name: getattr(selection, each.name)
         for each in fields(selection)
@@ -143,26 +158,12 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
     return document
 
 
-def write_selection(folder: Path, selection: Selection, choice: Choice) -> None:
-    """Write the model, then what was selected, which names the model by its checksum."""
-    selection.model.save(folder / MODEL)
-    told = selection_document(selection, choice)
-    document = {**told, "model_sha256": sha256(folder / MODEL)}
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    write_atomically(folder / SELECTION, f"{text}\n".encode())
-
-
-def read_choice(run: Run) -> Choice:
-    """Return the wish that a selection came from."""
-    return Choice(**_selection_of(run)["choice"])
-
-
 def read_threshold(run: Run) -> float | None:
-    """Return where decisions are cut, once sure that the model beside is the one selected."""
+    """Return the threshold of decisions; refuse a folder whose model is not the selected one."""
     document, model = _selection_of(run), run.path(MODEL)
     if not model.exists() or document["model_sha256"] != sha256(model):
         raise InputError(
-            f"'{model}' must be the model that '{SELECTION}' tells of, but it is missing or "
+            f"'{model}' must be the model that '{SELECTION}' describes, but it is missing or "
             f"another one; select it again: {_command(run)} ..."
         )
     threshold: float | None = document["threshold"]
@@ -182,43 +183,38 @@ def _selection_of(run: Run) -> dict[str, Any]:
     if not is_selection or not run.has(SELECTION):
         raise InputError(
             f"'{path}' must be the selection that equipoise wrote for this run, but it was changed "
-            "or is of another run; restore it from a copy, or select again: "
+            "or belongs to another run; restore it from a copy, or select again: "
             f"{_command(run)} --max-unfairness 0.1"
         )
     return document
 
 
 def _command(run: Run) -> str:
-    """Command that selects a model of a run, without a wish."""
     return command_line("equipoise", "select", run.folder)
 
 
-def write_pages(
+@contextmanager
+def _open_to_write(folder: Path) -> Iterator[Run]:
+    """Open a run for changes; nothing is written to a folder that is no run."""
+    open_run(folder)
+    with writing(folder, argument="RUN"):
+        yield open_run(folder)
+
+
+def _write_pages(
     run: Run, folder: Path, frontier: FairFrontier, selection: Selection, choice: Choice
 ) -> None:
     """Write report.html, model_card.md and model_card.json of the selected model to ``folder``."""
-    facts = replace(facts_of(run), picked=choice.remark)
-    card = model_card(selection, facts, frontier)
-    texts = {
-        REPORT: frontier_page(frontier, selection, facts),
-        CARD: to_markdown(card),
-        CARD_JSON: to_json(card),
-    }
-    for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
-
-
-def facts_of(run: Run) -> RunFacts:
-    """Return what pages say of a run beside its numbers."""
     record = run.record
+    name = Path(record.data.path).name
     predict = command_line("equipoise", "predict", run.folder)
-    return RunFacts(
-        title=f"Predicting {record.options.target} from {Path(record.data.path).name}",
-        data_name=Path(record.data.path).name,
+    facts = RunFacts(
+        title=f"Predicting {record.options.target} from {name}",
+        data_name=name,
         rows=record.data.rows,
         target=record.options.target,
         command=record.command,
-        select_command=command_line("equipoise", "select", run.folder),
+        select_command=_command(run),
         deploy_command=f"{predict} DATA --out scores.parquet",
         python_lines=(
             "from equipoise import load",
@@ -229,4 +225,13 @@ def facts_of(run: Run) -> RunFacts:
         versions=record.versions,
         seed=record.options.seed,
         device=record.device,
+        picked=choice.remark,
     )
+    card = model_card(selection, facts, frontier)
+    texts = {
+        REPORT: frontier_page(frontier, selection, facts),
+        CARD: to_markdown(card),
+        CARD_JSON: to_json(card),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())

@@ -1,6 +1,6 @@
-"""Values of options that hold several things: column names, numbers, types of columns.
+"""Options that several commands have, and values that hold several things.
 
-Nothing here loads more than the standard library, so that ``--help`` answers at once.
+Nothing here loads more than the standard library and typer, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -8,9 +8,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
-KINDS = ("discrete", "continuous")
+import typer
+
+
+def option(metavar: str, help: str, **more: Any) -> Any:
+    """An option that is named as its parameter is."""
+    return typer.Option(metavar=metavar, help=help, **more)
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -31,10 +37,10 @@ def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(name for row in rows for name in row if name)
 
 
-def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
-    """Numbers separated by commas.
+def numbers(text: str | None) -> tuple[float, ...] | None:
+    """Strengths separated by commas.
 
-    >>> numbers("0, 0.5,0.9", "--strengths")
+    >>> numbers("0, 0.5,0.9")
     (0.0, 0.5, 0.9)
     """
     if text is None:
@@ -43,8 +49,8 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         _refuse(
-            f"{option} must be numbers separated by commas, got {text!r}; for example "
-            f"{option} 0,0.5,0.9"
+            f"--strengths must be numbers separated by commas, got {text!r}; for example "
+            "--strengths 0,0.5,0.9"
         )
 
 
@@ -59,7 +65,7 @@ def kinds(texts: Sequence[str] | None) -> dict[str, str] | None:
         return None
     pairs = [name.rpartition("=") for name in found]
     for column, equals, kind in pairs:
-        if not (column and equals and kind in KINDS):
+        if not (column and equals and kind in ("discrete", "continuous")):
             _refuse(
                 "--types must be column=discrete or column=continuous, separated by commas, got "
                 f"{column + equals + kind!r}; for example --types zip=discrete"
@@ -71,3 +77,26 @@ def _refuse(message: str) -> NoReturn:
     from equipoise.errors import InputError
 
     raise InputError(message) from None
+
+
+# Looked at before anything is parsed (see `running`), so that even a misspelled command line is
+# answered in the form that was asked for.
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Answer with one JSON object on standard output.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder that equipoise fit wrote.")
+]
+DATA_FILE = typer.Argument(
+    metavar="DATA", help="CSV, TSV, Parquet or Arrow file; text files also as .gz."
+)
+Types = Annotated[
+    list[str] | None,
+    option(
+        "COLUMN=KIND",
+        "Types of sensitive columns, such as zip=discrete,age=continuous.",
+        callback=kinds,
+    ),
+]

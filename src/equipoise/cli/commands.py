@@ -1,0 +1,421 @@
+"""The commands: each parses, calls one function, and returns its answer.
+
+Docstrings are the help; their first line is shown in the list of commands. Commands import what
+they need when they run, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from equipoise.cli.options import (
+    DATA_FILE,
+    AsJson,
+    Debug,
+    RunFolder,
+    Types,
+    names,
+    numbers,
+    option,
+)
+from equipoise.cli.running import note
+from equipoise.runs import Answer
+
+
+def fit(
+    context: typer.Context,
+    data: Annotated[Path | None, DATA_FILE] = None,
+    target: Annotated[str | None, option("COLUMN", "Column to predict.")] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        option(
+            "COLUMNS", "Sensitive columns, separated by commas; never features.", callback=names
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None,
+        option("COLUMNS", "Columns that only identify a row; never features.", callback=names),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, option("COLUMNS", "Columns to leave out.", callback=names)
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        option("COLUMNS", "Columns to predict from.  [default: all others]", callback=names),
+    ] = None,
+    task: Annotated[
+        str | None,
+        option("TASK", "classification or regression.  [default: decided by the target]"),
+    ] = None,
+    notion: Annotated[
+        str | None,
+        option(
+            "NOTION",
+            "independence (scores alike for all) or separation (alike among people of equal "
+            "outcome).  [default: independence]",
+        ),
+    ] = None,
+    method: Annotated[
+        str | None, option("NAME", "How dependence is mitigated.  [default: sbp]")
+    ] = None,
+    predictor: Annotated[
+        str | None,
+        option(
+            "KIND",
+            "network, boosting (LightGBM's trees), or both on one frontier.  [default: network]",
+        ),
+    ] = None,
+    strengths: Annotated[
+        str | None,
+        option(
+            "NUMBERS",
+            "Weights of the penalty in [0, 1), separated by commas.  [default: nine, from 0 to "
+            "0.995]",
+            callback=numbers,
+        ),
+    ] = None,
+    seeds: Annotated[int | None, option("N", "Models per strength.  [default: 5]")] = None,
+    iterations: Annotated[
+        int | None, option("N", "Training steps of networks.  [default: 1500]")
+    ] = None,
+    evaluate_every: Annotated[
+        int | None, option("N", "Steps of networks between snapshots.  [default: 100]")
+    ] = None,
+    rounds: Annotated[int | None, option("N", "Boosting rounds of trees.  [default: 400]")] = None,
+    metrics: Annotated[
+        list[str] | None,
+        option(
+            "NAMES",
+            "Metrics of unfairness.  [default: KS-GSP,SP; for separation KS-GEO,EO]",
+            callback=names,
+        ),
+    ] = None,
+    types: Types = None,
+    missing_sensitive: Annotated[
+        str | None,
+        option(
+            "RULE",
+            "error, or skip: rows whose sensitive value is missing count for the task only.  "
+            "[default: error]",
+        ),
+    ] = None,
+    seed: Annotated[int | None, option("N", "Same seed, same run.  [default: 0]")] = None,
+    device: Annotated[
+        str | None, option("NAME", "auto, cpu or cuda, for networks.  [default: auto]")
+    ] = None,
+    max_unfairness: Annotated[
+        float | None,
+        option(
+            "X",
+            "Limit on the first metric, for every sensitive column, for the model that fit picks; "
+            "without a model within it, the nearest is picked.  [default: 0.1]",
+        ),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        option("FILE", "settings.json of a run to repeat; options given here replace its own."),
+    ] = None,
+    out: Annotated[Path, option("FOLDER", "Run folder to write.")] = Path("run"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run in --out.")
+    ] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Train a whole frontier on a data file and write a run folder.
+
+    Prints how every column is read. Then it trains all strengths and seeds at once, evaluates them
+    as it goes, picks a model, and writes the folder: report.html to read, the frontier to select
+    from, tables, a model card, and settings.json to repeat the run.
+
+    Ctrl-C ends training with what there is. --resume continues from the last checkpoint, also
+    after a crash.
+
+    Examples
+    --------
+      equipoise fit people.csv --target hired --sensitive age,sex
+      equipoise fit people.csv --target hired --sensitive age,sex --notion separation
+      equipoise fit people.csv --target hired --sensitive age,sex --predictor both
+      equipoise fit people.parquet --target income --sensitive race --drop zip --id person
+      equipoise fit --resume --out run
+      equipoise fit --settings run/settings.json --out again
+    """
+    from equipoise.runs.fitting import fit_run
+
+    return fit_run(
+        data,
+        _given(context, but=("data", "settings", "out", "resume", "overwrite")),
+        settings=settings,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        say=note,
+    )
+
+
+def select(
+    run: RunFolder,
+    max_unfairness: Annotated[
+        float | None, option("X", "Limit on unfairness; the best utility within it is taken.")
+    ] = None,
+    min_utility: Annotated[
+        float | None,
+        option("X", "Least AUC or R2; alone, the least unfair model that reaches it is taken."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        option("NAME", "Metric of unfairness, such as ks-gsp.  [default: the run's first]"),
+    ] = None,
+    attribute: Annotated[
+        str | None, option("COLUMN", "The only sensitive column that counts.  [default: all]")
+    ] = None,
+    candidates: Annotated[
+        int,
+        option(
+            "N",
+            "How many selections you compare by their reports before you take one; certificates "
+            "then hold for all of them.",
+        ),
+    ] = 1,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Take a model from the frontier of a run.
+
+    Picks on the validation rows and reports on test rows, which neither trained nor picked it.
+    Afterwards report, model card and predict are about this model. If no model keeps the limits,
+    nothing changes and the error names the nearest.
+
+    Examples
+    --------
+      equipoise select run --max-unfairness 0.05
+      equipoise select run --max-unfairness 0.05 --metric ks-gsp --attribute age
+      equipoise select run --min-utility 0.8
+    """
+    from equipoise.runs.selecting import Choice, select_in_run
+
+    return select_in_run(
+        run,
+        Choice(
+            max_unfairness=max_unfairness,
+            min_utility=min_utility,
+            metric=metric,
+            attribute=attribute,
+            candidates=candidates,
+        ),
+    )
+
+
+def predict(
+    run: RunFolder,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="File with the features; no sensitive column is needed."
+        ),
+    ],
+    out: Annotated[Path, option("FILE", "File to write, .parquet or .csv.")],
+    id: Annotated[
+        list[str] | None,
+        option("COLUMNS", "Columns to copy beside the scores.  [default: those of the run]"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        option("X", "A decision is score > threshold.  [default: that of the selection]"),
+    ] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Score a file of any size with the selected model of a run.
+
+    The model is the one that equipoise select took last, or else the one that fit picked
+    (selection.json says which, and why). Rows are read and written piece by piece. A row that
+    cannot be scored is written with the reason.
+
+    Examples
+    --------
+      equipoise predict run new_people.csv --out scores.parquet
+      equipoise predict run new_people.csv --out scores.csv --id person --threshold 0.4
+    """
+    from equipoise.runs.scoring import predict_with_run
+
+    return predict_with_run(run, data, out, id=names(id), threshold=threshold)
+
+
+def audit(
+    context: typer.Context,
+    data: Annotated[Path, DATA_FILE],
+    score: Annotated[str, option("COLUMN", "Column of scores, of any model.")],
+    sensitive: Annotated[
+        list[str], option("COLUMNS", "Sensitive columns, separated by commas.", callback=names)
+    ],
+    target: Annotated[
+        str | None,
+        option("COLUMN", "Column of true outcomes; without it only independence is assessed."),
+    ] = None,
+    threshold: Annotated[
+        float | None, option("X", "A decision is score > threshold.  [default: Youden's J]")
+    ] = None,
+    notion: Annotated[
+        str | None, option("NOTION", "independence or separation.  [default: both]")
+    ] = None,
+    positive: Annotated[
+        str | None, option("LABEL", "Label of the target that is the positive outcome.")
+    ] = None,
+    favourable: Annotated[
+        str | None,
+        option("SIDE", "high or low: which scores are good for the person.  [default: high]"),
+    ] = None,
+    types: Types = None,
+    missing_sensitive: Annotated[
+        str | None,
+        option("RULE", "error, or skip rows without a sensitive value.  [default: error]"),
+    ] = None,
+    out: Annotated[Path, option("FOLDER", "Folder to write the audit to.")] = Path("audit"),
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Assess how unfair the scores in a file are, how certain that is, and for whom.
+
+    The scores may come from any model. Prints the answer in plain words and writes audit.html to
+    read, audit.csv with every number, and audit.json.
+
+    Examples
+    --------
+      equipoise audit scored.csv --score risk --target default --sensitive age,sex
+      equipoise audit scored.csv --score risk --sensitive age --favourable low --threshold 0.5
+    """
+    from equipoise.runs.auditing import audit_file
+
+    return audit_file(
+        data,
+        out,
+        score=score,
+        sensitive=sensitive,
+        target=target,
+        options=_given(context, but=("data", "out", "score", "sensitive", "target")),
+    )
+
+
+def report(
+    run: RunFolder,
+    open: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Write report and model card of a run again, and print the path of the report.
+
+    The report is one HTML file that needs no network: the answer in two sentences, the frontier
+    to explore, how the selected model treats each group, how to deploy it, and what is not
+    promised.
+
+    Examples
+    --------
+      equipoise report run
+      equipoise report run --open
+    """
+    from equipoise.runs.selecting import rewrite_report
+
+    answer = rewrite_report(run)
+    if open:
+        open_page(Path(answer.document["report"]))
+    return answer
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Run folders that equipoise fit wrote.")
+    ],
+    out: Annotated[Path, option("FILE", "Page to write.")] = Path("compare.html"),
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Compare the frontiers of two or more runs.
+
+    Prints the hypervolume and the best utility within several limits, for every metric and
+    sensitive column, and which settings differ. Writes a page with the fronts drawn over each
+    other.
+
+    Examples
+    --------
+      equipoise compare run-sbp run-hgr
+      equipoise compare a b --out a-and-b.html
+    """
+    from equipoise.runs.comparing import compare_runs
+
+    return compare_runs(runs, out)
+
+
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Describe this one.  [default: list all]")
+    ] = None,
+    out: Annotated[
+        Path | None, option("FILE", "Write the data to this file, .csv or .parquet.")
+    ] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """List public data sets, describe one, or write one as a file to try fit with.
+
+    Examples
+    --------
+      equipoise datasets
+      equipoise datasets adult
+      equipoise datasets adult --out adult.csv
+    """
+    from equipoise.runs.samples import list_datasets, show_dataset
+
+    return list_datasets(out) if name is None else show_dataset(name, out)
+
+
+def demo(
+    out: Annotated[Path, option("FOLDER", "Folder to write to.")] = Path("equipoise-demo"),
+    open: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> Answer:
+    """Train on the bundled Adult data and write a report, in about a minute on two cores.
+
+    Nine features predict who earned more than 50 000 dollars; the sensitive attributes are age,
+    which is continuous, and sex. It prints the commands that do the same.
+
+    Examples
+    --------
+      equipoise demo
+      equipoise demo --out my-demo --open
+    """
+    from equipoise.runs.samples import demonstrate
+
+    answer = demonstrate(out, say=note)
+    if open:
+        open_page(Path(answer.document["report"]))
+    return answer
+
+
+def _given(context: typer.Context, *, but: Collection[str]) -> dict[str, Any]:
+    """Options that were given, as their callbacks returned them."""
+    others = {*but, "json", "debug"}
+    return {
+        name: value
+        for name, value in context.params.items()
+        if value is not None and name not in others
+    }
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the browser; where there is none, say so."""
+    if not webbrowser.open(path.resolve().as_uri()):
+        note(f"note: no browser was found; open '{path}' yourself")
+
+
+#: In the order of the help. To add one, write its function and its line here.
+COMMANDS = (fit, select, predict, audit, report, compare, datasets, demo)

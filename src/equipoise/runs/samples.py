@@ -1,0 +1,164 @@
+"""``equipoise datasets`` and ``equipoise demo``: public data to try commands with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+import torch
+
+from equipoise.datasets import (
+    UNBUNDLED,
+    Dataset,
+    DatasetDescription,
+    dataset_names,
+    load_dataset,
+)
+from equipoise.errors import InputError
+from equipoise.runs import Answer, Say
+from equipoise.runs.fitting import fit_command, fit_run, read_options
+from equipoise.runs.folder import SETTINGS
+from equipoise.runs.record import FitOptions, command_line, plain_rows, read_record, sha256
+from equipoise.storage.atomic import (
+    checked_target,
+    is_leftover,
+    write_atomically,
+    written_beside,
+)
+
+DATA, RUN = "adult.csv", "run"
+#: Enough to see the curve, little enough for a minute.
+SMALL: Mapping[str, Any] = MappingProxyType(
+    {
+        "target": "label",
+        "sensitive": ("age", "sex"),
+        "drop": ("race",),
+        "strengths": (0.0, 0.5, 0.8, 0.9, 0.95, 0.98),
+        "seeds": 1,
+        "iterations": 1000,
+        "device": "cpu",  # so that the numbers do not depend on the machine having a GPU
+    }
+)
+
+
+def list_datasets(out: Path | None = None) -> Answer:
+    """List every data set, one a row; nothing is downloaded.
+
+    For data sets that need a file of the user's, ``rows`` counts the rows of that file, and the
+    sensitive columns are known once it is there.
+    """
+    if out is not None:
+        raise InputError(
+            f"--out needs the name of a data set, got '{out}' alone; for example equipoise "
+            "datasets adult --out adult.csv"
+        )
+    bundled = [load_dataset(name) for name in ("adult", "crime", "synthetic")]
+    rows = [_facts(each.description, each.origin, each.description.rows) for each in bundled]
+    rows += [_facts(about, "a file of yours", file_rows) for about, file_rows in UNBUNDLED]
+    by_name = {row["name"]: row for row in rows}
+    table = pd.DataFrame([by_name[name] for name in dataset_names()]).astype({"rows": "Int64"})
+    return Answer(
+        (
+            table.drop(columns="source"),
+            "equipoise datasets NAME describes one, and says where its file is looked for.",
+        ),
+        {"datasets": plain_rows(table)},
+    )
+
+
+def _facts(about: DatasetDescription, origin: str, rows: int | None) -> dict[str, Any]:
+    return {
+        "name": about.name,
+        "comes from": origin,
+        "rows": rows,
+        "task": about.task,
+        "target": about.target,
+        "sensitive": ",".join(about.sensitive) or None,
+        "licence": about.licence,
+        "source": about.source,
+    }
+
+
+def show_dataset(name: str, out: Path | None = None) -> Answer:
+    """Describe one data set; write features, outcome and sensitive attributes to ``out``."""
+    data = load_dataset(name)
+    about = data.description
+    document = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in {**asdict(about), "origin": data.origin}.items()
+    }
+    if out is None:
+        return Answer((str(about),), document)
+    _write(data, out)
+    named = ("--target", about.target, "--sensitive", ",".join(about.sensitive))
+    command = command_line("equipoise", "fit", out, *named)
+    return Answer(
+        (str(about), f"Written to {out}. To train on it:\n  {command}"),
+        {**document, "file": str(out), "command": command},
+    )
+
+
+def _write(data: Dataset, out: Path) -> None:
+    target = checked_target(out, "--out")
+    if target.exists():
+        raise InputError(f"--out must be new, got '{target}', which exists; choose another name")
+    match target.suffix:
+        case ".csv":
+            write_atomically(target, _as_csv(data))
+        case ".parquet":
+            with written_beside(target) as beside:
+                _whole(data).to_parquet(beside, index=False)
+        case ending:
+            raise InputError(f"--out must end in .csv or .parquet, got {ending or 'no ending'!r}")
+
+
+def _as_csv(data: Dataset) -> bytes:
+    return _whole(data).to_csv(index=False).encode()
+
+
+def _whole(data: Dataset) -> pd.DataFrame:
+    return pd.concat([data.X, data.A, data.y], axis=1)
+
+
+def demonstrate(folder: Path, *, say: Say, options: Mapping[str, Any] = SMALL) -> Answer:
+    """Write the Adult data and a run on them into ``folder``; replaces only an older demo."""
+    data, run = folder / DATA, folder / RUN
+    asked = read_options(options, None)
+    _refuse_taken(folder, asked)
+    if not data.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(load_dataset("adult"), data)
+    written = command_line("equipoise", "datasets", "adult", "--out", data)
+    say(f"The same as:\n  {written}\n  {fit_command(asked, data, run)}\n")
+    # Networks this small gain nothing from a second thread. Two threads that wait for each other
+    # at every layer are many times slower where other programs use the cores as well.
+    torch.set_num_threads(1)
+    return fit_run(data, options, out=run, overwrite=True, say=say)
+
+
+def _refuse_taken(folder: Path, options: FitOptions) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
+    inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    other = None
+    if any(name not in (DATA, RUN) and not is_leftover(name, [DATA]) for name in inside):
+        other = "which holds other files"
+    elif DATA in inside and (folder / DATA).read_bytes() != _as_csv(load_dataset("adult")):
+        other = f"whose {DATA} is not that of the demo"
+    elif (folder / RUN / SETTINGS).exists():
+        record = read_record(folder / RUN / SETTINGS)
+        # The same options on the same data: whatever is lost is made again.
+        if DATA not in inside or (record.options, record.data.sha256) != (
+            options,
+            sha256(folder / DATA),
+        ):
+            other = f"where '{RUN}' is not the run of the demo"
+    if other is not None:
+        raise InputError(
+            f"--out must be new, empty or hold an older demo, got '{folder}', {other}; choose "
+            "another name"
+        )

@@ -1,0 +1,76 @@
+"""Tables as plain text, for terminals and for files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pandas as pd
+
+#: Beyond this many rows nobody reads them one by one, and rich would take a millisecond for each.
+_MOST_ROWS = 500
+
+
+def as_text(frame: pd.DataFrame, *, width: int | None = None) -> str:
+    """Lay out a table; "-" where there is no value.
+
+    width: columns of the terminal. Cells are wrapped to fit. Where not even single words fit, each
+    row becomes a paragraph of its own. None: one line for each row, however long.
+
+    >>> table = pd.DataFrame({"run": ["a", "b"], "utility": [0.75, float("nan")]})
+    >>> print(as_text(table))
+    run  utility
+    a    0.750
+    b    -
+    >>> print(as_text(table, width=9))
+    run: a
+    utility:
+    0.750
+    <BLANKLINE>
+    run: b
+    utility:
+    -
+    """
+    names = [_cell(name) for name in frame.columns]
+    rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
+    if width is None or len(rows) > _MOST_ROWS:
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        return "\n".join(
+            "  ".join(map(str.ljust, line, widths)).rstrip() for line in (names, *rows)
+        )
+    return _wrapped(names, rows, width)
+
+
+def _wrapped(names: list[str], rows: list[list[str]], width: int) -> str:
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    page = io.StringIO()
+    console = Console(file=page, width=width, color_system=None, legacy_windows=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    wide = console.options.update(max_width=10**6)
+    if Measurement.get(console, wide, table).minimum <= width:
+        console.print(table)
+    else:
+        for row in rows:
+            for name, cell in zip(names, row, strict=True):
+                console.print(Text(f"{name}: {cell}"), overflow="fold")
+            console.print()
+    return "\n".join(line.rstrip() for line in page.getvalue().rstrip().splitlines())
+
+
+def _cell(value: Any) -> str:
+    """A value without line breaks and control characters, which names and categories may hold."""
+    if not isinstance(value, str):
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            return "-"
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+    if value.isprintable():
+        return value
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)
