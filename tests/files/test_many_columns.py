@@ -6,9 +6,9 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import read_columns
-from equipoise.files.columns import _Steps, assign_roles
+from equipoise.files.columns import _Steps, assign_roles, check_columns
 from equipoise.files.formats import find_data_file
-from equipoise.files.reading import _chosen, _read_text
+from equipoise.files.reading import _read_text
 from equipoise.tables import FeatureEncoder
 from equipoise.tables.columns import read_columns as columns_of
 from equipoise.tables.fitted_columns import arranged
@@ -88,7 +88,7 @@ def roles(count):
 
 
 def chosen(count):
-    _chosen(names(count), names(count))
+    check_columns("columns", names(count), names(count))
 
 
 def other_names(count):

@@ -67,7 +67,7 @@ def test_what_the_trees_have_not_seen_is_counted_and_what_is_said_of_it_is_true(
     frame.loc[10, "risk"] = "unheard of"
     frame.to_csv(tmp_path / "new.csv", index=False)
     report = score_file(model, tmp_path / "new.csv", tmp_path / "s.csv", rows=64)
-    never = "where the trees have never seen one missing"
+    never = "where every row had one at fit"
     assert report.notes == (
         f"rows without a value in 'hours', {never}: 2; LightGBM takes it for 0",
         f"rows without a value in 'member', {never}: 1; LightGBM takes it for 0",

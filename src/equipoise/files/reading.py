@@ -1,4 +1,4 @@
-"""A whole data file as a pandas DataFrame."""
+"""A data file as a frame: whole, or block by block in bounded memory whatever its size."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import io
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -17,7 +19,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from equipoise.errors import InputError
-from equipoise.files.columns import refuse_unknown
+from equipoise.files.columns import check_columns
 from equipoise.files.formats import DataFile, find_data_file
 from equipoise.files.text_faults import (
     check_last_quote,
@@ -33,18 +35,38 @@ MAX_LEVELS = 1_000
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
 TRUE_WORDS = ("true", "True", "TRUE")
 FALSE_WORDS = ("false", "False", "FALSE")
+#: Otherwise whole numbers would be floats in those blocks that have missing values.
+_NULLABLE = {
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+}
+#: Peak memory of reading: two copies of eight bytes for each value, and of a text file its bytes
+#: twice. Measured on a million rows of 17 mixed columns (0.47 GB, estimated 0.51) and of 50 columns
+#: of 0 and 1 (0.90 GB, estimated 1.00).
+_PER_VALUE = 16
+_PER_TEXT_BYTE = 2
+#: Tables of short numbers and few categories shrink to about a fifth under gzip.
+_GZIP = 5
+_SAMPLED_BYTES = 1 << 20
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a CSV, TSV, Parquet, Arrow or Feather file; the text formats also as .gz.
 
-    Text becomes a categorical column, or text where it has more than 1,000 distinct values; an
-    empty field and words such as ``NA`` are missing values. Dates stay dates.
+    Text becomes a categorical column, or stays text where it has more than 1,000 distinct values.
+    An empty field and words such as ``NA`` are missing values. Dates stay dates.
 
     Parameters
     ----------
     path : path of a file
-        Its format is told by its name and checked by its first bytes.
+        Its name decides the format; its first bytes must agree.
 
     Returns
     -------
@@ -54,7 +76,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     InputError
-        When the file can not be read as a table, or would not fit into memory; the message says
+        When the file cannot be read as a table, or would not fit into memory. The message says
         where it is broken and what to do.
 
     Examples
@@ -72,151 +94,14 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     file = find_data_file(path)
     table = _read_text(file) if file.layout == "text" else _read_binary(file)
     if table.num_rows == 0:
-        file.refuse("must have at least one row, got column names only; check how it was written")
-    return to_frame(table)
-
-
-def to_frame(table: pa.Table) -> pd.DataFrame:
-    """Turn an Arrow table into pandas, handing over memory column by column."""
+        _refuse_without_rows(file)
     columns = [_plain(column) for column in table.columns]
     plain = pa.table(columns, names=table.column_names)
-    del table, columns
+    del table, columns  # so that memory is handed over column by column
     frame: pd.DataFrame = plain.to_pandas(
         split_blocks=True, self_destruct=True, date_as_object=False, ignore_metadata=True
     )
     return frame
-
-
-def open_parquet(file: DataFile) -> pq.ParquetFile:
-    """Open a Parquet file whose column names are in order."""
-    try:
-        # Buffered: a column chunk, which may be as long as the file, is not loaded whole.
-        opened = pq.ParquetFile(file.path, buffer_size=1 << 20, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
-        file.refuse_damaged(error)
-    check_names(file, opened.schema_arrow.names)
-    return opened
-
-
-def open_arrow(file: DataFile) -> pa.RecordBatchFileReader:
-    """Open an Arrow file whose column names are in order."""
-    try:
-        # Not mapped: what is read must not change when somebody writes the file anew.
-        opened = pa.ipc.open_file(pa.OSFile(str(file.path)))
-    except (pa.ArrowException, OSError) as error:
-        file.refuse_damaged(error)
-    check_names(file, opened.schema.names)
-    return opened
-
-
-def _read_binary(file: DataFile) -> pa.Table:
-    with open_parquet(file) if file.layout == "parquet" else open_arrow(file) as opened:
-        available = memory_available()
-        refuse_too_large(file, available)
-        parquet = file.layout == "parquet"
-        schema = opened.schema_arrow if parquet else opened.schema
-        batches = opened.iter_batches() if parquet else map(opened.get_batch, _numbers(opened))
-        try:
-            table = pa.Table.from_batches(metered(file, batches, available), schema)
-            return table.unify_dictionaries()
-        except (pa.ArrowException, OSError) as error:
-            file.refuse_damaged(error)
-
-
-def _numbers(reader: pa.RecordBatchFileReader) -> range:
-    return range(reader.num_record_batches)
-
-
-def _read_text(file: DataFile) -> pa.Table:
-    available = memory_available()
-    refuse_too_large(file, available)
-    names = read_header(file)
-    source = open_text(file)
-    try:
-        table = pyarrow.csv.read_csv(
-            pa.PythonFile(Metered(file, source, available), "r") if file.gzipped else source,
-            read_options=pyarrow.csv.ReadOptions(block_size=block_size(len(names), 1_024)),
-            parse_options=parse_options(file),
-            convert_options=pyarrow.csv.ConvertOptions(
-                null_values=MISSING_WORDS,
-                true_values=TRUE_WORDS,
-                false_values=FALSE_WORDS,
-                strings_can_be_null=True,
-                auto_dict_encode=True,
-                auto_dict_max_cardinality=MAX_LEVELS,
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        refuse_structure(file, error)
-    except OSError as error:
-        file.refuse_damaged(error)
-    # Text that is not UTF-8 is read as bytes; nothing else in a text file is.
-    if any(_holds_bytes(kind) for kind in table.schema.types):
-        refuse_encoding(file)
-    if table.num_rows:
-        check_last_quote(file, table.column(table.num_columns - 1)[-1].as_py())
-    return table
-
-
-def open_text(file: DataFile) -> pa.NativeFile:
-    """Open the bytes of a text file, decompressed, for pyarrow's parser."""
-    return pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
-
-
-def block_size(columns: int, each: int) -> int:
-    """Bytes of a text file to parse at a time: a mebibyte, or so many for ``each`` column.
-
-    Every column becomes a piece of its own in every block. If many columns meant few rows in a
-    block, there would be as many more blocks as there are more columns.
-    """
-    return max(1 << 20, each * columns)
-
-
-def parse_options(file: DataFile) -> pyarrow.csv.ParseOptions:
-    """How the lines of a text file are cut into values."""
-    return pyarrow.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True)
-
-
-def _holds_bytes(kind: pa.DataType) -> bool:
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_binary(value) or pa.types.is_large_binary(value))
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text of few distinct values as a dictionary, exact decimals as floats, others as they are."""
-    kind = column.type
-    if pa.types.is_decimal(kind):
-        return column.cast(pa.float64())
-    if pa.types.is_dictionary(kind) and _is_text(kind.value_type):
-        column = column.unify_dictionaries()
-        many = any(len(chunk.dictionary) > MAX_LEVELS for chunk in column.chunks)
-        return column.cast(kind.value_type) if many else column
-    # Counted first: unifying the dictionaries of a column of identifiers takes many seconds.
-    if _is_text(kind) and pc.count_distinct(column).as_py() <= MAX_LEVELS:
-        return column.dictionary_encode().unify_dictionaries()
-    return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
-
-
-#: Bytes of a text file parsed at a time for each of many columns; pyarrow reads 32 blocks ahead,
-#: and no line may be longer than one.
-_BLOCK_COLUMN = 512
-#: Otherwise whole numbers would be floats in those blocks that have missing values.
-_NULLABLE = {
-    pa.bool_(): pd.BooleanDtype(),
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.uint8(): pd.UInt8Dtype(),
-    pa.uint16(): pd.UInt16Dtype(),
-    pa.uint32(): pd.UInt32Dtype(),
-    pa.uint64(): pd.UInt64Dtype(),
-}
 
 
 def iterate_table(
@@ -224,8 +109,8 @@ def iterate_table(
 ) -> Iterator[pd.DataFrame]:
     """Yield a data file of any size as frames of ``rows`` rows each, the last one shorter.
 
-    Nothing is inferred, because a block can not know what later ones hold: all columns of a text
-    file come as text, exactly as written, those of other files in their own types.
+    Nothing is inferred, because a block cannot know what later ones hold: all columns of a text
+    file come as text, exactly as written; columns of other files keep their types.
     `equipoise.files.expected` turns them into what a model expects.
 
     Parameters
@@ -256,7 +141,11 @@ def iterate_table(
     if rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}")
     file = find_data_file(path)
-    batches = _text_batches(file, columns) if file.layout == "text" else _batches(file, columns)
+    names = column_names(file)
+    chosen = names if columns is None else list(columns)
+    check_columns("columns", chosen, names)
+    text = file.layout == "text"
+    batches = _text_batches(file, names, chosen) if text else _binary_batches(file, 16_384, chosen)
     return _frames(file, batches, rows)
 
 
@@ -264,11 +153,9 @@ def column_names(file: DataFile) -> list[str]:
     """Return the names of the columns of a data file, read from its beginning or end only."""
     if file.layout == "text":
         return read_header(file)
-    if file.layout == "parquet":
-        with open_parquet(file) as opened:
-            return list(opened.schema_arrow.names)
-    with open_arrow(file) as reader:
-        return list(reader.schema.names)
+    opened, schema = _open_binary(file)
+    with opened:
+        return list(schema.names)
 
 
 def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pd.DataFrame]:
@@ -286,7 +173,7 @@ def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Ite
                 waiting, count = [], 0
         total += batch.num_rows
     if total == 0:
-        file.refuse("must have at least one row, got column names only; check how it was written")
+        _refuse_without_rows(file)
     if waiting:
         yield _frame(waiting)
 
@@ -299,92 +186,171 @@ def _frame(batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
     return frame
 
 
-def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return list(names)
-    known = set(names)
-    for name in columns:
-        if name not in known:
-            refuse_unknown("columns", name, names)
-    return list(columns)
+def _refuse_without_rows(file: DataFile) -> None:
+    file.refuse("must have at least one row, got column names only; check how it was written")
 
 
-def _text_batches(file: DataFile, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def _faults_named(file: DataFile) -> Iterator[None]:
+    """Turn errors of pyarrow into errors that say where the file is broken."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if file.layout != "text" or not isinstance(error, pa.ArrowInvalid):
+            file.refuse_damaged(error)
+        if "UTF8" in str(error):
+            refuse_encoding(file)
+        refuse_structure(file, error)
+
+
+def _read_text(file: DataFile) -> pa.Table:
+    available = memory_available()
+    refuse_too_large(file, available)
     names = read_header(file)
-    return _parsed(file, names, _chosen(names, columns))
+    source = _open_text(file)
+    with _faults_named(file):
+        table = pyarrow.csv.read_csv(
+            pa.PythonFile(Metered(file, source, available), "r") if file.gzipped else source,
+            read_options=pyarrow.csv.ReadOptions(block_size=_block_size(len(names), 1_024)),
+            parse_options=_parse_options(file),
+            convert_options=pyarrow.csv.ConvertOptions(
+                null_values=MISSING_WORDS,
+                true_values=TRUE_WORDS,
+                false_values=FALSE_WORDS,
+                strings_can_be_null=True,
+                auto_dict_encode=True,
+                auto_dict_max_cardinality=MAX_LEVELS,
+            ),
+        )
+    # Text that is not UTF-8 is read as bytes; nothing else in a text file is.
+    if any(_holds_bytes(kind) for kind in table.schema.types):
+        refuse_encoding(file)
+    if table.num_rows:
+        check_last_quote(file, table.column(table.num_columns - 1)[-1].as_py())
+    return table
 
 
-def _parsed(
+def _text_batches(
     file: DataFile, names: Sequence[str], chosen: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     # The last column is read along, because only there an open quote hides the rest of a file.
     included = [*chosen, *(name for name in names[-1:] if name not in chosen)]
     place, last = included.index(names[-1]), None
-    try:
-        with pyarrow.csv.open_csv(
-            open_text(file),
+    with (
+        _faults_named(file),
+        pyarrow.csv.open_csv(
+            _open_text(file),
+            # pyarrow reads 32 blocks ahead.
             read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, block_size=block_size(len(names), _BLOCK_COLUMN)
+                use_threads=False, block_size=_block_size(len(names), 512)
             ),
-            parse_options=parse_options(file),
+            parse_options=_parse_options(file),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=included,
                 column_types=dict.fromkeys(included, pa.string()),
                 strings_can_be_null=False,
             ),
-        ) as reader:
-            for batch in reader:
-                if batch.num_rows:
-                    last = batch.column(place)[-1].as_py()
-                yield batch.select(chosen)
-    except pa.ArrowInvalid as error:
-        if "UTF8" in str(error):
-            refuse_encoding(file)
-        refuse_structure(file, error)
-    except OSError as error:
-        file.refuse_damaged(error)
+        ) as reader,
+    ):
+        for batch in reader:
+            if batch.num_rows:
+                last = batch.column(place)[-1].as_py()
+            yield batch.select(chosen)
     check_last_quote(file, last)
 
 
-def _batches(file: DataFile, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    chosen = _chosen(column_names(file), columns)
-    return _parquet_batches(file, chosen) if file.layout == "parquet" else _arrow(file, chosen)
+def _open_text(file: DataFile) -> pa.NativeFile:
+    return pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
 
 
-def _parquet_batches(file: DataFile, chosen: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with open_parquet(file) as opened:
-        try:
-            yield from opened.iter_batches(batch_size=16_384, columns=list(chosen))
-        except (pa.ArrowException, OSError) as error:
-            file.refuse_damaged(error)
+def _block_size(columns: int, each: int) -> int:
+    """Bytes of a text file to parse at a time: a mebibyte, or so many for ``each`` column.
+
+    Every column becomes a piece of its own in every block. If many columns meant few rows in a
+    block, the number of pieces would grow with the square of the columns. No line may be longer
+    than a block.
+    """
+    return max(1 << 20, each * columns)
 
 
-def _arrow(file: DataFile, chosen: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with open_arrow(file) as reader:
-        for number in range(reader.num_record_batches):
-            try:
-                batch = reader.get_batch(number)
-            except (pa.ArrowException, OSError) as error:
-                file.refuse_damaged(error)
-            yield batch.select(list(chosen))
+def _parse_options(file: DataFile) -> pyarrow.csv.ParseOptions:
+    return pyarrow.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True)
 
 
-#: Peak memory of reading: two copies of eight bytes for each value, and of a text file its bytes
-#: twice. Measured on a million rows of 17 mixed columns (0.47 GB, estimated 0.51) and of 50 columns
-#: of 0 and 1 (0.90 GB, estimated 1.00).
-_PER_VALUE = 16
-_PER_TEXT_BYTE = 2
-#: Tables of short numbers and few categories shrink to about a fifth under gzip.
-_GZIP = 5
-_SAMPLED_BYTES = 1 << 20
+def _holds_bytes(kind: pa.DataType) -> bool:
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_binary(value) or pa.types.is_large_binary(value))
 
 
-class Readable(Protocol):
-    """What bytes can be read from."""
+def _read_binary(file: DataFile) -> pa.Table:
+    opened, schema = _open_binary(file)
+    with opened:
+        pass  # closed again: whether it is too large is known without reading it
+    available = memory_available()
+    refuse_too_large(file, available)
+    batches = metered(file, _binary_batches(file, 65_536), available)
+    with _faults_named(file):
+        return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes."""
-        ...
+
+def _binary_batches(
+    file: DataFile, rows: int, chosen: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of a Parquet file, of ``rows`` rows, or of an Arrow file, as they are."""
+    opened, _ = _open_binary(file)
+    with opened, _faults_named(file):
+        if file.layout == "parquet":
+            yield from opened.iter_batches(batch_size=rows, columns=chosen)
+            return
+        for number in range(opened.num_record_batches):
+            batch = opened.get_batch(number)
+            yield batch if chosen is None else batch.select(chosen)
+
+
+def _open_binary(file: DataFile) -> tuple[Any, pa.Schema]:
+    """Open a Parquet or Arrow file whose column names are in order."""
+    with _faults_named(file):
+        if file.layout == "parquet":
+            # Buffered: a column chunk, which may be as long as the file, is not loaded whole.
+            opened = pq.ParquetFile(file.path, buffer_size=1 << 20, pre_buffer=False)
+            schema = opened.schema_arrow
+        else:
+            # Not mapped: what is read must not change when somebody writes the file again.
+            opened = pa.ipc.open_file(pa.OSFile(str(file.path)))
+            schema = opened.schema
+    check_names(file, schema.names)
+    return opened, schema
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text of few distinct values as a dictionary, exact decimals as floats, others as they are."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_dictionary(kind) and _is_text(kind.value_type):
+        column = column.unify_dictionaries()
+        many = any(len(chunk.dictionary) > MAX_LEVELS for chunk in column.chunks)
+        return column.cast(kind.value_type) if many else column
+    # Counted first: unifying the dictionaries of a column of identifiers takes many seconds.
+    if _is_text(kind) and pc.count_distinct(column).as_py() <= MAX_LEVELS:
+        return column.dictionary_encode().unify_dictionaries()
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def memory_available() -> int:
+    """Return the bytes that this process may still take, also by the limit of a container."""
+    free = int(psutil.virtual_memory().available)
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = (int((group / f"memory.{n}").read_text("ascii")) for n in ("max", "current"))
+    except (OSError, ValueError):  # no container (control groups version 2), or no limit
+        return free
+    return min(free, max(limit - used, 0))
 
 
 def memory_needed(file: DataFile) -> int:
@@ -393,22 +359,21 @@ def memory_needed(file: DataFile) -> int:
     if file.layout == "text":
         length = size * _GZIP if file.gzipped else size
         return int(length * (_PER_TEXT_BYTE + _PER_VALUE * _values_per_byte(file)))
-    if file.layout == "parquet":
-        metadata = pq.read_metadata(file.path)
-        groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
-        encoded, values = 0, metadata.num_rows * metadata.num_columns
-        listed = 0
-        for group in groups:
-            encoded += group.total_byte_size
-            listed += sum(group.column(place).num_values for place in range(group.num_columns))
-        # Dictionaries make files small; in memory every value takes eight bytes or so. A row may
-        # have many values in one column, where it holds a list.
-        return int(max(2 * encoded, _PER_VALUE * max(values, listed)))
-    return 2 * size
+    if file.layout == "arrow":
+        return 2 * size
+    metadata = pq.read_metadata(file.path)
+    encoded = listed = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        encoded += group.total_byte_size
+        listed += sum(group.column(place).num_values for place in range(group.num_columns))
+    # Dictionaries make files small; in memory every value takes eight bytes or so. A row may have
+    # many values in one column, where it holds a list.
+    values = max(metadata.num_rows * metadata.num_columns, listed)
+    return int(max(2 * encoded, _PER_VALUE * values))
 
 
 def _values_per_byte(file: DataFile) -> float:
-    """How many values a byte of text holds, going by the beginning of a file."""
+    """How many values a byte of text holds, estimated from the beginning of a file."""
     try:
         with file.open() as raw:
             start = raw.read(_SAMPLED_BYTES)
@@ -418,24 +383,13 @@ def _values_per_byte(file: DataFile) -> float:
     return separators / max(len(start), 1)
 
 
-def memory_available() -> int | None:
-    """Return the bytes that programs may still take here; None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvail"))
-    except (OSError, StopIteration):
-        return _physical_memory()
-    limits = [free, *_control_group_room(Path("/sys/fs/cgroup"))]
-    return min(limits)
-
-
-def refuse_too_large(file: DataFile, available: int | None) -> None:
-    """Refuse a file that needs more than the ``available`` bytes of memory; None: no limit."""
+def refuse_too_large(file: DataFile, available: int) -> None:
+    """Refuse a file that needs more than the ``available`` bytes of memory."""
     _refuse_above(file, memory_needed(file), available, "about")
 
 
-def _refuse_above(file: DataFile, needed: int, available: int | None, about: str) -> None:
-    if available is not None and needed > available:
+def _refuse_above(file: DataFile, needed: int, available: int, about: str) -> None:
+    if needed > available:
         size = file.path.stat().st_size
         file.refuse(
             f"has {_gigabytes(size)} and would need {about} {_gigabytes(needed)} of memory, but "
@@ -444,13 +398,17 @@ def _refuse_above(file: DataFile, needed: int, available: int | None, about: str
         )
 
 
-class Metered(io.RawIOBase):
-    """A compressed text file as its parser reads it, refused once it is more than memory can hold.
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
-    How large it is only shows when it is unpacked: a small file can hold any amount of one line.
+
+class Metered(io.RawIOBase):
+    """A compressed text file as its parser reads it, refused once memory cannot hold it.
+
+    Its size only shows when it is unpacked: a small file can hold any amount of one line.
     """
 
-    def __init__(self, file: DataFile, source: Readable, available: int | None) -> None:
+    def __init__(self, file: DataFile, source: _Readable, available: int) -> None:
         super().__init__()
         self._file = file
         self._source = source
@@ -472,7 +430,7 @@ class Metered(io.RawIOBase):
 
 
 def metered(
-    file: DataFile, batches: Iterator[pa.RecordBatch], available: int | None
+    file: DataFile, batches: Iterator[pa.RecordBatch], available: int
 ) -> Iterator[pa.RecordBatch]:
     """Hand on batches of a binary file, until they take more memory than there is."""
     needed = 0
@@ -480,22 +438,6 @@ def metered(
         needed += 2 * batch.nbytes
         _refuse_above(file, needed, available, "more than")
         yield batch
-
-
-def _physical_memory() -> int | None:
-    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
-        return None
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _control_group_room(folder: Path) -> list[int]:
-    """What a container may still take (control groups version 2), in a list of at most one."""
-    try:
-        limit = int((folder / "memory.max").read_text("ascii"))
-        used = int((folder / "memory.current").read_text("ascii"))
-    except (OSError, ValueError):  # no control group, or its limit is "max"
-        return []
-    return [max(limit - used, 0)]
 
 
 def _gigabytes(count: int) -> str:

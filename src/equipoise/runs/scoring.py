@@ -1,4 +1,4 @@
-"""Score a file of any size with a fitted model, in bounded memory; no row is lost."""
+"""``equipoise predict``: score a file of any size, in bounded memory; no row is lost."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from equipoise.runs.selecting import read_threshold
 from equipoise.tables import EncoderState, TreeEncoderState
 from equipoise.tables.attribute_inputs import Learned
 from equipoise.tables.columns import Family, whole
+from equipoise.tables.state import Unfamiliar
 
 _PROBLEMS_KEPT = 20
+#: Rows scored at a time: hidden layers of a network need far more memory than the rows.
+_ROWS_AT_ONCE = 8_192
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,34 @@ class ScoringReport:
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
 
+def predict_with_run(
+    folder: Path,
+    data: Path,
+    out: Path,
+    *,
+    id: tuple[str, ...] | None = None,
+    threshold: float | None = None,
+) -> Answer:
+    """Score a file; id columns and threshold are those of the run unless given."""
+    run, model, chosen = reading(folder, _selected)
+    scored = score_file(
+        model,
+        data,
+        out,
+        id=run.record.options.id if id is None else id,
+        threshold=chosen if threshold is None else threshold,
+    )
+    return Answer((str(scored),), scored.document)
+
+
+def _selected(run: Run) -> tuple[Run, Classifies | Regresses, float | None]:
+    """Return a run, its selected model and where decisions are cut."""
+    threshold = read_threshold(run)
+    model = run.load(MODEL)
+    assert isinstance(model, Classifies | Regresses)
+    return run, model, threshold
+
+
 def score_file(
     model: Classifies | Regresses,
     data: str | PathLike[str],
@@ -118,8 +149,8 @@ def score_file(
     Raises
     ------
     InputError
-        When the file as a whole can not be scored: unreadable, or without a column the model
-        needs.
+        When the file as a whole cannot be scored: it is unreadable, or lacks a column the model
+        reads.
 
     Examples
     --------
@@ -140,7 +171,7 @@ def score_file(
     >>> folder.cleanup()
     """
     keep = as_names("id", id)
-    scorer = RowScorer.of(model, threshold)
+    scorer = _RowScorer.of(model, threshold)
     file = find_data_file(data)
     names = column_names(file)
     scorer.check_columns(names, keep)
@@ -150,7 +181,7 @@ def score_file(
     needed = [*keep, *(name for name in scorer.names if name not in keep)]
     read = scored = 0
     problems: list[tuple[int, str]] = []
-    tally = ScoreTally(unknowns_of(model))
+    tally = _Tally(scorer.state.unfamiliar(model.predictor_.network.never_missing()))
     with writer:
         for frame in iterate_table(data, columns=needed, rows=rows):
             block = scorer.score(frame, tally)
@@ -174,12 +205,8 @@ def _carried(values: pd.Series[Any]) -> pd.Series[Any]:
     return values
 
 
-#: Rows that are scored at a time: hidden layers of a network need far more room than the rows.
-_ROWS_AT_ONCE = 8_192
-
-
 @dataclass(frozen=True, eq=False)
-class RowScorer:
+class _RowScorer:
     """A fitted model, what it expects of a file, and what is written for a row."""
 
     model: Classifies | Regresses
@@ -190,8 +217,8 @@ class RowScorer:
     threshold: float | None
 
     @classmethod
-    def of(cls, model: Any, threshold: float | None) -> RowScorer:
-        """Look at what a fitted model expects; refuse one that can not score files."""
+    def of(cls, model: Any, threshold: float | None) -> _RowScorer:
+        """Look at what a fitted model expects; refuse one that cannot score files."""
         if not isinstance(model, Classifies | Regresses):
             raise InputError(
                 "model must be a fair classifier or regressor, of networks or of boosted trees, "
@@ -225,7 +252,7 @@ class RowScorer:
         return [*features, *(name for name in self.attributes if name not in features)]
 
     def check_columns(self, names: Sequence[str], keep: Sequence[str]) -> None:
-        """Refuse a file without a column that is needed, and id columns named as outputs are."""
+        """Refuse a file that lacks a column, and id columns with the name of an output."""
         check_columns("id", keep, names)
         written = [*self.outputs, *(["decision"] if self.threshold is not None else []), PROBLEM]
         taken = [name for name in keep if name in written]
@@ -244,7 +271,7 @@ class RowScorer:
                 f"{nearest(absent[0], names)}"
             )
 
-    def score(self, frame: pd.DataFrame, tally: ScoreTally) -> dict[str, pd.Series[Any]]:
+    def score(self, frame: pd.DataFrame, tally: _Tally) -> dict[str, pd.Series[Any]]:
         """Return what is written for the rows of a frame, by column."""
         reasons: dict[int, list[str]] = {}
         features = self._expected(frame, self.state.families, reasons)
@@ -286,7 +313,7 @@ class RowScorer:
         return pd.DataFrame(columns, index=range(len(frame)))
 
     def _check_attributes(self, attributes: pd.DataFrame, reasons: dict[int, list[str]]) -> None:
-        """A method that needs sensitive features to predict knows nothing of others."""
+        """Give a reason for rows whose sensitive value is missing or was not seen at fit."""
         for name, kind, categories, *_ in self.learned:
             values = attributes[name]
             missing = np.flatnonzero(values.isna())
@@ -306,7 +333,7 @@ class RowScorer:
         attributes: pd.DataFrame,
         reasons: dict[int, list[str]],
     ) -> None:
-        """Score these rows; halve them where the model refuses, until the row is found."""
+        """Score these rows; where the model refuses, halve them until the row is found."""
         given = attributes.iloc[rows] if self.attributes else None
         try:
             found = self._predict(features.iloc[rows], given)
@@ -323,12 +350,12 @@ class RowScorer:
             worst = score[~np.isfinite(score)][0]
             reasons[int(row)] = [
                 f"the score of the model must be a finite number, got {worst}; a value of this row "
-                "may lie far from all that it was trained on"
+                "may be far from all training values"
             ]
 
     def _predict(self, X: pd.DataFrame, attributes: pd.DataFrame | None) -> NDArray[np.float64]:
         with warnings.catch_warnings():
-            # What these warn of, `ScoreTally` counts over the whole file.
+            # What these warn of, `_Tally` counts over the whole file.
             warnings.filterwarnings("ignore", "X has (missing values|categories)", UserWarning)
             if isinstance(self.model, Regresses):
                 return self.model.predict(X, sensitive_features=attributes)[:, None]
@@ -348,20 +375,20 @@ def _level(value: Any) -> Any:
     return whole(float(value)) if isinstance(value, float) else value
 
 
-class ScoreTally:
-    """Counts rows that were scored although something about them was unknown at fit."""
+class _Tally:
+    """Counts rows that were scored although they held something that no row held at fit."""
 
-    def __init__(self, unknowns: Unknowns) -> None:
-        self._unknowns = unknowns
+    def __init__(self, unfamiliar: Unfamiliar) -> None:
+        self._unfamiliar = unfamiliar
         self._missing: Counter[str] = Counter()
         self._unseen: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
 
     def count(self, features: pd.DataFrame) -> None:
         """Count the rows of one more block."""
-        for name in self._unknowns.missing:
+        for name in self._unfamiliar.missing:
             self._missing[name] += int(features[name].isna().sum())
-        for name, categories in self._unknowns.categories.items():
+        for name, categories in self._unfamiliar.known.items():
             values = features[name]
             unseen = values.notna() & ~values.isin(list(categories))
             if unseen.any():
@@ -370,123 +397,16 @@ class ScoreTally:
 
     def notes(self) -> tuple[str, ...]:
         """Say what was counted."""
-        missing, unseen = self._unknowns.missing, self._unknowns.unseen
-        return tuple(
-            [
-                f"rows without a value in {name!r}, {missing[name].why}: {count:,}; "
-                f"{missing[name].treated}"
-                for name, count in self._missing.items()
-                if count
-            ]
-            + [
-                f"rows with a category in {name!r} not seen at fit, such as "
-                f"{self._examples[name]!r}: {count:,}; {unseen[name]}"
-                for name, count in self._unseen.items()
-                if count
-            ]
-        )
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A column in which a missing value is news: why it is, and what is done about it."""
-
-    why: str
-    treated: str
-
-
-@dataclass(frozen=True)
-class Unknowns:
-    """What a model has no experience of, by column.
-
-    Attributes
-    ----------
-    missing : mapping of column to Missing
-        Columns without missing values at fit.
-    categories : mapping of column to its categories at fit
-    unseen : mapping of column to what is done for rows with another category
-    """
-
-    missing: Mapping[str, Missing]
-    categories: Mapping[str, frozenset[str]]
-    unseen: Mapping[str, str]
-
-
-def unknowns_of(model: Classifies | Regresses) -> Unknowns:
-    """Look up what a fitted model has not seen."""
-    state = model.encoder_.state()
-    if isinstance(state, EncoderState):
-        return _of_network(state)
-    return _of_trees(state, model.predictor_.network.never_missing())
-
-
-def _of_network(state: EncoderState) -> Unknowns:
-    why = "where every row had one at fit"
-    median = Missing(why, "the median of the training rows stands in for it")
-    nothing = Missing(why, "they are scored as having no category")
-    numbers = {
-        name: median
-        for name in state.medians
-        if name not in state.flagged and state.families[name] != "empty"
-    }
-    categories = {
-        name: nothing for name, levels in state.levels.items() if None not in levels.categories
-    }
-    return Unknowns(
-        {**numbers, **categories},
-        {name: _named(levels.categories) for name, levels in state.levels.items()},
-        dict.fromkeys(state.levels, "they are scored as having none"),
-    )
-
-
-def _of_trees(state: TreeEncoderState, inexperienced: frozenset[int]) -> Unknowns:
-    names = [name for place, name in enumerate(state.families) if place in inexperienced]
-    lowest = "LightGBM takes it for the lowest category"
-    treated = {
-        **dict.fromkeys(state.families, "LightGBM takes it for 0"),
-        **dict.fromkeys(state.levels, "they are scored as having no category"),
-        **dict.fromkeys(state.ordered, lowest),
-    }
-    why = "where the trees have never seen one missing"
-    unseen = {
-        name: lowest if name in names and name in state.ordered else "they are treated as missing"
-        for name in state.levels
-    }
-    return Unknowns(
-        {name: Missing(why, treated[name]) for name in names},
-        {name: _named(levels) for name, levels in state.levels.items()},
-        unseen,
-    )
-
-
-def _named(levels: tuple[str | None, ...]) -> frozenset[str]:
-    """Categories that have a name: missing values have none."""
-    return frozenset(level for level in levels if level is not None)
-
-
-def predict_with_run(
-    folder: Path,
-    data: Path,
-    out: Path,
-    *,
-    id: tuple[str, ...] | None = None,
-    threshold: float | None = None,
-) -> Answer:
-    """Score a file; id columns and threshold are those of the run unless given."""
-    run, model, chosen = reading(folder, _selected)
-    scored = score_file(
-        model,
-        data,
-        out,
-        id=run.record.options.id if id is None else id,
-        threshold=chosen if threshold is None else threshold,
-    )
-    return Answer((str(scored),), scored.document)
-
-
-def _selected(run: Run) -> tuple[Run, Classifies | Regresses, float | None]:
-    """Return a run, its selected model and where decisions are cut."""
-    threshold = read_threshold(run)
-    model = run.load(MODEL)
-    assert isinstance(model, Classifies | Regresses)
-    return run, model, threshold
+        missing = [
+            f"rows without a value in {name!r}, where every row had one at fit: {count:,}; "
+            f"{self._unfamiliar.missing[name]}"
+            for name, count in self._missing.items()
+            if count
+        ]
+        unseen = [
+            f"rows with a category in {name!r} not seen at fit, such as "
+            f"{self._examples[name]!r}: {count:,}; {self._unfamiliar.unseen[name]}"
+            for name, count in self._unseen.items()
+            if count
+        ]
+        return (*missing, *unseen)

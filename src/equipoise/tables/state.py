@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,25 @@ Scaling = Literal["rank", "minmax", "standard", "none"]
 
 #: What the transform of scikit-learn's scalers reads: x * scale_ + min_ and (x - mean_) / scale_.
 _LEARNED = {"minmax": ("scale_", "min_"), "standard": ("mean_", "scale_"), "none": ()}
+
+
+@dataclass(frozen=True)
+class Unfamiliar:
+    """What rows may hold that no row held at fit, and what becomes of such rows.
+
+    Attributes
+    ----------
+    missing : mapping of str to str
+        Columns without a missing value at fit, and how one is treated.
+    unseen : mapping of str to str
+        Columns of categories, and how another category is treated.
+    known : mapping of str to frozenset of str
+        The categories of these columns at fit.
+    """
+
+    missing: Mapping[str, str]
+    unseen: Mapping[str, str]
+    known: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +66,22 @@ class EncoderState:
     levels: Mapping[str, Levels]
     constant: NDArray[np.bool_]
     scaler: Mapping[str, NDArray[np.float64]]
+
+    def unfamiliar(self, never_missing: frozenset[int]) -> Unfamiliar:
+        """What no row held at fit; ``never_missing`` matters to trees only."""
+        numbers = [
+            name
+            for name in self.medians
+            if name not in self.flagged and self.families[name] != "empty"
+        ]
+        known = {name: named_levels(levels.categories) for name, levels in self.levels.items()}
+        complete = [name for name in known if None not in self.levels[name].categories]
+        return Unfamiliar(
+            missing=dict.fromkeys(numbers, "the median of the training rows stands in for it")
+            | dict.fromkeys(complete, "they are scored as having no category"),
+            unseen=dict.fromkeys(known, "they are scored as having none"),
+            known=known,
+        )
 
     def check(self) -> None:
         """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
@@ -156,3 +191,8 @@ def _check_scaler(
             raise ValueError("knots and scores differ in number")
         if not len(arrays[knots]) or not (np.diff(arrays[knots]) > 0).all():
             raise ValueError("knots must ascend")
+
+
+def named_levels(levels: Iterable[str | None]) -> frozenset[str]:
+    """Categories that have a name: missing values have none."""
+    return frozenset(level for level in levels if level is not None)

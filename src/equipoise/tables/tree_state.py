@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from equipoise.tables.columns import Family
+from equipoise.tables.state import Unfamiliar, named_levels
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,23 @@ class TreeEncoderState:
     ordered: tuple[str, ...]
     complete: tuple[str, ...] = ()
     powers: Mapping[str, int] = field(default_factory=dict)
+
+    def unfamiliar(self, never_missing: frozenset[int]) -> Unfamiliar:
+        """What no row held at fit.
+
+        never_missing: positions of the columns for whose missing values the trees have no rule.
+        """
+        names = [name for place, name in enumerate(self.families) if place in never_missing]
+        lowest = "LightGBM takes it for the lowest category"
+        treated = {
+            **dict.fromkeys(self.families, "LightGBM takes it for 0"),
+            **dict.fromkeys(self.levels, "they are scored as having no category"),
+            **dict.fromkeys(self.ordered, lowest),
+        }
+        unseen = dict.fromkeys(self.levels, "they are treated as missing")
+        unseen |= {name: lowest for name in names if name in self.ordered}
+        known = {name: named_levels(levels) for name, levels in self.levels.items()}
+        return Unfamiliar({name: treated[name] for name in names}, unseen, known)
 
     def check(self) -> None:
         """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
