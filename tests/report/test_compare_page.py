@@ -3,6 +3,7 @@
 import re
 from html import unescape
 
+import numpy as np
 import pytest
 from curves import curve, people
 
@@ -87,22 +88,37 @@ def test_every_number_is_on_the_page_in_full(table, html):
                 assert float(value[1]) == row[name]
 
 
-def test_points_of_the_fronts_are_those_of_front(runs, html):
-    figure = re.search(r'data-measure="KS-GSP age">(.*?)</figure>', html, flags=re.DOTALL)[1]
-    titles = [unescape(title) for title in re.findall(r'title="(.*?)"', figure)]
+def test_points_of_the_fronts_are_those_of_front(runs, html, open_page):
+    page = open_page(html)
+    panel = page.locator("[data-measure='KS-GSP age']")
     fronts = [each.frontier.front("KS-GSP", "age") for each in runs]
-    assert titles == [
-        f"strength {row['strength']:g}, seed {row['seed']:.0f}, iteration {row['iteration']:.0f}: "
-        f"utility {row['utility']:.4f}, KS-GSP age {row['KS-GSP age']:.4f}"
+    who = [
+        f"strength {row['strength']:g}, seed {row['seed']:.0f}, iteration {row['iteration']:.0f}"
         for front in fronts
         for _, row in front.iterrows()
     ]
-    # Places: 0 is at the left end, the largest unfairness at the right one.
-    most = max(front["KS-GSP age"].max() for front in fronts)
-    left = [float(x) for x in re.findall(r'class="point[^>]*style="left:([\d.]+)%', figure)]
-    expected = [100 * value / most for front in fronts for value in front["KS-GSP age"]]
-    assert left == pytest.approx(expected, abs=1e-3)
-    assert len(set(re.findall(r'front-line (style-\w)"', figure))) == 2
+    values = [
+        (row["KS-GSP age"], row["utility"]) for front in fronts for _, row in front.iterrows()
+    ]
+    assert panel.locator("[data-fronts] title").all_text_contents() == [
+        f"{words}: utility {utility:.4f}, KS-GSP age {unfairness:.4f}"
+        for words, (unfairness, utility) in zip(who, values, strict=True)
+    ]
+    # A path begins at the first point of its front and passes through all others.
+    lines = panel.locator("[data-fronts] > svg .front-line")
+    for place, front in enumerate(fronts):
+        path = lines.nth(place).get_attribute("d")
+        places = np.array(re.findall(r"[MH](-?[\d.]+)", path)[: len(front)], float)
+        expected = front["KS-GSP age"].to_numpy()
+        assert len(places) == len(expected) and len(expected) > 1
+        steps, numbers = np.diff(places), np.diff(expected)
+        np.testing.assert_allclose(steps, steps.sum() * numbers / numbers.sum(), atol=0.05)
+    rows = panel.locator(".fronts tbody tr")
+    assert rows.locator("td:last-child").all_text_contents() == who
+    shown = rows.evaluate_all(
+        "rows => rows.map(row => [1, 2].map(k => Number(row.cells[k].dataset.value)))"
+    )
+    assert [tuple(each) for each in shown] == values
 
 
 def test_the_answer_names_every_run_and_its_uncertainty(table, html):
@@ -111,9 +127,8 @@ def test_the_answer_names_every_run_and_its_uncertainty(table, html):
     first = table.query("metric == 'KS-GSP' and attribute == 'sex'")
     short, long = (first[first["run"] == name] for name in ("short", "long"))
     assert reached == (
-        "Of all trade-offs between AUC and KS-GSP by sex, the front reaches this share on "
-        f"validation rows: short {short['hypervolume'].iloc[0]:.3f}, long "
-        f"{long['hypervolume'].iloc[0]:.3f}."
+        "Share of the achievable trade-offs between AUC and KS-GSP by sex, on validation rows (0 "
+        f"to 1): short {short['hypervolume'].iloc[0]:.3f}, long {long['hypervolume'].iloc[0]:.3f}."
     )
     both = [b for b in BUDGETS if first[first["budget"] == b]["snapshot"].notna().all()]
     a, b = (rows[rows["budget"] == both[0]].iloc[0] for rows in (short, long))
@@ -179,7 +194,7 @@ def test_only_what_all_runs_have_is_compared():
     )
 
 
-def test_what_can_not_be_compared_is_refused():
+def test_what_cannot_be_compared_is_refused():
     with pytest.raises(InputError, match=re.escape("runs must be at least two to compare, got 1")):
         compare([run("two strengths")])
     with pytest.raises(
@@ -215,7 +230,7 @@ def test_different_notions_with_a_common_metric_are_said():
     )
 
 
-def test_names_can_not_become_markup(open_page):
+def test_names_cannot_become_markup(open_page):
     nasty = curve("nasty")
     compared = [
         ComparedRun(SCRIPT, nasty, {SCRIPT: "</script><!--"}),
@@ -236,27 +251,34 @@ def test_long_names_break_into_lines(open_page, runs):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_and_a_line_is_known_by_more_than_its_colour(html, open_page, scheme):
+def test_it_fits_a_phone_and_a_line_is_known_by_more_than_its_color(html, open_page, scheme):
     page = open_page(html, viewport={"width": 390, "height": 800}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     dashes = page.eval_on_selector_all(
-        "[data-measure='SP age'] .box polyline",
+        "[data-measure='SP age'] [data-fronts] > svg .front-line",
         "lines => lines.map(line => getComputedStyle(line).strokeDasharray)",
     )
     assert len(set(dashes)) == len(dashes) == 2
     shapes = page.eval_on_selector_all(
-        "[data-measure='SP age'] .legend .marker", "all => all.map(each => each.tagName)"
+        "[data-measure='SP age'] .legend .marker",
+        "all => all.map(each => each.getAttribute('d').replace(/[^a-zA-Z]/g, ''))",
     )
-    assert shapes == ["circle", "rect"]
+    assert len(set(shapes)) == len(shapes) == 2
 
 
 def test_a_point_lies_on_its_line(html, open_page):
     page = open_page(html)
-    point = page.locator("[data-measure='SP age'] .point").first.bounding_box()
-    line = page.locator("[data-measure='SP age'] .box polyline").first
-    x, y = line.evaluate(
-        """line => { const start = line.points[0].matrixTransform(line.getScreenCTM());
+    chart = "[data-measure='SP age'] [data-fronts] > svg"
+    point = page.locator(f"{chart} .marker").first.bounding_box()
+    x, y = page.locator(f"{chart} .front-line").first.evaluate(
+        """line => { const start = line.getPointAtLength(0).matrixTransform(line.getScreenCTM());
         return [start.x, start.y]; }"""
     )
     assert point["x"] + point["width"] / 2 == pytest.approx(x, abs=0.75)
     assert point["y"] + point["height"] / 2 == pytest.approx(y, abs=0.75)
+
+
+def test_without_scripts_the_numbers_of_every_chart_are_there(html, open_page):
+    page = open_page(html, java_script_enabled=False)
+    assert page.locator("noscript").is_visible()
+    assert page.locator(".fronts:visible").count() == page.locator("[data-measure]").count() == 4

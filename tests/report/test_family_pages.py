@@ -47,8 +47,8 @@ def test_marks_tables_and_words_tell_the_families_apart(open_page):
     frontier = fitted("both families")
     page = open_page(page_of("both families"))
     assert_table_is(page, selected("both families"))
-    assert "Every dot is one network, every triangle one model of boosted trees, at one" in (
-        page.inner_text("section:has(#trade-off) > p")
+    assert "(dots: networks; triangles: boosted trees)" in (
+        page.inner_text("section:has(#trade-off) > p >> nth=0")
     )
     assert page.inner_text("#plot-legend ul:nth-child(2)").split("\n") == [
         "network",
@@ -133,13 +133,13 @@ def test_trees_by_themselves_have_rounds_and_no_need_of_shapes(open_page):
     assert page.inner_text("#chosen-who").startswith(
         f"Snapshot {chosen(page)}: {selected('trees').origin}"
     )
-    assert "Every dot is one model of boosted trees at one moment of training" in (
-        page.inner_text("section:has(#trade-off) > p")
+    assert "Every dot is one model at one moment of training (dots: boosted trees)" in (
+        page.inner_text("section:has(#trade-off) > p >> nth=0")
     )
     heads = page.locator("thead:has(#steps-unfairness) th").all_text_contents()
     assert heads[1:5] == ["AUC", "Strength", "Seed", "Round"]
     assert set(corners(page, "[role=radio]")) == {3}
-    assert page.locator(".triangles").count() == 0
+    assert page.locator(".shapes").count() == 0
     assert "iteration" not in page.inner_text("main")
 
 
@@ -147,7 +147,7 @@ def test_a_page_of_networks_says_nothing_of_families(open_page):
     page = open_page(page_of("two classes"))
     heads = page.locator("thead:has(#steps-unfairness) th").all_text_contents()
     assert heads[1:5] == ["AUC", "Strength", "Seed", "Iteration"]
-    assert page.locator(".triangles").count() == 0
+    assert page.locator(".shapes").count() == 0
     assert page.locator("#plot-legend ul").count() == 2
     assert set(corners(page, "[role=radio]")) == {3}
     text = page.inner_text("main")
@@ -164,19 +164,20 @@ def test_compared_runs_say_what_they_are_of():
     page = unescape(compare_page(compare(runs)))
     names = ("two strengths (networks)", "boosting (boosted trees)")
     for name in (*names, "both (networks and boosted trees)"):
-        assert page.count(f"</svg> {name}</li>") == page.count(f"</svg> {name}</th>") == 4
-    figure = re.search(r'data-measure="KS-GSP age">(.*?)</figure>', page, flags=re.DOTALL)[1]
-    titles = re.findall(r'title="(.*?): utility', figure)
-    expected = []
-    for run in runs:
-        for row in run.frontier.front("KS-GSP", "age").itertuples():
-            family = getattr(row, "predictor", run.families[0])
-            who = f"strength {row.strength:g}, seed {row.seed}"
-            moment = f"{'round' if family == 'boosting' else 'iteration'} {row.iteration}"
-            kind = "boosted trees, " if family == "boosting" else "network, "
-            expected.append(f"{kind if run.name != 'two strengths' else ''}{who}, {moment}")
-    assert titles == expected
-    table = compare(runs).table
+        # In the table by budget; in the table of its front once for each point.
+        assert page.count(f'<th scope="row">{name}</th>') >= 2 * 4
+    found = compare(runs)
+    for name in ("boosting", "both"):
+        for row in found.fronts["KS-GSP", "age"][name].itertuples():
+            assert f"<td>{row.origin}</td></tr>" in page
+            trees = row.origin.startswith("boosted trees, strength")
+            assert trees == (", round " in row.origin) != (", iteration " in row.origin)
+            assert trees or row.origin.startswith("network, strength")
+    assert all(
+        origin.startswith("strength")
+        for origin in found.fronts["KS-GSP", "age"]["two strengths"]["origin"]
+    )
+    table = found.table
     shown = re.search(r'<table id="all".*?</table>', page, flags=re.DOTALL)[0]
     last = re.findall(r"<td>([^<]*)</td><td>[^<]*</td></tr>", shown)
     words = {"": "", "network": "network", "boosting": "boosted trees"}

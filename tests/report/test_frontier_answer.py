@@ -134,7 +134,7 @@ def test_one_snapshot_long_names_and_few_people(small, open_page):
         assert select["x"] + select["width"] <= card["x"] + card["width"]
     assert "for the one model on this page together" in page.inner_text("main")
     assert page.inner_text("#training-figures") == (
-        "There is no curve: training was looked at once, at iteration 20."
+        "There is no curve: training was checked once, at iteration 20."
     )
     # The gap names its groups, and says where they are small.
     data = json.loads(page.text_content("#data"))
@@ -158,16 +158,15 @@ def test_one_snapshot_long_names_and_few_people(small, open_page):
 def test_the_page_says_which_model_the_command_uses(open_page):
     page = open_page(page_of("two classes"))
     assert page.inner_text("#use-selected") == (
-        "This is the model that the run holds as the selected one: the command below scores with "
-        "it."
+        "This is the run's selected model: the command below scores with it."
     )
     page.focus("#limit")
     page.keyboard.press("Home")
     assert page.is_hidden("#use-selected")
     number = selected("two classes").snapshot
     assert page.inner_text("#use-select").startswith(
-        f"The run still holds another model, snapshot {number}, as the selected one. Make your "
-        "choice the selected model first:"
+        f"The run's selected model is still another one, snapshot {number}. First select the "
+        "model you chose here:"
     )
 
 

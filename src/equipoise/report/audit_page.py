@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from equipoise.report.page import number, records, render_page
-from equipoise.report.plotting import Scale, area, points, spanning, stairs
+from equipoise.report.page import records, render_page
 
 #: Most groups of one column whose histograms are drawn; the largest are, and the page says so.
 MOST_GROUPS = 12
 #: What the table calls the group of everybody.
 ALL_ROWS = "all rows"
+_QUANTILES = ("q10", "q25", "q50", "q75", "q90")
 #: Metrics of a group that lie between 0 and 1.
 _RATES = ("decision rate", "true positive rate", "false positive rate", "outcome rate")
 
@@ -95,26 +94,28 @@ class AuditContents:
 
 def audit_page(contents: AuditContents) -> str:
     """Return the page's HTML; it needs nothing but a browser."""
+    histograms = [
+        _histogram(table) for _, table in contents.histograms.groupby("attribute", sort=False)
+    ]
+    bands = [_bands(table) for _, table in contents.bands.groupby("attribute", sort=False)]
     return render_page(
         "audit.html",
-        scripts=("sortable.js", "audit.js"),
-        data={
-            "histograms": list(_counts(contents.histograms)),
-            "threshold": contents.threshold,
-        },
+        scripts=("charts.js", "tables.js", "audit.js"),
+        data={"histograms": histograms, "bands": bands, "threshold": contents.threshold},
         title=contents.title,
         contents=contents,
         glance=_glance(contents),
-        sections=[_section(contents, attribute) for attribute in contents.attributes],
+        sections=[
+            _section(contents, attribute, histograms, bands) for attribute in contents.attributes
+        ],
         rows=records(contents.rows),
         not_assessed=contents.not_assessed.to_dict("records"),
         percent=f"{100 * contents.level:g} %",
-        number=number,
     )
 
 
 def _glance(contents: AuditContents) -> list[dict[str, Any]]:
-    """The number each attribute opens with, notion by notion, metrics of a kind on one axis."""
+    """The number each attribute opens with, notion by notion; metrics of a kind share an axis."""
     found = []
     for notion in dict.fromkeys(f.notion for a in contents.attributes for f in a.findings):
         chosen = [
@@ -124,16 +125,7 @@ def _glance(contents: AuditContents) -> list[dict[str, Any]]:
         ]
         for metric in dict.fromkeys(row["metric"] for row in chosen):
             rows = [row for row in chosen if row["metric"] == metric]
-            ends = [row[end] for row in rows for end in ("value", "high", "certificate")]
-            scale = spanning([0.0, *ends])
-            found.append(
-                {
-                    "notion": notion,
-                    "metric": metric,
-                    "ticks": scale.ticks(about=3),
-                    "rows": [row | {"bar": _bar(row, scale)} for row in rows],
-                }
-            )
+            found.append({"notion": notion, "metric": metric, "rows": rows})
     return found
 
 
@@ -143,17 +135,16 @@ def _about(rows: pd.DataFrame, attribute: str, notion: str, metric: str) -> dict
     return row
 
 
-def _bar(row: Mapping[str, Any], scale: Scale) -> dict[str, float | None]:
-    """Positions of value, interval and certificate in percent; None where undefined."""
-    return {
-        name: None if math.isnan(row[name]) else scale.percent(row[name])
-        for name in ("value", "low", "high", "certificate")
-    }
-
-
-def _section(contents: AuditContents, attribute: AuditedAttribute) -> dict[str, Any]:
+def _section(
+    contents: AuditContents,
+    attribute: AuditedAttribute,
+    histograms: Sequence[dict[str, Any]],
+    bands: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
     rows = contents.rows[contents.rows["attribute"] == attribute.name]
     everybody = rows[rows["group"] == ALL_ROWS]
+    strips = _place(histograms, attribute.name)
+    histogram = None if strips is None else histograms[strips]
     return {
         "name": attribute.name,
         "findings": [
@@ -164,102 +155,58 @@ def _section(contents: AuditContents, attribute: AuditedAttribute) -> dict[str, 
             }
             for finding in attribute.findings
         ],
-        "histogram": _histogram(contents, attribute.name),
-        "bands": _bands(contents, attribute.name),
+        "strips": strips,
+        "histogram": histogram,
+        "left_out": 0 if histogram is None else sum(not g["drawn"] for g in histogram["groups"]),
+        "bands": _place(bands, attribute.name),
+        "band_rows": records(contents.bands[contents.bands["attribute"] == attribute.name]),
         "groups": _groups(rows[rows["group"] != ALL_ROWS]),
     }
+
+
+def _place(charts: Sequence[dict[str, Any]], attribute: str) -> int | None:
+    return next((k for k, each in enumerate(charts) if each["attribute"] == attribute), None)
 
 
 def _groups(rows: pd.DataFrame) -> dict[str, Any] | None:
     """Rates and means of every group, a metric a column; n is that of the whole group."""
     if rows.empty:
         return None
-    metrics = [str(name) for name in dict.fromkeys(rows["metric"])]
-    scales = {
-        metric: Scale(0.0, 1.0)
-        if metric in _RATES
-        else spanning(rows.loc[rows["metric"] == metric, ["low", "value", "high"]].to_numpy().flat)
-        for metric in metrics
-    }
     table = []
     for group, some in rows.groupby("group", sort=False):
-        cells: dict[str, Any] = {}
-        for row in records(some):
-            cells[row["metric"]] = row | {"bar": _bar(row, scales[row["metric"]])}
-        first = next(iter(cells.values()))
+        cells = {row["metric"]: row for row in records(some)}
         size = max(int(cell["n"]) for cell in cells.values())
-        table.append({"group": group, "n": size, "cells": cells, "note": first["note"]})
-    return {"metrics": metrics, "rows": table}
+        note = next(iter(cells.values()))["note"]
+        table.append({"group": group, "n": size, "cells": cells, "note": note})
+    metrics = list(dict.fromkeys(rows["metric"]))
+    return {"metrics": metrics, "rates": _RATES, "rows": table}
 
 
-def _histogram(contents: AuditContents, attribute: str) -> dict[str, Any] | None:
-    table = contents.histograms[contents.histograms["attribute"] == attribute]
-    if table.empty:
-        return None
-    scale = Scale(float(table["low"].min()), float(table["high"].max()))
-    shown, total = _largest(table)
-    cut = contents.threshold
-    inside = cut is not None and scale.low <= cut <= scale.high
+def _histogram(table: pd.DataFrame) -> dict[str, Any]:
+    """Counts of scores by bin, from which shares at or above an edge are exact."""
+    groups = [(str(name), rows) for name, rows in table.groupby("group", sort=False)]
+    ranked = sorted(groups, key=lambda group: -int(group[1]["n"].iloc[0]))
+    drawn = {name for name, _ in ranked[:MOST_GROUPS]}
+    first = groups[0][1]
     return {
-        "ticks": scale.ticks(),
-        "threshold": scale.percent(cut) if cut is not None and inside else None,
-        "left_out": total - len(shown),
+        "attribute": table["attribute"].iloc[0],
+        "edges": [*first["low"], first["high"].iloc[-1]],
         "groups": [
             {
-                "name": group,
+                "name": name,
                 "n": int(rows["n"].iloc[0]),
-                "outline": stairs([float(share) for share in rows["share"]]),
-                "q": {
-                    name: scale.percent(float(rows[name].iloc[0]))
-                    for name in ("q10", "q25", "q50", "q75", "q90")
-                },
-                "median": float(rows["q50"].iloc[0]),
+                "counts": (rows["share"] * rows["n"]).round().astype(int).tolist(),
+                "quantiles": rows[list(_QUANTILES)].iloc[0].tolist(),
+                "drawn": name in drawn,
             }
-            for group, rows in shown
+            for name, rows in groups
         ],
     }
 
 
-def _largest(table: pd.DataFrame) -> tuple[list[tuple[str, pd.DataFrame]], int]:
-    """The largest groups of a histogram in their own order, and how many groups there are."""
-    groups = [(str(name), rows) for name, rows in table.groupby("group", sort=False)]
-    ranked = sorted(groups, key=lambda group: -int(group[1]["n"].iloc[0]))[:MOST_GROUPS]
-    kept = {name for name, _ in ranked}
-    return [group for group in groups if group[0] in kept], len(groups)
-
-
-def _bands(contents: AuditContents, attribute: str) -> dict[str, Any] | None:
-    table = contents.bands[contents.bands["attribute"] == attribute]
-    if table.empty:
-        return None
-    xs = [float(x) for x in table["position"]]
-    q = {name: [float(v) for v in table[name]] for name in ("q10", "q25", "q50", "q75", "q90")}
-    cut = contents.threshold
-    ends = [*q["q10"], *q["q90"]]
-    x, y = spanning(xs), spanning(ends, margin=0.04)
+def _bands(table: pd.DataFrame) -> dict[str, Any]:
     return {
-        "x_ticks": x.ticks(),
-        "y_ticks": y.ticks(),
-        "outer": area(xs, q["q10"], q["q90"], x, y),
-        "inner": area(xs, q["q25"], q["q75"], x, y),
-        "median": points(xs, q["q50"], x, y),
-        "threshold": y.percent(cut) if cut is not None and y.low <= cut <= y.high else None,
-        "rows": records(table),
+        "attribute": table["attribute"].iloc[0],
+        "positions": table["position"].to_numpy(),
+        "quantiles": table[list(_QUANTILES)].to_numpy(),
     }
-
-
-def _counts(histograms: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Counts of scores by bin, from which shares at or above an edge are exact."""
-    for attribute, table in histograms.groupby("attribute", sort=False):
-        shown, _ = _largest(table)
-        yield {
-            "attribute": attribute,
-            "edges": [float(low) for low in shown[0][1]["low"]],
-            "groups": [
-                {
-                    "n": int(rows["n"].iloc[0]),
-                    "counts": [round(float(s) * int(rows["n"].iloc[0])) for s in rows["share"]],
-                }
-                for _, rows in shown
-            ],
-        }

@@ -13,20 +13,15 @@ from markupsafe import Markup
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, Spread
 from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
-from equipoise.frontier.snapshots import Floats
+from equipoise.frontier.snapshots import MANY, MOMENT, ONE, Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.page import render_page
 from equipoise.report.run_facts import RunFacts, select_call
 
-_SCRIPTS = (
-    "charts.js",
-    "frontier_state.js",
-    "frontier_plot.js",
-    "frontier_scores.js",
-    "frontier_panels.js",
-    "frontier.js",
-)
+_SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")
+#: Marks of the first family of predictors in the picture, the second, ...
+_MARKS = ("dots", "triangles", "squares")
 
 
 def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts) -> str:
@@ -76,13 +71,19 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
             smallest=offered.smallest,
         ),
         selection=selection,
+        joint=offered.models[offered.place(selection.snapshot)].joint_certificates,
         models=len(offered.models),
         draws=DRAWS,
         thinned=any(len(view.shown) < len(view.steps) for view in offered.views),
         kept=offered.kept,
         left_out=offered.left_out,
         metrics=[find_metric(name) for name in offered.criteria.metrics],
-        families=list(offered.families),
+        marks=[
+            f"{mark}: {MANY[family]}"
+            for mark, family in zip(_MARKS, offered.families, strict=False)
+        ],
+        moment=" or ".join(dict.fromkeys(MOMENT[family] for family in offered.families)),
+        front=_front(offered),
         labels=offered.labels,
         sensitive=frontier.sensitive_,
         split={name: len(rows) for name, rows in vars(frontier.split_).items()},
@@ -102,6 +103,9 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
         "test_rows": offered.test_rows,
         "measures": criteria.measures,
         "points": vars(offered.points),
+        "families": [
+            {"name": name, "one": ONE[name], "moment": MOMENT[name]} for name in offered.families
+        ],
         "entries": [_entry(entry) for entry in offered.entries],
         "views": [_view(view, offered) for view in offered.views],
         "models": [_model(model, offered) for model in offered.models],
@@ -126,6 +130,28 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
         "python_lines": about.python_lines,
         "predicts": "predict" if criteria.utility == "R2" else "predict_proba",
     }
+
+
+def _front(offered: Offer) -> list[dict[str, Any]]:
+    """The models on the first staircase, for readers without a script."""
+    view = offered.views[offered.first]
+    points = offered.points
+    place = {int(number): k for k, number in enumerate(points.number)}
+    found = []
+    for step in (view.steps[position] for position in view.shown):
+        at = place[step.snapshot]
+        entry = offered.entries[points.entry[at]]
+        found.append(
+            {
+                "predictor": ONE[entry.predictor],
+                "unfairness": step.unfairness,
+                "utility": points.utility[at],
+                "strength": entry.strength,
+                "seed": entry.seed if entry.averaged == 1 else f"average of {entry.averaged}",
+                "iteration": points.iteration[at],
+            }
+        )
+    return found
 
 
 def _entry(entry: TrainedEntry) -> dict[str, Any]:

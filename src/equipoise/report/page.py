@@ -99,13 +99,23 @@ def _hash(script: str) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(read_template),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"number": number, "cell": _cell}
+    return environment
+
+
+def _cell(value: Any, form: str | None = None) -> Markup:
+    """A cell of a table: the number as it is read, and in full for sorting; empty if undefined."""
+    if pd.isna(value):
+        return Markup('<td class="number"></td>')
+    text = number(value) if form is None else form % value
+    return Markup('<td class="number" data-value="{}">{}</td>').format(value, text)
 
 
 def number(value: float) -> str:

@@ -1,58 +1,95 @@
-// The page of an audit: finding numbers, and counting scores from a movable edge.
-const audit = JSON.parse(document.getElementById("data").textContent);
+// The page of an audit: distributions, intervals, finding numbers, counting scores from a movable edge.
 
-const find = document.getElementById("find");
-const notion = document.getElementById("notion");
-const shown = document.getElementById("shown");
-const numbers = [...document.querySelectorAll("#all tbody tr")];
+const fixed = (value) => value.toPrecision(4);
 
-function filterNumbers() {
-  const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let count = 0;
-  for (const row of numbers) {
-    const text = row.textContent.toLowerCase();
-    const wanted = (!notion.value || row.dataset.notion === notion.value) && words.every((word) => text.includes(word));
-    row.hidden = !wanted;
-    count += wanted;
+function drawScores() {
+  for (const box of document.querySelectorAll("[data-strips]")) {
+    const { attribute, edges, groups } = data.histograms[box.dataset.strips];
+    const bars = (counts) => counts.map((count, bin) => [edges[bin], edges[bin + 1], count]);
+    box.replaceChildren(stripsChart({
+      width: Math.max(260, box.clientWidth), x: [edges[0], edges.at(-1)], xLabel: "score",
+      groups: groups.filter((each) => each.drawn).map((each) => ({ ...each, size: each.n, bars: bars(each.counts) })),
+      label: `Distribution of the score in each group of ${attribute}; its quantiles are in the table below`,
+    }));
   }
-  shown.textContent = `${count} of ${numbers.length} numbers`;
+  for (const box of document.querySelectorAll("[data-bands]")) {
+    const { attribute, positions, quantiles } = data.bands[box.dataset.bands];
+    box.replaceChildren(bandsChart({
+      width: Math.max(260, box.clientWidth), positions, bands: quantiles, xLabel: attribute, yLabel: "score",
+      label: `Median and middle 50 and 80 percent of the score along ${attribute}; the numbers are in the table below`,
+    }));
+  }
+  if (data.threshold !== null) document.querySelectorAll(".scores svg").forEach((root) => placeCut(root, data.threshold));
+  if (state.bin !== null) countFrom(state.bin);
 }
-find.addEventListener("input", filterNumbers);
-notion.addEventListener("input", filterNumbers);
-filterNumbers();
 
-const figures = [...document.querySelectorAll("[data-histogram]")].map((figure) => ({
-  figure,
-  slider: figure.querySelector("input[type=range]"),
-  ...audit.histograms.find((each) => each.attribute === figure.dataset.histogram),
-}));
+/** Intervals in cells. Those of one axis share their ends; lengths are in percent of the cell. */
+function drawIntervals() {
+  const all = [...document.querySelectorAll("[data-axis]")];
+  for (const axis of new Set(all.map((cell) => cell.dataset.axis))) {
+    const cells = all.filter((cell) => cell.dataset.axis === axis);
+    const numbers = cells.flatMap(({ dataset }) => [dataset.low, dataset.value, dataset.high, dataset.certificate])
+      .filter((text) => text !== undefined).map(Number);
+    const share = cells[0].dataset.rate !== undefined;
+    const zero = cells[0].dataset.zero !== undefined;
+    const ends = share ? [0, 1] : extent(zero ? [0, ...numbers] : numbers);
+    const place = (value) => `${linear(ends, [0, 100])(Number(value))}%`;
+    for (const cell of cells) drawInterval(cell, place, ends);
+  }
+}
 
-function countFrom(place) {
-  for (const { figure, slider, edges, groups } of figures) {
-    // Beyond its first and last edge a histogram does not tell scores apart.
-    const bin = Math.min(Math.max(place, 1), edges.length - 1);
-    slider.value = bin;
-    slider.setAttribute("aria-valuetext", `score of at least ${edges[bin].toPrecision(4)}`);
-    figure.querySelector("output.edge").textContent = edges[bin].toPrecision(4);
-    figure.querySelectorAll(".cut-line.chosen").forEach((line) => {
-      line.hidden = false;
-      line.style.left = `${(100 * bin) / edges.length}%`;
-    });
-    figure.querySelectorAll(".above output").forEach((output, number) => {
+function drawInterval(cell, place, ends) {
+  const { low, high, value, certificate, ticks: ticked } = cell.dataset;
+  const marks = ticked === undefined ? [] : ticks(...ends, 3);
+  cell.append(svg("svg", { class: "interval", "aria-hidden": "true" },
+    ticked === undefined ? svg("line", { class: "track", x1: 0, x2: "100%", y1: 7, y2: 7 }) : null,
+    low === undefined ? null : svg("rect", { class: "range", x: place(low), width: `${parseFloat(place(high)) - parseFloat(place(low))}%`, y: 4.5, height: 5 }),
+    certificate === undefined ? null : svg("line", { class: "certificate", x1: place(certificate), x2: place(certificate), y1: 0, y2: 14 }),
+    value === undefined ? null : svg("circle", { class: "value", cx: place(value), cy: 7, r: 4.5 }),
+    ...marks.map((mark) => svg("text", { x: place(mark), y: 11 }, tickText(mark, marks)))));
+}
+
+const state = { bin: null };
+const sliders = [...document.querySelectorAll("input[data-counts]")];
+
+/** Share of each group with a score of at least this edge, in all histograms. */
+function countFrom(bin) {
+  state.bin = bin;
+  for (const slider of sliders) {
+    const { edges, groups } = data.histograms[slider.dataset.counts];
+    // The outermost bins also hold the scores beyond them.
+    const place = Math.min(Math.max(bin, 1), edges.length - 2);
+    const words = `score of at least ${fixed(edges[place])}`;
+    const figure = slider.closest("figure");
+    slider.value = place;
+    slider.setAttribute("aria-valuetext", words);
+    figure.querySelectorAll("output.edge").forEach((output) => { output.textContent = fixed(edges[place]); });
+    figure.querySelectorAll("td.counted").forEach((cell, number) => {
       const { n, counts } = groups[number];
-      const above = counts.slice(bin).reduce((sum, count) => sum + count, 0);
-      output.textContent = `${((100 * above) / n).toFixed(1)} %`;
-      output.dataset.value = above / n;
+      const share = counts.slice(place).reduce((sum, count) => sum + count, 0) / n;
+      cell.textContent = `${(100 * share).toFixed(1)} %`;
+      cell.dataset.value = share;
     });
+    placeCut(figure.querySelector("svg"), edges[place], "counted");
   }
 }
 
-for (const { slider, edges } of figures) {
-  slider.max = edges.length;
+for (const slider of sliders) {
+  slider.max = data.histograms[slider.dataset.counts].edges.length - 2;
   slider.addEventListener("input", () => countFrom(Number(slider.value)));
 }
-if (figures.length) {
-  const { edges } = figures[0];
-  const away = (edge) => Math.abs(edge - (audit.threshold ?? edges[Math.round(edges.length / 2)]));
-  countFrom(edges.reduce((best, edge, bin) => (away(edge) < away(edges[best]) ? bin : best), 0));
+if (sliders.length) {
+  const edges = data.histograms[0].edges.slice(0, -1);
+  const away = (edge) => Math.abs(edge - (data.threshold ?? edges[Math.round(edges.length / 2)]));
+  state.bin = edges.reduce((best, edge, bin) => (away(edge) < away(edges[best]) ? bin : best), 0);
 }
+
+function findNumbers() {
+  const notion = byId("notion").value;
+  filterRows(byId("all"), { words: byId("find").value, keep: (row) => !notion || row.dataset.notion === notion, said: byId("shown") });
+}
+for (const id of ["find", "notion"]) byId(id).addEventListener("input", findNumbers);
+
+findNumbers();
+drawIntervals();
+drawToWidth(drawScores);

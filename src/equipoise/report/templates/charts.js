@@ -1,4 +1,7 @@
-// Charts as SVG, drawn in the page's own ink. All text is set as text, never as markup.
+// Charts as SVG, drawn in the page's own ink, for all pages. All text is set as text, never as markup.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
@@ -22,10 +25,7 @@ function withContent(element, attributes, children) {
 
 /** A linear map from a domain to a range; a domain of one point maps to the middle. */
 function linear([from, to], [start, end]) {
-  const slope = to === from ? 0 : (end - start) / (to - from);
-  const scale = (value) => (slope === 0 ? (start + end) / 2 : start + slope * (value - from));
-  scale.invert = (place) => (slope === 0 ? from : from + (place - start) / slope);
-  return scale;
+  return (value) => (to === from ? (start + end) / 2 : start + ((end - start) * (value - from)) / (to - from));
 }
 
 /** Round numbers between two ends, about as many as asked for. */
@@ -130,24 +130,67 @@ function areaPath(places, lower, upper) {
   return places.length ? `M${there.join("L")}L${back.join("L")}Z` : "";
 }
 
-/** Many dots in one path, to be stroked with round caps: cheap however many there are. */
-function dotsPath(points) {
-  return points.map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("");
+/** Outlines of marks around a point, by which runs and families are told apart. */
+const circle = (x, y, r) => `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`;
+const diamond = (x, y, r) => `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${y.toFixed(1)}L${x.toFixed(1)} ${(y + r).toFixed(1)}L${(x - r).toFixed(1)} ${y.toFixed(1)}Z`;
+const triangle = (x, y, r) => `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${(y + 0.8 * r).toFixed(1)}H${(x - r).toFixed(1)}Z`;
+const square = (x, y, r) => `M${(x - 0.85 * r).toFixed(1)} ${(y - 0.85 * r).toFixed(1)}h${1.7 * r}v${1.7 * r}h${-1.7 * r}Z`;
+
+/**
+ * Distributions one above the other. groups: name, size, bars as [low, high, density], five
+ * quantiles. Every group fills its own strip; bars beneath it are the middle 80 % and 50 %.
+ */
+function stripsChart({ width, groups, x, xLabel, label }) {
+  const strip = 58;
+  const drawn = chart({
+    width, height: groups.length * strip + 64, yTicks: false, margin: { left: 8, top: 8 },
+    x, y: [0, groups.length], xLabel, label,
+  });
+  const inside = (value) => drawn.x(Math.min(x[1], Math.max(x[0], value)));
+  groups.forEach(({ name, size, bars, quantiles }, place) => {
+    const base = drawn.y(groups.length - place - 1) - 12;
+    const most = Math.max(...bars.map(([, , density]) => density)) || 1;
+    const top = (density) => (base - ((strip - 30) * density) / most).toFixed(1);
+    const body = bars.map(([low, high, density]) => `L${drawn.x(low).toFixed(1)} ${top(density)}H${drawn.x(high).toFixed(1)}`);
+    const [q10, q25, q50, q75, q90] = quantiles.map(inside);
+    drawn.layer.append(
+      svg("path", { class: "bars", d: `M${drawn.x(bars[0][0]).toFixed(1)} ${base}${body.join("")}V${base}Z` }),
+      svg("line", { class: "bar-outer", x1: q10, x2: q90, y1: base + 6, y2: base + 6 }),
+      svg("line", { class: "bar-inner", x1: q25, x2: q75, y1: base + 6, y2: base + 6 }),
+      svg("circle", { class: "bar-middle", cx: q50, cy: base + 6, r: 4 }),
+      svg("text", { class: "title", x: width - drawn.margin.right, y: base - strip + 26, "text-anchor": "end" },
+        `${shortened(name, width / 11)} (${size.toLocaleString("en", { maximumFractionDigits: 1 })})`),
+    );
+  });
+  drawn.root.scale = { ...drawn, axis: "x" };
+  return drawn.root;
 }
 
-/** A shade between the page's lightest and darkest, for a share from 0 to 1. */
-function shade(share) {
-  return `color-mix(in oklab, var(--ramp-high) ${Math.round(100 * share)}%, var(--ramp-low))`;
-}
-
-/** Quantile bands along an attribute: places (P), quantiles (P x 5), in the scales of a chart. */
-function drawBands(into, places, quantiles) {
-  const xs = places.map(into.x);
-  const level = (k) => quantiles.map((row) => into.y(row[k]));
-  into.layer.append(
+/** Quantile bands along an attribute: positions (P), bands (P x 5). */
+function bandsChart({ width, positions, bands, xLabel, yLabel, label }) {
+  const drawn = chart({ width, height: 300, x: extent(positions), y: extent(bands.flat(), 0.06), xLabel, yLabel, label });
+  const xs = positions.map(drawn.x);
+  const level = (k) => bands.map((row) => drawn.y(row[k]));
+  drawn.layer.append(
     svg("path", { class: "band-outer", d: areaPath(xs, level(0), level(4)) }),
     svg("path", { class: "band-inner", d: areaPath(xs, level(1), level(3)) }),
     svg("path", { class: "median", d: linePath(xs.map((x, k) => [x, level(2)[k]])) }),
+  );
+  drawn.root.scale = { ...drawn, axis: "y" };
+  return drawn.root;
+}
+
+/** Draw a line across a chart of scores where the score is this, or move it there. */
+function placeCut(root, value, kind = "threshold") {
+  const { axis, x, y, width, height, margin } = root.scale;
+  root.querySelector(`.${kind}`)?.remove();
+  const place = (axis === "y" ? y : x)(value);
+  const [low, high] = axis === "y" ? [margin.top, height - margin.bottom] : [margin.left, width - margin.right];
+  if (!(place >= low && place <= high)) return;
+  root.append(
+    axis === "y"
+      ? svg("line", { class: kind, x1: margin.left, x2: width - margin.right, y1: place, y2: place })
+      : svg("line", { class: kind, x1: place, x2: place, y1: margin.top, y2: height - margin.bottom }),
   );
 }
 
@@ -161,3 +204,29 @@ function legend(entries) {
     ),
   );
 }
+
+/** The numbers of a chart as a table, folded away. */
+function numbersTable(words, headings, rows) {
+  const cells = (row) => row.map((value, k) => html(k ? "td" : "th", k ? { class: "number" } : { scope: "row" }, String(value)));
+  return html("details", {}, html("summary", {}, words),
+    html("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": words },
+      html("table", {},
+        html("thead", {}, html("tr", {}, ...headings.map((text, k) => html("th", { scope: "col", class: k ? "number" : null }, text)))),
+        html("tbody", {}, ...rows.map((row) => html("tr", {}, ...cells(row)))))));
+}
+
+/** Draw now, and again whenever the page has another width. */
+function drawToWidth(draw) {
+  let width = document.documentElement.clientWidth;
+  window.addEventListener("resize", () => {
+    if (width === document.documentElement.clientWidth) return;
+    width = document.documentElement.clientWidth;
+    requestAnimationFrame(draw);
+  });
+  draw();
+}
+
+document.documentElement.classList.remove("no-js");
+// Without a script nothing is folded; on paper nothing can be unfolded.
+document.querySelectorAll("details[open]").forEach((each) => { each.open = false; });
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));

@@ -1,4 +1,91 @@
-// What happens when something is moved.
+// The page of a frontier: what is chosen, the words and numbers about it, and what happens when something is moved.
+
+/** view: which metric and attribute. limit: tolerated unfairness, null for the run's own wish. */
+const state = { view: 0, limit: null, model: 0, edge: null };
+
+const NOT_KNOWN = "–";
+const fixed = (value, digits = 4) => (value === null || value === undefined ? NOT_KNOWN : value.toFixed(digits));
+const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : NOT_KNOWN);
+const rowsText = (count) => count.toLocaleString("en", { maximumFractionDigits: 1 });
+const levelText = `${Number((100 * data.level).toPrecision(6))} %`;
+
+const scoreWord = data.utility === "R2" ? "prediction" : "score";
+/** Rates of fewer rows than this are a few people. */
+const FEW_ROWS = 30;
+
+const currentView = () => data.views[state.view];
+const currentModel = () => data.models[state.model];
+const measureText = ([metric, attribute]) => `${metric} by ${attribute}`;
+const attributeText = (view) => view.attribute ?? "all attributes";
+const viewText = (view) =>
+  view.attribute === null ? `${view.metric} of the worst attribute` : `${view.metric} by ${view.attribute}`;
+
+/** Place of a snapshot among the points of the picture. */
+const pointOf = new Map(data.points.number.map((number, place) => [number, place]));
+
+/** Unfairness of a point as a view sees it: the largest of its measures; null where undefined. */
+function unfairnessAt(view, point) {
+  let largest = 0;
+  for (const column of view.columns) {
+    const value = data.points.unfairness[column][point];
+    if (value === null) return null;
+    largest = Math.max(largest, value);
+  }
+  return largest;
+}
+
+/** Place, among those shown, of what select picks within a limit; 0 where nothing is within. */
+function placeWithin(view, limit) {
+  let found = 0;
+  view.shown.forEach((each, place) => {
+    if (view.unfairness[each.step] <= limit) found = place;
+  });
+  return found;
+}
+
+/** Place of the current model among those shown, -1 where it is none of them. */
+const placeOfModel = (view) => view.shown.findIndex((each) => each.model === state.model);
+
+/** Least and largest limit that the slider offers. */
+function limitRange(view) {
+  const limits = view.shown.map((each) => Number(each.limit));
+  const chosen = data.selected.view === data.views.indexOf(view) ? data.selected.limit : null;
+  return [limits[0], Math.max(limits.at(-1), chosen ?? 0)];
+}
+
+/** The limit that makes select pick the current model, as text. */
+function limitToAsk(view) {
+  const place = placeOfModel(view);
+  const thinned = view.shown.length < view.snapshots.length;
+  return thinned || state.limit === null ? view.shown[Math.max(place, 0)].limit : String(state.limit);
+}
+
+const isSelectedModel = () => state.model === data.selected.model;
+
+const entryOf = (point) => data.entries[data.points.entry[point]];
+/** Families of predictors compete where there are several; marks must then tell them apart. */
+const mixed = data.families.length > 1;
+const familyPlace = (entry) => data.families.findIndex((family) => family.name === entry.predictor);
+const familyText = (entry) => data.families[familyPlace(entry)].one;
+const momentText = (entry) => data.families[familyPlace(entry)].moment;
+
+/** How a snapshot came about: family, strength, seed and moment, in words. */
+function whoText(point) {
+  const entry = entryOf(point);
+  const who = entry.averaged > 1 ? `average of ${entry.averaged} seeds` : `seed ${entry.seed}`;
+  const family = mixed || entry.predictor !== "network" ? `${familyText(entry)}, ` : "";
+  return `${family}strength ${entry.strength}, ${who}, ${momentText(entry)} ${data.points.iteration[point]}`;
+}
+
+/** Threshold number j of a model's histogram. */
+function edgeAt(scores, j) {
+  if (scores.inserted && j === scores.own) return currentModel().threshold;
+  const regular = scores.inserted && j > scores.own ? j - 1 : j;
+  return Number((scores.first + regular * scores.step).toPrecision(12));
+}
+
+/** Shell text for one argument. */
+const shellQuoted = (text) => (/^[\w.\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function showAll() {
   showControls();
@@ -44,10 +131,14 @@ function chooseView(number) {
   return chooseLimit(unfairnessAt(view, pointOf.get(currentModel().snapshot)) ?? limitRange(view)[0]);
 }
 
-function reset() {
+function toSelected() {
   state.view = data.selected.view;
   state.limit = data.selected.limit;
   setModel(data.selected.model);
+}
+
+function reset() {
+  toSelected();
   showAll();
 }
 
@@ -94,16 +185,150 @@ byId("threshold-reset")?.addEventListener("click", () => {
   showDecisions();
 });
 
-let drawnWidth = 0;
-window.addEventListener("resize", () => {
-  if (drawnWidth === document.documentElement.clientWidth) return;
-  drawnWidth = document.documentElement.clientWidth;
-  requestAnimationFrame(showAll);
-});
+function showSummary() {
+  const model = currentModel();
+  const view = currentView();
+  const point = pointOf.get(model.snapshot);
+  const tested = data.test_rows > 0;
+  const value = (row) => (tested ? row.test : row.validation);
+  const utility = model.rows[0];
+  const worst = view.columns.map((column) => model.rows[column + 1]).reduce((a, b) => ((value(b) ?? -1) > (value(a) ?? -1) ? b : a));
+  const between = (row) => (row.low === null ? "" : ` (${levelText} interval ${fixed(row.low)} to ${fixed(row.high)})`);
+  const where = tested ? `On ${rowsText(data.test_rows)} test rows` : `On ${rowsText(data.validation_rows)} validation rows`;
+  say("chosen-who", `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() ? "; selected by the run" : ""}.`);
+  say("chosen-summary",
+    `${where}: ${utility.metric} ${fixed(value(utility))}${between(utility)}, ` +
+    `${worst.metric} by ${worst.attribute} ${fixed(value(worst))}${between(worst)}` +
+    `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.`);
+  const classes = data.labels.length > 2;
+  byId("chosen-note").textContent = classes ? `Unfairness is that of the worst of the ${data.labels.length} classes, each assessed by its own probability.` : "";
+}
 
-// On paper nothing can be unfolded.
-window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+/** Put words where screen readers listen, only if they are new: the same words are not read twice. */
+function say(id, words) {
+  if (byId(id).textContent !== words) byId(id).textContent = words;
+}
 
-document.documentElement.classList.remove("no-js");
+function limitCell(row, column) {
+  const view = currentView();
+  if (!view.columns.includes(column) || state.limit === null) return row.limit === null || !isSelectedModel() ? "" : limitWords(row, row.limit);
+  return limitWords(row, state.limit);
+}
+
+function limitWords(row, limit) {
+  const value = data.test_rows > 0 ? row.test : row.validation;
+  const kept = row.attribute === "" ? value >= limit : value <= limit;
+  return `${row.attribute === "" ? "≥" : "≤"} ${limit}: ${value === null ? "undefined" : kept ? "kept" : "not kept"}`;
+}
+
+function showTable() {
+  const model = currentModel();
+  const number = (text) => html("td", { class: "number" }, text);
+  byId("metrics-body").replaceChildren(
+    ...model.rows.map((row, place) =>
+      html("tr", { "data-measure": row.attribute === "" ? row.metric : measureText([row.metric, row.attribute]) },
+        html("th", { scope: "row" }, row.attribute === "" ? row.metric : measureText([row.metric, row.attribute]),
+          row.note ? html("div", { class: "small" }, row.note) : null),
+        html("td", {}, limitCell(row, place - 1)),
+        number(fixed(row.validation)), number(fixed(row.test)),
+        number(row.low === null ? NOT_KNOWN : `${fixed(row.low)} to ${fixed(row.high)}`),
+        number(fixed(row.certificate)),
+        number(place === 0 ? NOT_KNOWN : fixed(model.joint[place - 1])))),
+  );
+}
+
+function showTraining() {
+  const model = currentModel();
+  const point = pointOf.get(model.snapshot);
+  const entry = entryOf(point);
+  const moment = momentText(entry);
+  const until = data.points.iteration[point];
+  const curves = [
+    ["task", "Task loss", "how well the outcome is predicted; lower is better"],
+    ["penalty", "Penalty", "how well the attributes can be told from the score; 0 is not at all"],
+  ];
+  const figures = curves.map(([, title, meaning]) =>
+    html("figure", { class: "card" }, html("h3", {}, title), html("p", { class: "small" }, meaning)));
+  const box = byId("training-figures");
+  const single = entry.iterations.length < 2;
+  const oneStep = until <= 1 && moment === "iteration";
+  const why = oneStep ? "this model was found in one step" : `training was checked once, at ${moment} ${until}`;
+  box.replaceChildren(...(single ? [html("p", {}, `There is no curve: ${why}.`)] : figures));
+  if (!single) curves.forEach(([key, title], k) => {
+    const width = Math.max(240, figures[k].clientWidth - 40);
+    const rows = entry.iterations.map((iteration, place) => [iteration, fixed(entry[key][place])]);
+    figures[k].append(curveChart(entry.iterations, entry[key], until, title, moment, width), numbersTable(`${title} as a table`, [moment, title], rows));
+  });
+  const health = model.health;
+  byId("health").replaceChildren(
+    ...(health.messages.length
+      ? health.messages.map((message) => html("p", { class: "note" }, message))
+      : [html("p", {}, "Nothing to report: the score varies, and nothing suggests that training failed.")]),
+    html("dl", { class: "facts" },
+      html("dt", {}, "Spread of the score, relative to the outcome's"), html("dd", {}, fixed(health.score_spread, 3)),
+      html("dt", {}, "Largest linear correlation with an attribute"), html("dd", {}, fixed(health.correlation, 3)),
+      ...(health.critic_value === null ? [] : [
+        html("dt", {}, "What the critic could tell at the end (0 is nothing)"), html("dd", {}, fixed(health.critic_value))])),
+  );
+}
+
+function curveChart(iterations, values, until, title, moment, width) {
+  const drawn = chart({
+    width, height: 230, x: [0, iterations.at(-1)], y: extent(values, 0.08), xLabel: moment,
+    margin: { top: 12 }, label: `${title} over the ${moment}s`,
+  });
+  const points = iterations.map((iteration, k) => [drawn.x(iteration), values[k] === null ? NaN : drawn.y(values[k])]);
+  const now = drawn.x(until);
+  const split = iterations.filter((iteration) => iteration <= until).length;
+  drawn.layer.append(
+    svg("path", { class: "median dotted", d: linePath(points.slice(Math.max(0, split - 1))) }),
+    svg("path", { class: "median", d: linePath(points.slice(0, split)) }),
+    svg("line", { class: "threshold", x1: now, x2: now, y1: 12, y2: 230 - drawn.margin.bottom }),
+  );
+  return drawn.root;
+}
+
+function showUse() {
+  const view = currentView();
+  const asRun = isSelectedModel();
+  const options = [`--max-unfairness ${asRun ? "" : limitToAsk(view)}`, `--metric ${shellQuoted(view.metric)}`];
+  if (view.attribute !== null) options.push(`--attribute ${shellQuoted(view.attribute)}`);
+  byId("use-select").hidden = asRun;
+  byId("use-selected").hidden = !asRun;
+  byId("select-command").textContent = asRun ? "" : `${data.select_command} ${options.join(" ")}`;
+  const wishes = [`max_unfairness=${asRun ? "" : limitToAsk(view)}`, `metric=${JSON.stringify(view.metric)}`];
+  if (view.attribute !== null) wishes.push(`attribute=${JSON.stringify(view.attribute)}`);
+  const call = asRun ? data.selected.python : `frontier.select(${wishes.join(", ")})`;
+  const scores = data.predicts === "predict" ? "model.predict(X)" : `model.predict_proba(X)${data.labels.length === 2 ? "[:, 1]" : ""}`;
+  byId("python-lines").textContent = [...data.python_lines, `model = ${call}.model`, `scores = ${scores}`].join("\n");
+}
+
+function showSteps() {
+  const view = currentView();
+  const chosen = placeOfModel(view);
+  byId("steps-count").textContent = view.shown.length < view.snapshots.length
+    ? `${view.shown.length} of the ${view.snapshots.length} models on this front, evenly along it; the command chooses among all.`
+    : `All ${view.snapshots.length} models on this front.`;
+  byId("steps-unfairness").textContent = viewText(view);
+  byId("steps-body").replaceChildren(
+    ...view.shown.map((each, place) => {
+      const point = pointOf.get(view.snapshots[each.step]);
+      const entry = entryOf(point);
+      const button = html("button", { type: "button", "aria-pressed": String(place === chosen) }, place === chosen ? "chosen" : "choose");
+      button.addEventListener("click", () => {
+        chooseStep(place);
+        byId("steps-body").rows[place].querySelector("button").focus();
+      });
+      return html("tr", {},
+        mixed ? html("td", {}, familyText(entry)) : null,
+        ...[fixed(view.unfairness[each.step]), fixed(data.points.utility[point]), entry.strength,
+          entry.averaged > 1 ? `average of ${entry.averaged}` : entry.seed, data.points.iteration[point]]
+          .map((value) => html("td", { class: "number" }, String(value))),
+        html("td", { class: "no-print" }, button));
+    }),
+  );
+}
+
 drawLegend();
-reset();
+toSelected();
+drawToWidth(showAll);

@@ -22,11 +22,8 @@ function visiblePoints(view, { x, y }) {
   return found;
 }
 
-const diamond = (x, y, r) => `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z`;
-const triangle = (x, y, r) =>
-  `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${(y + 0.8 * r).toFixed(1)}H${(x - r).toFixed(1)}Z`;
-/** The outline of what can be chosen: boosted trees beside networks are triangles. */
-const outline = (entry) => (mixed && isTrees(entry) ? triangle : diamond);
+/** The outline of what can be chosen, by family: a diamond, a triangle, a square. */
+const outline = (entry) => [diamond, triangle, square][mixed ? familyPlace(entry) % 3 : 0];
 
 function star(x, y, r) {
   const corner = (k) => {
@@ -38,7 +35,11 @@ function star(x, y, r) {
 }
 
 const strengths = [...new Set(data.entries.map((entry) => entry.strength))].sort((a, b) => a - b);
-const shadeOfStrength = (strength) => shade(strengths.length < 2 ? 0.5 : strengths.indexOf(strength) / (strengths.length - 1));
+/** A shade between the page's lightest and darkest, the darker the stronger. */
+function shadeOfStrength(strength) {
+  const share = strengths.length < 2 ? 0.5 : strengths.indexOf(strength) / (strengths.length - 1);
+  return `color-mix(in oklab, var(--ramp-high) ${Math.round(100 * share)}%, var(--ramp-low))`;
+}
 
 function drawPlot() {
   const box = byId("plot");
@@ -58,10 +59,10 @@ function drawPlot() {
   drawLimit(drawn);
   for (const strength of strengths) {
     const own = points.filter(([place]) => entryOf(place).strength === strength);
-    const places = (trees) => own
-      .filter(([place]) => (mixed && isTrees(entryOf(place))) === trees)
+    const places = (family) => own
+      .filter(([place]) => familyPlace(entryOf(place)) === family)
       .map(([, x, y]) => [drawn.x(x), drawn.y(y)]);
-    drawn.layer.append(...marksOf(strength, places(false), places(true)));
+    data.families.forEach((_, family) => drawn.layer.append(marksOf(strength, family, places(family))));
   }
   const front = view.snapshots.map((number, step) => [drawn.x(view.unfairness[step]), drawn.y(data.points.utility[pointOf.get(number)])]);
   drawn.layer.append(svg("path", { class: "front", d: stairPath(front, drawn.x(ranges.x[1])) }));
@@ -78,14 +79,12 @@ function drawPlot() {
     (thinnedPoints ? `Of ${data.points.of} snapshots those that can be chosen are shown, and evenly some others.` : "");
 }
 
-/** Snapshots of one strength as marks in its shade: dots, and triangles beside them. */
-function marksOf(strength, dots, triangles, size = 4) {
-  const round = svg("path", { class: "dots", d: dotsPath(dots) });
-  round.style.stroke = shadeOfStrength(strength);
-  if (triangles.length === 0) return [round];
-  const pointed = svg("path", { class: "triangles", d: triangles.map(([x, y]) => triangle(x, y, size)).join("") });
-  pointed.style.fill = shadeOfStrength(strength);
-  return [round, pointed];
+/** Snapshots of one strength and family as one path in its shade: dots for the first family, shapes for the others. */
+function marksOf(strength, family, places, size = 4) {
+  const shadeOf = shadeOfStrength(strength);
+  if (family === 0) return svg("path", { class: "dots", style: `stroke:${shadeOf}`, d: places.map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("") });
+  const shape = [diamond, triangle, square][family % 3];
+  return svg("path", { class: "shapes", style: `fill:${shadeOf}`, d: places.map(([x, y]) => shape(x, y, size)).join("") });
 }
 
 function drawLimit(drawn) {
@@ -210,25 +209,16 @@ function hideTip() {
 }
 
 function drawLegend() {
-  const mark = (draw) => svg("g", {}, draw);
-  const shades = strengths.map((strength) => {
-    const dot = svg("path", { class: "dots", d: "M13 7h0" });
-    dot.style.stroke = shadeOfStrength(strength);
-    return [dot, `strength ${strength}`];
-  });
+  const last = strengths.at(-1);
   const outlines = (r) => (mixed ? diamond(6.5, 7, r) + triangle(19.5, 7, r) : diamond(13, 7, r));
-  const families = [
-    [marksOf(strengths.at(-1), [[13, 7]], [])[0], "network"],
-    [marksOf(strengths.at(-1), [], [[13, 7]], 6)[1], "boosted trees"],
-  ];
   byId("plot-legend").replaceChildren(
     legend([
-      [mark(svg("path", { class: "front", d: "M1 11H13V3H25" })), "front: nothing is both fairer and more useful"],
-      [mark(svg("path", { class: "step", d: outlines(6) })), "can be chosen here"],
-      [mark(svg("path", { class: "chosen-mark", d: outlines(6.5) })), "chosen"],
-      [mark(svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 })), "limit on unfairness"],
+      [svg("path", { class: "front", d: "M1 11H13V3H25" }), "front: no model is both fairer and more useful"],
+      [svg("path", { class: "step", d: outlines(6) }), "can be chosen here"],
+      [svg("path", { class: "chosen-mark", d: outlines(6.5) }), "chosen"],
+      [svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 }), "limit on unfairness"],
     ]),
-    ...(mixed ? [legend(families)] : []),
-    legend(shades),
+    ...(mixed ? [legend(data.families.map(({ one }, family) => [marksOf(last, family, [[13, 7]], 6), one]))] : []),
+    legend(strengths.map((strength) => [marksOf(strength, 0, [[13, 7]]), `strength ${strength}`])),
   );
 }

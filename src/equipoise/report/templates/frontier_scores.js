@@ -15,52 +15,36 @@ function drawScores() {
   // All are in place before any is measured: how wide one is depends on the others.
   box.replaceChildren(...figures);
   figures.forEach((figure, number) => {
-    const attribute = data.attributes[number];
-    const draw = attribute.kind === "continuous" ? bandsChart : groupsChart;
-    figure.append(draw(attribute, model.scores[number], Math.max(260, figure.clientWidth - 40)));
+    figure.append(...scoresChart(data.attributes[number], model.scores[number], Math.max(260, figure.clientWidth - 40)));
   });
   placeThresholds();
 }
 
-function bandsChart(attribute, scores, width) {
-  const drawn = chart({
-    width, height: 300,
-    x: extent(attribute.positions), y: extent(scores.bands.flat(), 0.06),
-    xLabel: attribute.name, yLabel: scoreWord,
-    label: `Median and middle 50 and 80 percent of the score along ${attribute.name}`,
-  });
-  drawBands(drawn, attribute.positions, scores.bands);
-  drawn.root.dataset.axis = "y";
-  drawn.root.scale = drawn;
-  return drawn.root;
-}
-
-function groupsChart(attribute, scores, width) {
-  const strip = 58;
-  const groups = attribute.groups;
+/** Scores by group, or along a continuous attribute, and their quantiles as a table. */
+function scoresChart(attribute, scores, width) {
+  const { name, groups, sizes, positions } = attribute;
+  const heads = ["10 %", "25 %", "median", "75 %", "90 %"];
+  const numbers = (quantiles) => quantiles.map((value) => Number(value.toPrecision(4)));
+  if (attribute.kind === "continuous") {
+    const label = `Median and middle 50 and 80 percent of the ${scoreWord} along ${name}`;
+    const rows = positions.map((position, k) => [Number(position.toPrecision(6)), ...numbers(scores.bands[k])]);
+    return [
+      bandsChart({ width, positions, bands: scores.bands, xLabel: name, yLabel: scoreWord, label }),
+      numbersTable(`Quantiles along ${name}`, [name, ...heads], rows),
+    ];
+  }
   const edges = [...Array(scores.bins + 1).keys()].map((j) => edgeAt(scores, j));
-  const drawn = chart({
-    width, height: groups.length * strip + 64, yTicks: false,
-    margin: { left: 8, top: 8 },
-    x: [edges[0], edges.at(-1)], y: [0, groups.length], xLabel: scoreWord,
-    label: `Distribution of the score in each group of ${attribute.name}`,
-  });
-  groups.forEach((name, group) => {
-    const base = drawn.y(groups.length - group - 1) - 12;
-    drawn.layer.append(
-      svg("path", { class: "bars", d: histogramPath(scores.counts[group], edges, drawn.x, base, strip - 30) }),
-      ...quantileBar(scores.quantiles[group], drawn.x, base + 6),
-      svg("text", { class: "title", x: drawn.width - drawn.margin.right, y: base - strip + 26, "text-anchor": "end" },
-        `${shortened(name, width / 11)} (${rowsText(attribute.sizes[group])})`),
-    );
-  });
-  drawn.root.dataset.axis = "x";
-  drawn.root.scale = drawn;
-  return drawn.root;
+  return [
+    stripsChart({
+      width, x: [edges[0], edges.at(-1)], xLabel: scoreWord, label: `Distribution of the ${scoreWord} in each group of ${name}`,
+      groups: groups.map((group, k) => ({ name: group, size: sizes[k], bars: barsOf(scores.counts[k], edges), quantiles: scores.quantiles[k] })),
+    }),
+    numbersTable(`Quantiles by ${name}`, [name, ...heads], groups.map((group, k) => [group, ...numbers(scores.quantiles[k])])),
+  ];
 }
 
-/** Outline of a histogram in few, wider bins; every group fills its own strip. */
-function histogramPath(byClass, edges, x, base, height) {
+/** A histogram in few, wider bins: low, high, density. */
+function barsOf(byClass, edges) {
   const bins = edges.length - 1;
   const width = Math.max(1, Math.ceil(bins / 60));
   const found = [];
@@ -70,37 +54,14 @@ function histogramPath(byClass, edges, x, base, height) {
     for (const counts of byClass) for (let b = start; b < end; b += 1) count += counts[b];
     found.push([edges[start], edges[end], count / (edges[end] - edges[start])]);
   }
-  const most = Math.max(...found.map(([, , density]) => density)) || 1;
-  const top = (density) => base - (height * density) / most;
-  const body = found.map(([low, high, density]) => `L${x(low).toFixed(1)} ${top(density).toFixed(1)}H${x(high).toFixed(1)}`);
-  return `M${x(edges[0]).toFixed(1)} ${base}${body.join("")}V${base}Z`;
-}
-
-function quantileBar([q10, q25, q50, q75, q90], x, y) {
-  return [
-    svg("line", { class: "bar-outer", x1: x(q10), x2: x(q90), y1: y, y2: y }),
-    svg("line", { class: "bar-inner", x1: x(q25), x2: x(q75), y1: y, y2: y }),
-    svg("circle", { class: "bar-middle", cx: x(q50), cy: y, r: 4 }),
-  ];
+  return found;
 }
 
 /** Draw the movable threshold into every figure of scores. */
 function placeThresholds() {
   if (state.edge === null) return;
   const threshold = edgeAt(currentModel().scores[0], state.edge);
-  for (const root of byId("score-figures").querySelectorAll("svg.chart[data-axis]")) {
-    const { x, y, width, height, margin } = root.scale;
-    root.querySelector(".threshold")?.remove();
-    const across = root.dataset.axis === "y";
-    const place = (across ? y : x)(threshold);
-    const [low, high] = across ? [margin.top, height - margin.bottom] : [margin.left, width - margin.right];
-    if (place < low || place > high) continue;
-    root.append(
-      across
-        ? svg("line", { class: "threshold", x1: margin.left, x2: width - margin.right, y1: place, y2: place })
-        : svg("line", { class: "threshold", x1: place, x2: place, y1: margin.top, y2: height - margin.bottom }),
-    );
-  }
+  for (const root of byId("score-figures").querySelectorAll("svg.chart")) placeCut(root, threshold);
 }
 
 /** Decisions of every group at the threshold: exact counts, from the bins above it. */

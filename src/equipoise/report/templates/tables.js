@@ -1,5 +1,4 @@
-// Tables of class "sortable": a click on a heading sorts by its column, a second one turns it round.
-document.documentElement.classList.remove("no-js");
+// Tables of class "sortable": a click on a heading sorts by its column, a second click reverses the order.
 
 function cellValue(cell) {
   if ("value" in cell.dataset) return Number(cell.dataset.value);
@@ -38,4 +37,15 @@ for (const table of document.querySelectorAll("table.sortable")) {
       sortBy(table, column, descending);
     });
   });
+}
+
+/** Show only the rows of a table that hold all words typed, and say how many they are. */
+function filterRows(table, { words, keep = () => true, said }) {
+  const rows = [...table.tBodies[0].rows];
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const row of rows) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !(keep(row) && wanted.every((word) => text.includes(word)));
+  }
+  said.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} numbers`;
 }
