@@ -11,7 +11,7 @@ from equipoise.files.formats import find_data_file
 from equipoise.files.reading import _read_text
 from equipoise.tables import FeatureEncoder
 from equipoise.tables.columns import read_columns as columns_of
-from equipoise.tables.fitted_columns import arranged
+from equipoise.tables.features import arranged
 
 COLUMNS = 240
 

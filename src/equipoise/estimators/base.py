@@ -30,8 +30,7 @@ from equipoise.estimators.inputs import (
 from equipoise.estimators.saving import contents_of
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage import write_model_file
-from equipoise.tables import FeatureEncoder, Kind, SensitiveTable, TreeEncoder, check_aligned
-from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.kinds import check_types
 from equipoise.training import (
     Callback,
@@ -54,7 +53,7 @@ class FairEstimator(BaseEstimator, ABC):
     random_state: int | np.random.RandomState | None
     verbose: int
 
-    encoder_: FeatureEncoder | TreeEncoder
+    encoder_: Encoder[Any]
     predictor_: Predictor
     health_: Health
     history_: History
@@ -64,7 +63,7 @@ class FairEstimator(BaseEstimator, ABC):
     #: frontier has it.
     averaged_seeds_: tuple[int, ...]
     #: How sensitive features become inputs; only methods that need them to predict have it.
-    attribute_inputs_: tuple[Learned, ...]
+    attribute_inputs_: tuple[LearnedInput, ...]
 
     def fit(
         self,
@@ -171,7 +170,7 @@ class FairEstimator(BaseEstimator, ABC):
         """Check all options at once, before any data is touched."""
 
     @abstractmethod
-    def _new_encoder(self) -> FeatureEncoder | TreeEncoder:
+    def _new_encoder(self) -> Encoder[Any]:
         """Return what turns features into inputs."""
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

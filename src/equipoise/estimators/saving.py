@@ -15,14 +15,7 @@ from equipoise.estimators.inputs import n_inputs
 from equipoise.networks import NetworkFactory
 from equipoise.predictors.files import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
-from equipoise.tables import (
-    EncoderState,
-    FeatureEncoder,
-    Levels,
-    TreeEncoder,
-    TreeEncoderState,
-)
-from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables import ENCODERS, Encoder, LearnedInput
 from equipoise.training import TASKS, Health, History, Task
 
 if TYPE_CHECKING:
@@ -37,7 +30,7 @@ _LEARNED = {
     "center_": float,
     "scale_": float,
     "averaged_seeds_": tuple[int, ...],
-    "attribute_inputs_": tuple[Learned, ...],
+    "attribute_inputs_": tuple[LearnedInput, ...],
 }
 
 
@@ -156,54 +149,19 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
         raise ValueError("the units of the outcome must be finite")
 
 
-def _encoding(encoder: FeatureEncoder | TreeEncoder) -> Contents:
-    if isinstance(encoder, TreeEncoder):
-        return Contents({"tree_encoder": written(vars(encoder.state()))}, {})
-    state = encoder.state()
-    arrays = {f"scaler.{name}": array for name, array in state.scaler.items()}
-    document = {"encoder": _encoder_document(state)}
-    return Contents(document, {**arrays, "constant": state.constant})
+def _encoding(encoder: Encoder[Any]) -> Contents:
+    (name,) = (name for name, kind in ENCODERS.items() if kind is type(encoder))
+    values, arrays = encoder.parts()
+    return Contents({name: written(values)}, arrays)
 
 
-def _encoder_in(contents: Contents) -> FeatureEncoder | TreeEncoder:
-    document = contents.document
-    if "tree_encoder" in document:
-        trees = made(TreeEncoderState, read(document["tree_encoder"]))
-        trees.check()
-        return TreeEncoder.from_state(trees)
-    state = _encoder_state(document["encoder"], contents.arrays)
+def _encoder_in(contents: Contents) -> Encoder[Any]:
+    (name,) = ENCODERS.keys() & contents.document.keys()
+    kind = ENCODERS[name]
+    fields_of_state = kind.state_fields(read(contents.document[name]), contents.arrays)
+    state = made(kind.state_type, fields_of_state)
     state.check()
-    return FeatureEncoder.from_state(state)
-
-
-def _encoder_document(state: EncoderState) -> dict[str, Any]:
-    levels = {name: (kept.categories, kept.rare) for name, kept in state.levels.items()}
-    return written(
-        {
-            "scaling": state.scaling,
-            "families": state.families,
-            "flagged": state.flagged,
-            "medians": state.medians,
-            "levels": levels,
-        }
-    )
-
-
-def _encoder_state(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EncoderState:
-    plain = read(document)
-    levels = {
-        name: made(Levels, {"categories": categories, "rare": rare})
-        for name, (categories, rare) in plain.pop("levels").items()
-    }
-    scaler = {
-        name.removeprefix("scaler."): array
-        for name, array in arrays.items()
-        if name.startswith("scaler.")
-    }
-    return made(
-        EncoderState,
-        {**plain, "levels": levels, "constant": arrays["constant"], "scaler": scaler},
-    )
+    return kind.from_state(state)
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:

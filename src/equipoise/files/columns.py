@@ -15,7 +15,7 @@ from equipoise.errors import InputError
 from equipoise.files.flags import Flag, content_flags, missing_flags, telling_flags
 from equipoise.files.kinds import Content, Outcome, Task, content_of, read_outcome
 from equipoise.tables import Kind, SensitiveTable
-from equipoise.tables.levels import MAX_CATEGORIES
+from equipoise.tables.encoder import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
 _UNUSABLE = {

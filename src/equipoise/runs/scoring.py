@@ -26,10 +26,8 @@ from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.runs import Answer
 from equipoise.runs.folder import MODEL, Run, reading
 from equipoise.runs.selecting import read_threshold
-from equipoise.tables import EncoderState, TreeEncoderState
-from equipoise.tables.attribute_inputs import Learned
+from equipoise.tables import LearnedInput, LearnedState, Unfamiliar
 from equipoise.tables.columns import Family, whole
-from equipoise.tables.state import Unfamiliar
 
 _PROBLEMS_KEPT = 20
 #: Rows scored at a time: hidden layers of a network need far more memory than the rows.
@@ -210,9 +208,9 @@ class _RowScorer:
     """A fitted model, what it expects of a file, and what is written for a row."""
 
     model: Classifies | Regresses
-    state: EncoderState | TreeEncoderState
+    state: LearnedState
     attributes: dict[str, Family]
-    learned: tuple[Learned, ...]
+    learned: tuple[LearnedInput, ...]
     outputs: tuple[str, ...]
     threshold: float | None
 
@@ -363,7 +361,7 @@ class _RowScorer:
             return probabilities if len(self.outputs) > 1 else probabilities[:, 1:]
 
 
-def _attribute_family(learned: Learned) -> Family:
+def _attribute_family(learned: LearnedInput) -> Family:
     _, kind, categories, *_ = learned
     if kind == "continuous" or all(isinstance(each, int | float) for each in categories):
         return "boolean" if all(isinstance(each, bool) for each in categories or (1,)) else "number"

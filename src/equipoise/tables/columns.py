@@ -10,7 +10,7 @@ import datetime
 import decimal
 import numbers
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -68,6 +68,13 @@ class Column:
         assert self.codes is not None
         return self.codes < 0
 
+    def as_numbers(self) -> NDArray[np.float64]:
+        """Numbers, booleans or categories of numbers as float64 (n,), NaN where missing."""
+        if self.numbers is not None:
+            return self.numbers
+        # The appended NaN is what the code -1 of a missing value reads.
+        return np.array([*self.levels, np.nan], dtype=np.float64)[self.codes]
+
     def without(self, rows: NDArray[np.bool_]) -> Column:
         """The column as if the values of these rows (n,) had been missing when it was read."""
         missing = self.missing | rows
@@ -116,8 +123,7 @@ def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]
 
 def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
     """Pairs (name, values of one column); each values is a narwhals Series or a 1-D array."""
-    if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
-        data = pd.Series(data)
+    data = _unwrapped(data)
     refuse_repeated_names(data, argument=argument)
     native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
@@ -139,6 +145,17 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
             f"a list or a dict of columns, got {type(data).__name__}; {remedy}"
         )
     return [(f"{prefix}{position}", values) for position, values in enumerate(columns)]
+
+
+def _unwrapped(data: Any) -> Any:
+    """A Series for what only pandas reads, and None where an array is masked."""
+    if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
+        return pd.Series(data)
+    if isinstance(data, np.ma.MaskedArray):
+        values = np.array(data.data, dtype=object)
+        values[np.ma.getmaskarray(data)] = None
+        return values
+    return data
 
 
 def _single(values: Any, name: Any, argument: str) -> Any:
@@ -166,10 +183,6 @@ def _columns_of_list(data: Sequence[Any], argument: str) -> list[NDArray[Any]]:
 
 
 def _columns_of_array(data: Any, argument: str) -> list[NDArray[Any]]:
-    if isinstance(data, np.ma.MaskedArray):
-        values = np.array(data.data, dtype=object)
-        values[np.ma.getmaskarray(data)] = None
-        data = values
     array = np.asarray(data)
     if array.ndim == 1:
         return [array]
@@ -359,12 +372,7 @@ def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
 
 def _any_array(data: Any, argument: str) -> NDArray[Any]:
     """An array in which what is missing can still be seen; NumPy would make text of it."""
-    if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
-        data = pd.Series(data)
-    if isinstance(data, np.ma.MaskedArray):
-        array = np.array(data.data, dtype=object)
-        array[np.ma.getmaskarray(data)] = None
-        return array
+    data = _unwrapped(data)
     if hasattr(data, "to_pylist"):  # pyarrow
         data = data.to_pylist()
     try:
@@ -382,3 +390,50 @@ def _series_array(series: nw.Series[Any]) -> NDArray[Any]:
     if not series.null_count() and (series.dtype.is_numeric() or series.dtype == nw.Boolean):
         return series.to_numpy()
     return _objects(series.to_list())
+
+
+def check_aligned(**arguments: Any) -> None:
+    """Refuse frames and Series of pandas whose indexes name the rows differently.
+
+    What has no index (arrays, lists, frames of other libraries) passes, and so do arguments of
+    different lengths, which have an error of their own.
+
+    >>> check_aligned(X=pd.Series([1, 2]), y=pd.Series([3, 4], index=[1, 0]))
+    Traceback (most recent call last):
+    equipoise.errors.InputError: y must have the index of X, row by row, got 1 where X has 0 ...
+    """
+    first, *others = [*_indexes(arguments)] or [("", pd.Index([]))]
+    for name, index in others:
+        if len(index) == len(first[1]) and not index.equals(first[1]):
+            _refuse_first_difference(*first, name, index)
+
+
+def _indexes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, pd.Index]]:
+    """Names and indexes of what has one; of a dict of columns, those of its columns."""
+    for name, value in arguments.items():
+        if isinstance(value, pd.DataFrame | pd.Series):
+            yield name, value.index
+        elif isinstance(value, Mapping):
+            yield from _indexes({f"{name}[{key!r}]": column for key, column in value.items()})
+
+
+def _refuse_first_difference(first: str, rows: pd.Index, name: str, index: pd.Index) -> None:
+    pairs = zip(rows.tolist(), index.tolist(), strict=True)
+    for position, (label, found) in enumerate(pairs):
+        # Labels of unlike types, such as 1 and 1.0, may be equal all the same.
+        if _equal(label, found):
+            continue
+        same = set(rows.tolist()) == set(index.tolist())
+        remedy = f"take {name}.loc[{first}.index]" if same else "pass the same rows"
+        raise InputError(
+            f"{name} must have the index of {first}, row by row, got {found!r} where {first} has "
+            f"{label!r} (row {position}); {remedy}, or {name}.to_numpy() if rows of the same "
+            "position belong together"
+        )
+
+
+def _equal(label: Any, other: Any) -> bool:
+    try:
+        return bool(label == other)
+    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal
+        return label is other

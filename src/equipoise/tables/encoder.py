@@ -1,4 +1,4 @@
-"""Turn the features a user hands over into the float matrix a predictor reads.
+"""Turn the features a user hands over into the float matrix a network reads.
 
 Numbers are scaled, booleans become 0/1, text and categoricals one-hot columns, and missing values
 a flag of their own. Everything learned comes from the rows given to `fit`.
@@ -6,37 +6,173 @@ a flag of their own. Everything learned comes from the rows given to `fit`.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import OneHotEncoder
 
 from equipoise.errors import InputError, check_choice
 from equipoise.scales import reduced
 from equipoise.tables.columns import Column, Family
-from equipoise.tables.fitted_columns import arranged, listed, warn_unseen
-from equipoise.tables.levels import Levels
-from equipoise.tables.reading import as_numbers, read_features
-from equipoise.tables.state import (
-    EncoderState,
-    Scaling,
-    fitted_scaler,
-    scaler_arrays,
-    scaler_from_arrays,
+from equipoise.tables.features import (
+    CATEGORICAL,
+    Encoder,
+    Unfamiliar,
+    level_names,
+    named_levels,
+    positions_of,
+    unseen_levels,
 )
+from equipoise.tables.scaling import Scaling, check_scaling, learn_scaling, scale
 
-_SCALING_WORDS = {
-    "rank": "rank scores",
-    "minmax": "scaled to [-1, 1]",
-    "standard": "standardized",
-    "none": "as it is",
-}
+MAX_CATEGORIES = 255
+_SCALER = "scaler."  # how names of the scaling's arrays begin in a file
 
 
-class FeatureEncoder:
+@dataclass(frozen=True)
+class Levels:
+    """The categories of a text or categorical column, as learned from training rows.
+
+    Attributes
+    ----------
+    categories : tuple of str, or None for missing values
+        All that occurred, sorted, None last.
+    rare : tuple
+        Those that share one 0/1 column, the last one: the least frequent, where there are more
+        than `MAX_CATEGORIES`.
+    """
+
+    categories: tuple[str | None, ...]
+    rare: tuple[str | None, ...]
+
+    @classmethod
+    def learn(cls, column: Column) -> Levels:
+        """Collect the categories of training rows; which are rare is scikit-learn's rule."""
+        assert column.codes is not None
+        text = level_names(column)
+        names = {text[code] for code in np.unique(column.codes)}
+        if len(names) <= MAX_CATEGORIES:
+            known = sorted(name for name in names if name is not None)
+            return cls((*known, *([None] if None in names else [])), ())
+        rows = np.array(text, dtype=object)[column.codes]
+        encoder = OneHotEncoder(max_categories=MAX_CATEGORIES).fit(rows[:, None])
+        (categories,), (rare,) = encoder.categories_, encoder.infrequent_categories_
+        return cls(tuple(categories), () if rare is None else tuple(rare))
+
+    @property
+    def frequent(self) -> list[str | None]:
+        """Categories with a 0/1 column of their own, in the order of these."""
+        rare = set(self.rare)
+        return [category for category in self.categories if category not in rare]
+
+    @property
+    def positions(self) -> dict[str | None, int]:
+        """Which 0/1 column each category has."""
+        frequent = {category: position for position, category in enumerate(self.frequent)}
+        return {**frequent, **dict.fromkeys(self.rare, len(frequent))}
+
+    @property
+    def width(self) -> int:
+        """Number of 0/1 columns."""
+        return len(self.categories) - len(self.rare) + bool(self.rare)
+
+    def names(self, column: str) -> list[str]:
+        """Names of the 0/1 columns."""
+        names = [
+            f"{column} is missing" if category is None else f"{column}={category}"
+            for category in self.frequent
+        ]
+        return [*names, f"{column} is infrequent"] if self.rare else names
+
+    def check(self) -> None:
+        """Refuse categories that cannot have been learned (ValueError)."""
+        known, rare = set(self.categories), set(self.rare)
+        if not all(level is None or isinstance(level, str) for level in known | rare):
+            raise ValueError("categories must be text")
+        if len(known) < len(self.categories) or len(rare) < len(self.rare) or not rare <= known:
+            raise ValueError("categories must be distinct, and rare ones among them")
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderState:
+    """Everything that decides how a fitted `FeatureEncoder` encodes rows.
+
+    Attributes
+    ----------
+    scaling : {"rank", "minmax", "standard", "none"}
+    families : mapping of input column to its family, in the order seen at fit
+    flagged : tuple of str
+        Numbers and booleans whose missing values get a 0/1 column.
+    medians : mapping of number and boolean columns to what replaces missing values
+    levels : mapping of text and categorical columns to their categories
+    constant : ndarray of bool, (m,)
+        Which of the m number columns become zeros.
+    scaler : mapping of name to array
+        What the scaling of numbers has learned: `equipoise.tables.scaling`.
+    """
+
+    scaling: Scaling
+    families: Mapping[str, Family]
+    flagged: tuple[str, ...]
+    medians: Mapping[str, float]
+    levels: Mapping[str, Levels]
+    constant: NDArray[np.bool_]
+    scaler: Mapping[str, NDArray[np.float64]]
+
+    @property
+    def number_names(self) -> list[str]:
+        """Columns that are scaled, those without any value included."""
+        return [name for name, kind in self.families.items() if kind in ("number", "empty")]
+
+    @property
+    def boolean_names(self) -> list[str]:
+        """Columns of booleans."""
+        return [name for name, kind in self.families.items() if kind == "boolean"]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every column holds numbers, so that an array can hold them all."""
+        return len(self.number_names) == len(self.families)
+
+    @property
+    def complete(self) -> list[str]:
+        """Numbers and booleans without a missing value at fit."""
+        return [name for name in self.medians if name not in self.flagged]
+
+    def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
+        """What no row held at fit; ``never_missing`` matters to trees only."""
+        known = {name: named_levels(levels.categories) for name, levels in self.levels.items()}
+        categories = [name for name in known if None not in self.levels[name].categories]
+        return Unfamiliar(
+            missing=dict.fromkeys(self.complete, "the median of the training rows stands in for it")
+            | dict.fromkeys(categories, "they are scored as having no category"),
+            unseen=dict.fromkeys(known, "they are scored as having none"),
+            known=known,
+        )
+
+    def check(self) -> None:
+        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        numeric = [*self.number_names, *self.boolean_names]
+        if not self.families or set(self.medians) != set(numeric):
+            raise ValueError("there must be a median for each number and boolean")
+        if not np.isfinite(list(self.medians.values())).all():
+            raise ValueError("medians must be finite")
+        if len(set(self.flagged)) < len(self.flagged) or not set(self.flagged) <= set(numeric):
+            raise ValueError("only numbers and booleans can be flagged, and once")
+        if set(self.levels) != set(self.families) - set(numeric):
+            raise ValueError("there must be categories for each column of text")
+        for levels in self.levels.values():
+            levels.check()
+        columns = len(self.number_names)
+        if self.constant.shape != (columns,):
+            raise ValueError("there must be one constant flag for each number")
+        check_scaling(self.scaling, self.scaler, columns)
+
+
+class FeatureEncoder(Encoder[EncoderState]):
     """Encode features as a float32 matrix (n, p).
 
     The output holds, in this order: numbers, scaled; booleans, as 0/1; for each of these that had
@@ -68,160 +204,107 @@ class FeatureEncoder:
     ['hours', 'job=cook', 'job=nurse', 'job is missing']
     """
 
-    names_: list[str]
+    state_type = EncoderState
+    missing_words = "the median of the training rows stands in for them"
+    unseen_words = "encoded as zeros"
     #: Every category has a column of its own, so none holds codes.
-    categorical_: tuple[int, ...] = ()
+    categorical_ = ()
 
     def __init__(self, *, scaling: Scaling = "rank") -> None:
         self.scaling = scaling
-
-    def fit(self, X: Any) -> FeatureEncoder:
-        """Learn scaling and categories from the rows of X.
-
-        X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
-        """
-        self._fit(read_features(X))
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float32]:
-        """Encode rows with the columns seen at fit, in any order when they have names."""
-        if not hasattr(self, "names_"):
-            raise NotFittedError("FeatureEncoder must be fitted before transform; call fit first")
-        return self._transform(arranged(read_features(X), self._families))
-
-    def fit_transform(self, X: Any) -> NDArray[np.float32]:
-        """Learn from X and encode it."""
-        columns = read_features(X)
-        self._fit(columns)
-        return self._transform(columns)
-
-    def state(self) -> EncoderState:
-        """Everything learned, as plain data."""
-        numeric = bool(self._number_names)
-        return EncoderState(
-            scaling=self.scaling,
-            families=dict(self._families),
-            flagged=tuple(self._flagged),
-            medians=dict(self._medians),
-            levels=dict(self._levels),
-            constant=self._constant if numeric else np.zeros(0, dtype=bool),
-            scaler=scaler_arrays(self.scaling, self._scaler) if numeric else {},
-        )
 
     @classmethod
     def from_state(cls, state: EncoderState) -> FeatureEncoder:
         """Return the encoder whose `state` this is."""
         encoder = cls(scaling=state.scaling)
-        encoder._families = dict(state.families)
-        encoder._number_names = state.number_names
-        encoder._boolean_names = state.boolean_names
-        encoder._flagged = list(state.flagged)
-        encoder._medians = dict(state.medians)
-        encoder._levels = dict(state.levels)
-        if encoder._number_names:
-            encoder._constant = state.constant
-            encoder._scaler = scaler_from_arrays(
-                state.scaling, state.scaler, len(encoder._number_names)
-            )
-        encoder.names_ = encoder._output_names()
+        encoder._adopt(state)
         return encoder
 
-    def describe(self) -> str:
-        """One line for each input column: what it is and what it becomes."""
-        width = max(map(len, self._families))
-        flagged = set(self._flagged)
-        names = self._number_names
-        constant = dict(zip(names, self._constant, strict=True)) if names else {}
-        lines = []
-        for name, family in self._families.items():
-            became = f"{family}, {self._treatment(name, family, constant)}"
-            if name in flagged:
-                became += ", missing values flagged"
-            lines.append(f"{name.ljust(width)}  {became}")
-        return "\n".join(lines)
-
-    def _treatment(self, name: str, family: Family, constant: Mapping[str, np.bool_]) -> str:
-        if family in ("text", "categorical"):
-            return f"one-hot of {len(self._levels[name].categories)} categories"
-        if family == "boolean":
-            return "0/1"
-        return "zeros (constant)" if constant[name] else _SCALING_WORDS[self.scaling]
-
-    def _fit(self, columns: Sequence[Column]) -> None:
-        check_choice("scaling", self.scaling, get_args(Scaling))
-        self._families = {column.name: column.family for column in columns}
-        number_like = [column for column in columns if column.family in ("number", "empty")]
-        booleans = [column for column in columns if column.family == "boolean"]
-        self._levels = {
-            column.name: Levels.learn(column)
-            for column in columns
-            if column.family in ("text", "categorical")
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the state as the plain values and the arrays that a file holds."""
+        values = dict(vars(self._state))
+        scaler, constant = values.pop("scaler"), values.pop("constant")
+        values["levels"] = {
+            name: (levels.categories, levels.rare) for name, levels in self._state.levels.items()
         }
-        self._number_names = [column.name for column in number_like]
-        self._boolean_names = [column.name for column in booleans]
-        self._flagged = [
-            column.name for column in (*number_like, *booleans) if column.missing.any()
-        ]
-        self._medians = {column.name: _median(column) for column in (*number_like, *booleans)}
-        if number_like:
-            self._fit_scaler(np.column_stack([as_numbers(column) for column in number_like]))
-        self.names_ = self._output_names()
+        return values, {
+            **{f"{_SCALER}{name}": array for name, array in scaler.items()},
+            "constant": constant,
+        }
 
-    def _output_names(self) -> list[str]:
-        names = [*self._number_names, *self._boolean_names]
-        names += [f"{name} is missing" for name in self._flagged]
-        for column, levels in self._levels.items():
-            names += levels.names(column)
-        return names
+    @classmethod
+    def state_fields(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """Return the fields of the state whose `parts` these are."""
+        scaler = {
+            name.removeprefix(_SCALER): array
+            for name, array in arrays.items()
+            if name.startswith(_SCALER)
+        }
+        levels = {name: Levels(*pair) for name, pair in values["levels"].items()}
+        return {**values, "levels": levels, "constant": arrays["constant"], "scaler": scaler}
 
-    def _fit_scaler(self, matrix: NDArray[np.float64]) -> None:
-        """Learn the scaling of numbers (n, m) from their known values."""
-        empty = np.isnan(matrix).all(axis=0)
-        matrix[:, empty] = 0.0
-        constant = np.nanmax(matrix, axis=0) == np.nanmin(matrix, axis=0)
-        self._constant = constant & (self.scaling != "none")
-        self._scaler = fitted_scaler(self.scaling, matrix)
+    def _learned(self, X: Any, columns: Sequence[Column]) -> EncoderState:
+        check_choice("scaling", self.scaling, get_args(Scaling))
+        numbers = [column for column in columns if column.family in ("number", "empty")]
+        numeric = [*numbers, *(column for column in columns if column.family == "boolean")]
+        constant, scaler = np.zeros(0, dtype=bool), {}
+        if numbers:
+            matrix = np.column_stack([column.as_numbers() for column in numbers])
+            matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
+            constant = np.nanmax(matrix, axis=0) == np.nanmin(matrix, axis=0)
+            constant &= self.scaling != "none"
+            scaler = learn_scaling(self.scaling, matrix)
+        return EncoderState(
+            scaling=self.scaling,
+            families={column.name: column.family for column in columns},
+            flagged=tuple(column.name for column in numeric if column.missing.any()),
+            medians={column.name: _median(column) for column in numeric},
+            levels={c.name: Levels.learn(c) for c in columns if c.family in CATEGORICAL},
+            constant=constant,
+            scaler=scaler,
+        )
 
-    def _transform(self, columns: Sequence[Column]) -> NDArray[np.float32]:
+    def _adopt(self, state: EncoderState) -> None:
+        self._state = state
+        self.names_ = [*state.number_names, *state.boolean_names]
+        self.names_ += [f"{name} is missing" for name in state.flagged]
+        for column, levels in state.levels.items():
+            self.names_ += levels.names(column)
+
+    def _encoded(self, columns: Sequence[Column]) -> NDArray[np.float32]:
+        state = self._state
         by_name = {column.name: column for column in columns}
-        self._warn_newly_missing(columns)
         blocks: list[NDArray[Any]] = []
-        if self._number_names:
-            numbers = [self._filled(by_name[name]) for name in self._number_names]
+        if state.number_names:
+            numbers = np.column_stack([self._filled(by_name[name]) for name in state.number_names])
             with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
-                scaled = self._scaler.transform(np.column_stack(numbers))
-            scaled[:, self._constant] = 0.0
-            blocks.append(scaled)
-        blocks += [self._filled(by_name[name])[:, None] for name in self._boolean_names]
-        blocks += [by_name[name].missing[:, None] for name in self._flagged]
-        unseen = {name: kept.unseen(by_name[name]) for name, kept in self._levels.items()}
-        warn_unseen(unseen, treated="encoded as zeros")
-        blocks += [levels.one_hot(by_name[name]) for name, levels in self._levels.items()]
+                numbers = scale(state.scaling, state.scaler, numbers)
+            numbers[:, state.constant] = 0.0
+            blocks.append(numbers)
+        blocks += [self._filled(by_name[name])[:, None] for name in state.boolean_names]
+        blocks += [by_name[name].missing[:, None] for name in state.flagged]
+        for name, levels in state.levels.items():
+            places = positions_of(by_name[name], levels.positions)[:, None]
+            blocks.append(np.asarray(places == np.arange(levels.width), dtype=np.float32))
         matrix = np.concatenate(blocks, axis=1)
         self._refuse_overflow(matrix)
         return matrix.astype(np.float32)
 
     def _filled(self, column: Column) -> NDArray[np.float64]:
         """Numbers of a column (n,), the training median where missing."""
-        if self._families[column.name] == "empty":
+        if self._state.families[column.name] == "empty":
             return np.zeros(len(column.missing))  # nothing was learned about this column
-        numbers = as_numbers(column)
-        return np.where(np.isnan(numbers), self._medians[column.name], numbers)
+        numbers = column.as_numbers()
+        return np.where(np.isnan(numbers), self._state.medians[column.name], numbers)
 
-    def _warn_newly_missing(self, columns: Sequence[Column]) -> None:
-        flagged = set(self._flagged)
-        affected = [
-            column.name
-            for column in columns
-            if column.name in self._medians and column.name not in flagged and column.missing.any()
-        ]
-        if affected:
-            warnings.warn(
-                f"X has missing values in {listed(affected)}, where there were none at fit; "
-                "the median of the training rows stands in for them",
-                UserWarning,
-                stacklevel=4,
-            )
+    def _unseen(self, column: Column) -> list[str]:
+        if column.name not in self._state.levels:
+            return []
+        categories = self._state.levels[column.name].categories
+        news = column.missing.any() and None not in categories
+        return [*unseen_levels(column, categories), *(["missing values"] if news else [])]
 
     def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
         """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""
@@ -236,7 +319,10 @@ class FeatureEncoder:
 
 
 def _median(column: Column) -> float:
-    numbers = as_numbers(column)
-    known = numbers[~np.isnan(numbers)]
+    """Median of the known values, 0 without any.
+
+    Not scikit-learn's SimpleImputer: its median of 1.6e308 and 1.7e308 is infinite.
+    """
+    known = column.as_numbers()[~column.missing]
     small, power = reduced(known)
     return float(np.ldexp(np.median(small), power)) if known.size else 0.0

@@ -187,9 +187,7 @@ def _numbers(column: Column, where: str) -> NDArray[np.float64]:
     if column.family == "categorical" and all(
         isinstance(level, int | float) and not isinstance(level, bool) for level in column.levels
     ):
-        assert column.codes is not None
-        # The appended NaN is what the code -1 of a missing value reads.
-        return np.array([*column.levels, np.nan], dtype=np.float64)[column.codes]
+        return column.as_numbers()
     raise InputError(
         f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
         "remove it from sensitive_types or convert the column"

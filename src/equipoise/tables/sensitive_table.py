@@ -1,20 +1,24 @@
-"""The table of sensitive attributes: typed at the door, encoded for the critic."""
+"""The table of sensitive attributes: typed once, encoded for the critic or as inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, check_choice
-from equipoise.tables.alignment import check_aligned
-from equipoise.tables.columns import Column, read_columns
-from equipoise.tables.kinds import Kind, SensitiveColumn, check_types, type_column
+from equipoise.scales import center_and_spread, standardized
+from equipoise.tables.columns import Column, check_aligned, read_columns
+from equipoise.tables.kinds import Kind, SensitiveColumn, as_kind, check_types, type_column
+from equipoise.tables.printing import as_text
 
+#: Name, kind, categories (discrete), mean and standard deviation (continuous) of a column.
+LearnedInput = tuple[str, Kind, tuple[Hashable, ...], float, float]
 _LEVELS_SHOWN = 5
 
 
@@ -22,7 +26,7 @@ _LEVELS_SHOWN = 5
 class SensitiveTable:
     """Sensitive attributes of n rows, each column discrete or continuous.
 
-    Build it with `from_data`; nothing downstream decides a kind again.
+    Build it with `from_data`; nothing decides a kind again after that.
 
     Attributes
     ----------
@@ -197,18 +201,16 @@ class SensitiveTable:
 
     def describe(self) -> str:
         """A small text table: column, kind, levels or range, missing values, rule."""
-        rows = [("column", "kind", "levels or range", "missing", "rule")]
-        for column in self.columns:
-            missing = str(int(column.missing.sum()))
-            rows.append((column.name, column.kind, _extent(column), missing, column.rule))
-        widths = [max(len(cell) for cell in cells) for cells in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        rows = {
+            "column": self.names,
+            "kind": [column.kind for column in self.columns],
+            "levels or range": [_extent(column) for column in self.columns],
+            "missing": [str(int(column.missing.sum())) for column in self.columns],
+            "rule": [column.rule for column in self.columns],
+        }
+        return as_text(pd.DataFrame(rows))
 
-    def __str__(self) -> str:
-        return self.describe()
+    __str__ = describe
 
 
 def _refuse_missing(column: Column, counted: NDArray[np.bool_] | None) -> None:
@@ -226,9 +228,13 @@ def _encode(column: SensitiveColumn) -> NDArray[np.float64]:
     if column.scores is not None:
         return column.scores[:, None]
     assert column.codes is not None
-    if len(column.categories) == 2:
-        return np.asarray(column.codes[:, None] == 1, dtype=np.float64)
-    return np.asarray(column.codes[:, None] == np.arange(len(column.categories)), dtype=np.float64)
+    return _one_hot(column.codes, len(column.categories))
+
+
+def _one_hot(codes: NDArray[np.int64], categories: int) -> NDArray[np.float64]:
+    """Codes (n,) as 0/1 columns: that of the second category, or one for each of three or more."""
+    shown = np.arange(1, 2) if categories == 2 else np.arange(categories)
+    return np.asarray(codes[:, None] == shown, dtype=np.float64)
 
 
 def _extent(column: SensitiveColumn) -> str:
@@ -240,3 +246,87 @@ def _extent(column: SensitiveColumn) -> str:
     if len(column.categories) > _LEVELS_SHOWN:
         shown += f", ... ({len(column.categories)} levels)"
     return shown
+
+
+@dataclass(frozen=True)
+class AttributeInputs:
+    """How sensitive features become inputs, for methods that need them to predict.
+
+    A continuous column is moved and scaled to mean 0 and variance 1. Two categories become one 0/1
+    column, more become one each.
+    """
+
+    columns: tuple[LearnedInput, ...]
+
+    @classmethod
+    def of(cls, table: SensitiveTable) -> AttributeInputs:
+        """Learn from the rows of a table.
+
+        >>> table = SensitiveTable.from_data({"sex": ["F", "M", "M", "M"], "race": list("abca")})
+        >>> AttributeInputs.of(table).encode(table)[:3]
+        array([[0., 1., 0., 0.],
+               [1., 0., 1., 0.],
+               [1., 0., 0., 1.]], dtype=float32)
+        """
+        return cls(tuple(_learned(column) for column in table.columns))
+
+    @property
+    def width(self) -> int:
+        """Number of columns of numbers."""
+        counts = [len(categories) for _, _, categories, _, _ in self.columns]
+        return sum(count if count > 2 else 1 for count in counts)
+
+    def read(self, data: Any, n_rows: int) -> NDArray[np.float32]:
+        """Encode the sensitive features of new rows, (n, width)."""
+        kinds = {column[0]: column[1] for column in self.columns}
+        given = read_columns(data, argument="sensitive_features", prefix="sensitive_")
+        names = [column.name for column in given]
+        if sorted(names) != sorted(kinds):
+            raise InputError(
+                f"sensitive_features must have the columns seen at fit, {', '.join(kinds)}, "
+                f"got {', '.join(names)}"
+            )
+        for column in given:
+            if len(column.missing) != n_rows:
+                raise InputError(
+                    f"sensitive_features must have one row for each of the {n_rows} rows of X, "
+                    f"got {len(column.missing)}"
+                )
+            if column.missing.any():
+                raise InputError(
+                    f"sensitive_features column {column.name!r} must be known to predict, got a "
+                    f"missing value in row {int(column.missing.argmax())}"
+                )
+        return self.encode(
+            SensitiveTable(
+                tuple(as_kind(column, kinds[column.name], "as at fit") for column in given)
+            )
+        )
+
+    def encode(self, table: SensitiveTable) -> NDArray[np.float32]:
+        """Encode the rows of a table with the same columns, (n, width)."""
+        blocks = [_encoded(table[learned[0]], learned) for learned in self.columns]
+        return np.concatenate(blocks, axis=1).astype(np.float32)
+
+
+def _learned(column: SensitiveColumn) -> LearnedInput:
+    if column.values is None:
+        return column.name, column.kind, column.categories, 0.0, 1.0
+    center, spread = center_and_spread(column.values[~column.missing])
+    return column.name, column.kind, (), center, spread if spread > 0 else 1.0
+
+
+def _encoded(column: SensitiveColumn, learned: LearnedInput) -> NDArray[np.float64]:
+    name, _, categories, center, scale = learned
+    if column.values is not None:
+        return standardized(column.values, center, scale)[:, None]
+    assert column.codes is not None
+    codes = {category: code for code, category in enumerate(categories)}
+    place = np.array([codes.get(category, -1) for category in column.categories] + [-1])
+    present = np.unique(column.codes[column.codes >= 0])
+    for code in present[place[present] < 0]:
+        raise InputError(
+            f"sensitive_features column {name!r} must have the categories seen at fit, got "
+            f"{column.categories[code]!r}; the model knows nothing of it"
+        )
+    return _one_hot(place[column.codes], len(categories))

@@ -6,27 +6,85 @@ column of the input stays one column.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
 from equipoise.scales import exponent
-from equipoise.tables.category_codes import codes_of, declared_codes, level_of_each_code
-from equipoise.tables.columns import Column
-from equipoise.tables.fitted_columns import arranged, warn_unseen
-from equipoise.tables.levels import unseen_levels
-from equipoise.tables.reading import as_numbers, read_features
-from equipoise.tables.tree_state import TreeEncoderState
+from equipoise.tables.columns import Column, Family
+from equipoise.tables.features import (
+    CATEGORICAL,
+    Encoder,
+    Unfamiliar,
+    level_names,
+    named_levels,
+    positions_of,
+    unseen_levels,
+)
 
 #: Powers of two of a column's largest size between which LightGBM reads it as it is.
 _LEAST, _MOST = -60, 900
+#: Codes (n,) of a column whose type says in which order its categories come, -1 where missing, and
+#: whether that order means something, as from low to high.
+_Declared = tuple[NDArray[np.int64], bool]
 
 
-class TreeEncoder:
+@dataclass(frozen=True)
+class TreeEncoderState:
+    """Everything that decides how a fitted `TreeEncoder` encodes rows.
+
+    Attributes
+    ----------
+    families : mapping of input column to its family, in the order seen at fit
+    levels : mapping of text and categorical columns to the level of each code
+        None in the place of a category that the type of the column declares and that no row had
+        at fit.
+    ordered : tuple of str
+        Categorical columns whose order means something.
+    complete : tuple of str
+        Numbers and booleans without a missing value at fit.
+    powers : mapping of numbers to the power of two that they are divided by
+        Only where LightGBM could not tell their values apart as they are.
+    """
+
+    families: Mapping[str, Family]
+    levels: Mapping[str, tuple[str | None, ...]]
+    ordered: tuple[str, ...]
+    complete: tuple[str, ...] = ()
+    powers: Mapping[str, int] = field(default_factory=dict)
+
+    def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
+        """What no row held at fit.
+
+        never_missing: positions of the columns for whose missing values the trees have no rule.
+        """
+        names = [name for place, name in enumerate(self.families) if place in never_missing]
+        lowest = "LightGBM takes it for the lowest category"
+        treated = {
+            **dict.fromkeys(self.families, "LightGBM takes it for 0"),
+            **dict.fromkeys(self.levels, "they are scored as having no category"),
+            **dict.fromkeys(self.ordered, lowest),
+        }
+        unseen = dict.fromkeys(self.levels, "they are treated as missing")
+        unseen |= {name: lowest for name in names if name in self.ordered}
+        known = {name: named_levels(levels) for name, levels in self.levels.items()}
+        return Unfamiliar({name: treated[name] for name in names}, unseen, known)
+
+    def check(self) -> None:
+        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        text = {name for name, kind in self.families.items() if kind in CATEGORICAL}
+        if not self.families or set(self.levels) != text or not set(self.ordered) <= text:
+            raise ValueError("there must be levels for each column of text or categories")
+        if not set(self.complete) <= self.families.keys() - text:
+            raise ValueError("only numbers and booleans can be complete")
+
+
+class TreeEncoder(Encoder[TreeEncoderState]):
     """Encode features as a float64 matrix (n, columns), one column for each input column.
 
     Numbers stay as they are and booleans become 0/1, NaN where missing. (A column of numbers that
@@ -61,34 +119,9 @@ class TreeEncoder:
     (['hours', 'job'], (1,))
     """
 
-    names_: list[str]
-    categorical_: tuple[int, ...]
-
-    def fit(self, X: Any) -> TreeEncoder:
-        """Learn families and categories from the rows of X.
-
-        X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
-        """
-        self._adopt(_learned(X, read_features(X)))
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Encode rows with the columns seen at fit, in any order when they have names."""
-        if not hasattr(self, "names_"):
-            raise NotFittedError("TreeEncoder must be fitted before transform; call fit first")
-        columns = arranged(read_features(X), self._state.families)
-        self._warn_newly_missing(columns)
-        return self._transform(columns)
-
-    def fit_transform(self, X: Any) -> NDArray[np.float64]:
-        """Learn from X and encode it."""
-        columns = read_features(X)
-        self._adopt(_learned(X, columns))
-        return self._transform(columns)
-
-    def state(self) -> TreeEncoderState:
-        """Everything learned, as plain data."""
-        return self._state
+    state_type = TreeEncoderState
+    missing_words = "LightGBM takes them for 0"
+    unseen_words = "treated as missing"
 
     @classmethod
     def from_state(cls, state: TreeEncoderState) -> TreeEncoder:
@@ -97,75 +130,104 @@ class TreeEncoder:
         encoder._adopt(state)
         return encoder
 
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the state as the plain values that a file holds, and no arrays."""
+        return dict(vars(self._state)), {}
+
+    @classmethod
+    def state_fields(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """Return the fields of the state whose `parts` these are."""
+        del arrays
+        return dict(values)
+
+    def _learned(self, X: Any, columns: Sequence[Column]) -> TreeEncoderState:
+        declared = _declared_codes(X)
+        levels = {
+            column.name: _level_of_each_code(column, declared.get(column.name))
+            for column in columns
+            if column.family in CATEGORICAL
+        }
+        powers = {
+            column.name: exponent(column.as_numbers())
+            for column in columns
+            if column.family == "number"
+        }
+        return TreeEncoderState(
+            families={column.name: column.family for column in columns},
+            levels=levels,
+            ordered=tuple(name for name in levels if name in declared and declared[name][1]),
+            complete=tuple(
+                column.name
+                for column in columns
+                if column.family in ("number", "boolean") and not column.missing.any()
+            ),
+            powers={name: power for name, power in powers.items() if not _LEAST < power < _MOST},
+        )
+
     def _adopt(self, state: TreeEncoderState) -> None:
         self._state = state
         self.names_ = list(state.families)
-        self.categorical_ = state.categorical
+        self.categorical_ = tuple(
+            position
+            for position, name in enumerate(state.families)
+            if name in state.levels and name not in state.ordered
+        )
 
-    def _warn_newly_missing(self, columns: Sequence[Column]) -> None:
-        affected = [
-            column.name
-            for column in columns
-            if column.name in self._state.complete and column.missing.any()
-        ]
-        if affected:
-            warnings.warn(
-                f"X has missing values in {', '.join(map(repr, affected))}, where there were none "
-                "at fit; LightGBM takes them for 0",
-                UserWarning,
-                stacklevel=3,
-            )
+    def _encoded(self, columns: Sequence[Column]) -> NDArray[np.float64]:
+        return np.column_stack([self._numbers(column) for column in columns])
 
-    def _transform(self, columns: Sequence[Column]) -> NDArray[np.float64]:
-        levels = self._state.levels
-        unseen = {
-            column.name: unseen_levels(column, levels[column.name])
-            for column in columns
-            if column.name in levels
-        }
-        warn_unseen(unseen, treated="treated as missing")
-        matrix = np.empty((len(columns[0].missing), len(columns)))
-        for position, column in enumerate(columns):
-            matrix[:, position] = self._encoded(column)
-        return matrix
-
-    def _encoded(self, column: Column) -> NDArray[np.float64]:
+    def _numbers(self, column: Column) -> NDArray[np.float64]:
         """One column of the matrix, (n,)."""
-        if self._state.families[column.name] == "empty":
+        state = self._state
+        if state.families[column.name] == "empty":
             return np.full(len(column.missing), np.nan)  # nothing was learned about this column
-        if column.name in self._state.levels:
-            return codes_of(column, self._state.levels[column.name])
-        numbers = as_numbers(column)
-        power = self._state.powers.get(column.name, 0)
-        if power == 0:
-            return numbers
+        if column.name in state.levels:
+            known = enumerate(state.levels[column.name])
+            codes = positions_of(column, {name: code for code, name in known if name is not None})
+            return np.where(codes < 0, np.nan, codes)
+        power = state.powers.get(column.name, 0)
         with np.errstate(over="ignore"):
-            return np.ldexp(numbers, -power)
+            return np.ldexp(column.as_numbers(), -power)
+
+    def _unseen(self, column: Column) -> list[str]:
+        known = self._state.levels.get(column.name)
+        return [] if known is None else unseen_levels(column, known)
 
 
-def _learned(X: Any, columns: Sequence[Column]) -> TreeEncoderState:
-    """What the training rows X, read as these columns, say about new rows."""
-    declared = declared_codes(X)
-    categorical = [column for column in columns if column.family in ("text", "categorical")]
-    powers = {
-        column.name: exponent(as_numbers(column)) for column in columns if column.family == "number"
-    }
-    powers = {name: power for name, power in powers.items() if not _LEAST < power < _MOST}
-    return TreeEncoderState(
-        families={column.name: column.family for column in columns},
-        levels={
-            column.name: level_of_each_code(column, declared.get(column.name))
-            for column in categorical
-        },
-        ordered=tuple(
-            column.name
-            for column in categorical
-            if column.name in declared and declared[column.name].ordered
-        ),
-        complete=tuple(
-            column.name
-            for column in columns
-            if column.family in ("number", "boolean") and not column.missing.any()
-        ),
-        powers=powers,
-    )
+def _declared_codes(X: Any) -> dict[str, _Declared]:
+    """Codes of the columns of X that have an order of categories, by column.
+
+    These are categoricals of pandas, of which LightGBM takes the codes as they are, and whatever
+    becomes an ordered one there: Enum of polars, ordered dictionaries of pyarrow. Other
+    dictionaries keep their entries in the order in which these happened to be stored.
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return {}
+    found = {}
+    for series in frame.iter_columns():
+        if series.dtype not in (nw.Categorical, nw.Enum):
+            continue
+        # As a frame, since a lone series of pyarrow would become text on this way.
+        values = series.to_frame().to_pandas().iloc[:, 0]
+        kind = values.dtype
+        if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or isinstance(X, pd.DataFrame)):
+            codes = values.cat.codes.to_numpy().astype(np.int64)
+            found[str(series.name)] = codes, bool(kind.ordered)
+    return found
+
+
+def _level_of_each_code(column: Column, declared: _Declared | None) -> tuple[str | None, ...]:
+    """Levels in the order declared, or sorted; None in the place of one that no row has."""
+    names = level_names(column)
+    if declared is None:
+        return tuple(names[:-1])
+    assert column.codes is not None
+    codes, rows = np.unique(declared[0], return_index=True)
+    levels: list[str | None] = [None] * (int(codes[-1]) + 1)
+    for code, row in zip(codes, rows, strict=True):
+        if code >= 0:
+            levels[code] = names[column.codes[row]]
+    return tuple(levels)
