@@ -8,10 +8,13 @@ import sys
 
 import benchmarks
 
+#: Modules that benchmarks share: no benchmarks themselves.
+SHARED = ("environment", "page")
+
 
 def main(names: list[str]) -> None:
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
-    available = [name for name in found if not name.startswith("_")]
+    available = [name for name in found if name not in SHARED]
     unknown = [name for name in names if name not in available]
     if unknown:
         sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(available)}")

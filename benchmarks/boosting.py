@@ -22,7 +22,7 @@ import lightgbm
 import numpy as np
 import torch
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise import FairBoostingClassifier, load_dataset
 from equipoise.predictors.boosting.growing import REPRODUCIBLE
 
@@ -98,11 +98,11 @@ def main() -> None:
     X, y, A = drawn(MANY_ROWS)
     minutes = seconds(lambda: fair_fit(X, y, A)) / 60
     print(f"{MANY_ROWS:,} rows: {minutes:.1f} minutes", flush=True)
-    _environment.write(
+    environment.write(
         "boosting",
         {
-            "device": _environment.device_name("cpu"),
-            "versions": {**_environment.versions(), "lightgbm": version("lightgbm")},
+            "device": environment.device_name("cpu"),
+            "versions": {**environment.versions(), "lightgbm": version("lightgbm")},
             "rows": ROWS,
             "many_rows": MANY_ROWS,
             "rounds": defaults.rounds,

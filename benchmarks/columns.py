@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise import FairClassifier, FairFrontier
 from equipoise.files import read_columns, read_table
 
@@ -93,13 +93,13 @@ def main() -> None:
     growth = {part: round(many[part] / few[part] / times, 2) for part in few}
     print(f"growth: {growth}", flush=True)
     document = {
-        "device": _environment.device_name("cpu"),
-        "versions": _environment.versions(),
+        "device": environment.device_name("cpu"),
+        "versions": environment.versions(),
         "rows": ROWS,
         "seconds": found,
         "growth": growth,
     }
-    _environment.write("columns", document)
+    environment.write("columns", document)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
@@ -88,8 +88,8 @@ def main() -> None:
     sizes = [(members, USUAL_ROWS) for members in MEMBERS]
     sizes += [(USUAL_MEMBERS, rows) for rows in ROWS]
     document: dict[str, Any] = {
-        "device": _environment.device_name(device),
-        "versions": _environment.versions(),
+        "device": environment.device_name(device),
+        "versions": environment.versions(),
         "settings": {"numbers": NUMBERS, "flags": FLAGS, "batch": 300, "network": "default"},
         "sizes": [],
     }
@@ -107,7 +107,7 @@ def main() -> None:
             f"{found['megabytes']:.0f} MB",
             flush=True,
         )
-    _environment.write(f"scaling_{device}", document)
+    environment.write(f"scaling_{device}", document)
 
 
 if __name__ == "__main__":

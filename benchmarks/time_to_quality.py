@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise import FairFrontier, load_dataset
 from equipoise.errors import ConvergenceWarning
 from equipoise.training import Progress
@@ -115,7 +115,7 @@ def main() -> None:
     cores = [available[at : at + CORES] for at in range(0, len(available) - 1, CORES)]
     document: dict[str, Any] = {
         "device": f"{platform.machine()} CPU, {CORES} cores and threads a run",
-        "versions": _environment.versions(),
+        "versions": environment.versions(),
         "settings": {"least_auc": LEAST_AUC, "targets": TARGETS, "test": TEST, "seeds": SEEDS}
         | {"most_minutes": MOST_MINUTES},
         "runs": {},
@@ -126,7 +126,7 @@ def main() -> None:
     with context.Pool(workers, _take_cores, (cores, taken), maxtasksperchild=None) as pool:
         for name, found in pool.imap(on_own_cores, frontiers(), chunksize=1):
             document["runs"][name] = found
-            _environment.write("time_to_quality", document)
+            environment.write("time_to_quality", document)
             print(f"{name}: {_in_words(found)}", flush=True)
 
 

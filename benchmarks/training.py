@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise import FairFrontier, load_dataset
 from equipoise.critic import CriticSettings
 from equipoise.errors import ConvergenceWarning
@@ -137,8 +137,8 @@ def main() -> None:
     plain = median(plain_loop(data, 200) / 200 for _ in range(REPEATS))
     print(f"plain loop, one member: {1000 * plain:.2f} ms an iteration")
     document: dict[str, Any] = {
-        "device": _environment.device_name(device),
-        "versions": _environment.versions(),
+        "device": environment.device_name(device),
+        "versions": environment.versions(),
         "settings": {"data": "adult", "rows": len(data), "batch": BATCH, "repeats": REPEATS},
         "plain_loop_ms": 1000 * plain,
         "engine": {},
@@ -155,7 +155,7 @@ def main() -> None:
     if device == "cuda":
         document["full_run_seconds"] = full_run()
         print(f"25 members, 20 000 iterations, judged: {document['full_run_seconds']:.1f} s")
-    _environment.write(f"training_{device}", document)
+    environment.write(f"training_{device}", document)
 
 
 if __name__ == "__main__":

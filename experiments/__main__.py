@@ -46,11 +46,11 @@ def boosting(asked: argparse.Namespace) -> None:
 
 def peers(asked: argparse.Namespace) -> None:
     """Train the peers of fair boosting: LightGBM, ExponentiatedGradient around it, and FairGBM."""
-    from experiments.peers import pieces, run
+    from experiments.peers import run
 
     if not asked.pack:
         run.run(asked.only or tuple(run.PEERS), asked.out, asked.workers)
-    pieces.pack(asked.out)
+    run.pack(asked.out)
 
 
 def theory(asked: argparse.Namespace) -> None:
@@ -66,10 +66,10 @@ def pages(asked: argparse.Namespace) -> None:
     Text outside the marks of a page is written by hand and stays.
     """
     from experiments.boosting import page as boosting_page
-    from experiments.paper import document
+    from experiments.paper import page as paper_page
     from experiments.theory import page as theory_page
 
-    document.write(document.RESULTS, document.PAGE)
+    paper_page.write_document()
     boosting_page.main()
     theory_page.main()
 

@@ -24,11 +24,9 @@ import pandas as pd
 import torch
 
 from equipoise.frontier import FairFrontier
-from experiments.paper.files import CellResult, read_results, write_result
-from experiments.paper.packing import pack
 from experiments.paper.plan import DATASETS, STAND_IN, STUDIES, Cell, in_both_protocols
-from experiments.paper.running import run_cell
-from experiments.paper.settings import FULL
+from experiments.paper.results import CellResult, pack, read_results, write_result
+from experiments.paper.training import FULL, run_cell
 
 #: Snapshots as often as a frontier takes them.
 SIZE = replace(FULL, evaluate_every=FairFrontier().evaluate_every_rounds)

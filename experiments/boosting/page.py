@@ -7,35 +7,47 @@ kept results.
 
 from __future__ import annotations
 
+import io
+import json
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import matplotlib
+import numpy as np
 import pandas as pd
 
-from benchmarks import _page
+from benchmarks.page import boosting as cost
+from benchmarks.page import filled
 from equipoise.report.markdown import escaped
+from equipoise.storage import write_atomically
 from experiments import RESULTS, ROOT
-from experiments.paper.layout import DATA_NAMES, NOT_RUN, Shown, Text, number, shown, signed
-from experiments.paper.plan import Cell, Protocol
-from experiments.paper.protocols import reported_fronts
-from experiments.peers.evidence import (
+from experiments.boosting.evidence import (
     BOOSTING,
     BOTH,
+    CONSTANT,
     FAIRGBM,
+    FROM_THE_CRITIC,
     GRADIENT,
     NETWORKS,
     PEERS,
     PLAIN,
+    READINGS,
     TRADE_OFF,
+    Contenders,
     Evidence,
+    Trials,
     better_reading,
     can_run,
     paired,
     read_evidence,
 )
-from experiments.peers.records_table import records_table
-from experiments.peers.trials import CONSTANT, FROM_THE_CRITIC, Trials
+from experiments.paper.figures import Panel, Points, draw_panels
+from experiments.paper.layout import DATA_NAMES, NOT_RUN, Shown, Text, number, shown, signed
+from experiments.paper.plan import Cell, Protocol
+from experiments.paper.results import CellResult, measure_column, reported_fronts, test_hypervolumes
 
 PAGE = ROOT / "docs" / "boosting.md"
 FIGURE = PAGE.parent / "images" / "boosting.svg"
@@ -45,14 +57,14 @@ SHOWN = (BOOSTING, NETWORKS, BOTH, PLAIN, GRADIENT, FAIRGBM)
 LARGE = 0.02
 
 
-def blocks(evidence: Evidence) -> dict[str, Callable[[], str]]:
-    """What makes each block, by the name of its mark."""
+def blocks(evidence: Evidence) -> dict[str, str]:
+    """Every block by the name of its mark."""
     return {
-        "honest": partial(honest, evidence),
-        "paper": partial(by_the_paper, evidence),
-        "goal": partial(goal, evidence),
-        "cost": _page.boosting,
-        "trials": partial(trials, evidence.trials),
+        "honest": honest(evidence),
+        "paper": by_the_paper(evidence),
+        "goal": goal(evidence),
+        "cost": cost(),
+        "trials": trials(evidence.trials),
     }
 
 
@@ -316,13 +328,132 @@ def _curvature(found: Trials, areas: pd.DataFrame) -> str:
 
 def main() -> None:
     """Write page and figure."""
-    from experiments.peers.picture import write_picture
-
     evidence = read_evidence(RESULTS)
-    page = _page.filled(PAGE.read_text("utf-8"), blocks(evidence))
+    page = filled(PAGE.read_text("utf-8"), blocks(evidence))
     PAGE.write_text(page, encoding="utf-8")
     write_picture(evidence, FIGURE)
 
 
-if __name__ == "__main__":
-    main()
+#: Options that say nothing about how a model was trained, or differ between the cells by design.
+_NO_SETTINGS = ("method", "notion", "device", "random_state", "strength", "verbose")
+_PROGRAMS = {program: name for name, program in PEERS.items()} | {
+    "exponentiated_gradient": GRADIENT
+}
+
+
+def records_table(evidence: Evidence, protocol: Protocol) -> Shown:
+    """A row for each contender, or for each of its runs where they differ."""
+    lines = []
+    for name in (BOOSTING, NETWORKS):
+        results = [found[name] for found in evidence.of(protocol).values() if name in found]
+        records = [result.record for result in results]
+        if records:
+            lines.append([name, *_where(records), _options(records)])
+    for program, runs in evidence.peers.items():
+        for run in runs:
+            settings = _listed({key: [_text(each)] for key, each in run["settings"].items()})
+            lines.append([_PROGRAMS[program], *_where([run]), settings])
+    return shown(["contender", "device", "versions", "settings"], lines, labels=1)
+
+
+def _where(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    records = list(records)
+    versions = [
+        ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+        for record in records
+    ]
+    return [_joined(record["device"] for record in records), _joined(versions)]
+
+
+def _options(records: Iterable[Mapping[str, Any]]) -> str:
+    """Every option with all its values, the commonest first."""
+    values: dict[str, list[str]] = {}
+    for record in records:
+        size = record["size"]
+        given = {
+            **{name: each for name, each in record["options"].items() if name not in _NO_SETTINGS},
+            "strengths": record["strengths"],
+            "splits": size["splits"],
+            "judged every": size.get("evaluate_every"),
+        }
+        for name, value in given.items():
+            values.setdefault(name, []).append(_text(value))
+    return _listed(values)
+
+
+def _listed(values: Mapping[str, Iterable[str]]) -> str:
+    return ", ".join(f"{name}={_joined(found)}" for name, found in values.items())
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " or ".join(text for text, _ in Counter(texts).most_common())
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+#: Marker and colour of each contender (Okabe and Ito's palette, as the other figures).
+LOOKS: Mapping[str, tuple[str, str]] = {
+    BOOSTING: ("o", "#0072B2"),
+    NETWORKS: ("^", "#D55E00"),
+    PLAIN: ("x", "#000000"),
+    GRADIENT: ("D", "#CC79A7"),
+    FAIRGBM: ("v", "#009E73"),
+}
+#: Scenarios in the rows of the figure: with one attribute, regression among them, and with two.
+_ROWS = (("I", "III"), ("II",))
+_DPI = 72
+
+
+def panels(evidence: Evidence) -> list[list[Panel]]:
+    """A row for each notion with one attribute, then with two."""
+    places = evidence.of("honest")
+    rows = []
+    for scenarios in _ROWS:
+        for notion in ("independence", "separation"):
+            chosen = {
+                cell: found
+                for cell, found in places.items()
+                if cell.scenario in scenarios and cell.notion == notion
+            }
+            ordered = sorted(chosen, key=lambda cell: (cell.scenario, cell.dataset))
+            rows.append(
+                [
+                    _panel(cell, metric, attribute, chosen[cell])
+                    for cell in ordered
+                    for metric, attribute in cell.measures
+                    if metric.startswith("KS")
+                ]
+            )
+    return rows
+
+
+def _panel(cell: Cell, metric: str, attribute: str, contenders: Contenders) -> Panel:
+    measure = measure_column(metric, attribute)
+    readings = [contenders[name] for name in READINGS.values() if name in contenders]
+    shown = dict(contenders)
+    if readings:
+        shown[GRADIENT] = max(
+            readings, key=lambda result: float(test_hypervolumes(result, measure).mean())
+        )
+    points = tuple(
+        _points(name, shown[name], measure, *look) for name, look in LOOKS.items() if name in shown
+    )
+    utility = "R2" if cell.scenario == "III" else "AUC"
+    return Panel(f"{DATA_NAMES[cell.dataset]}, {attribute}", metric, utility, points, ())
+
+
+def _points(name: str, result: CellResult, measure: str, marker: str, colour: str) -> Points:
+    found = np.concatenate(reported_fronts(result, measure))
+    return Points(name, marker, colour, found[:, 1], found[:, 0])
+
+
+def write_picture(evidence: Evidence, path: Path) -> None:
+    """Draw all panels into an SVG whose points are pixels, to keep it small."""
+    figure = draw_panels("Scenario I and Crime, then Scenario II", panels(evidence))
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", dpi=_DPI, metadata={"Date": None})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, buffer.getvalue())

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,15 +19,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.storage import write_atomically
-from experiments.paper.comparisons import TRADE_OFF
-from experiments.paper.contents import Contents
-from experiments.paper.files import CellResult
 from experiments.paper.layout import DATA_NAMES, NOT_DEFINED, method_name
 from experiments.paper.plan import FIGURES, Cell, FigurePlan
-from experiments.paper.protocols import measure_column, run_fronts
-from experiments.paper.sections import AREAS, SBP_AND_CON, caption
-from experiments.paper.tables import Results
+from experiments.paper.results import CellResult, measure_column, run_fronts
+from experiments.paper.tables import TRADE_OFF, Contents, Results
 
+#: Name of our own figure.
+AREAS = "areas"
+#: The paper shows SBP and CON once more on their own in this figure, so close are they.
+SBP_AND_CON = "figure2_sbp_con"
 #: Marker and colour of each method.
 LOOKS = {
     "sbp": ("o", "#0072B2"),
@@ -46,6 +45,29 @@ _BEYOND = 0.02
 #: Resolution of PNG files, and of the points inside SVG files.
 _DPI = 80
 _COLOURS_OF_SMALL = 128
+
+
+def caption(figure: str) -> str:
+    """What a figure shows.
+
+    >>> caption("figure7")
+    'Figure 7. Scenario III'
+    """
+    if figure == AREAS:
+        return "Share of the rectangle of trade-offs that each method reaches on test rows"
+    if figure == SBP_AND_CON:
+        return f"{caption('figure2')}: SBP and CON alone"
+    plan = FIGURES[figure]
+    return f"Figure {plan.number}. {plan.title}"
+
+
+def drawable(contents: Contents) -> tuple[str, ...]:
+    """Names of the figures of which something has been run, in the order of a page."""
+    names: list[str] = []
+    for name, plan in FIGURES.items():
+        if any(cell in contents.results for cell in plan.cells):
+            names += [name, SBP_AND_CON] if name == "figure2" else [name]
+    return (*names, *([AREAS] if len(contents.areas) else []))
 
 
 @dataclass(frozen=True)
@@ -128,7 +150,7 @@ def _three(result: CellResult) -> list[float]:
 
 
 def draw(name: str, contents: Contents) -> Figure:
-    """Draw the figure of a name that `experiments.paper.sections.drawable` gives."""
+    """Draw the figure of a name that `experiments.paper.page.drawable` gives."""
     if name == AREAS:
         return draw_areas(contents.areas)
     if name == SBP_AND_CON:
@@ -259,15 +281,10 @@ def draw_areas(areas: pd.DataFrame) -> Figure:
     return figure
 
 
-def write_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Write ``name.png`` and ``name.svg``; points in the latter are pixels, to keep it small."""
+def write_figure(name: str, contents: Contents, folder: Path) -> None:
+    """Draw a figure and write it as ``name.png``."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{name}.png", png_bytes(figure))
-    figure.set_layout_engine("none")  # it is laid out now; doing so again only takes time
-    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", dpi=_DPI, metadata={"Date": None})
-    write_atomically(folder / f"{name}.svg", buffer.getvalue())
+    write_atomically(folder / f"{name}.png", png_bytes(draw(name, contents)))
 
 
 def png_bytes(figure: Figure) -> bytes:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from equipoise.report.markdown import escaped
 from experiments.paper.plan import NAMES, STAND_IN
-from experiments.paper.protocols import SMALLEST
+from experiments.paper.results import SMALLEST
 from experiments.paper.tables import DECIMALS, NOT_TO_BE_HAD, RUNS
 
 NOT_RUN = "not run"

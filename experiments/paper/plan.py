@@ -10,15 +10,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal, get_args
 
+import pandas as pd
+
 from equipoise.errors import InputError
-from experiments.paper.published import published
 
 Scenario = Literal["I", "II", "III"]
 NotionName = Literal["independence", "separation"]
-#: Who chose predictor and training (`experiments.paper.settings`): the paper, or this library,
+#: Who chose predictor and training (`experiments.paper.training`): the paper, or this library,
 #: with a network or with boosted trees.
 SettingsName = Literal["paper", "equipoise", "boosting"]
 #: Where the penalty sits: on the score, or on the first hidden layer (fair representation).
@@ -333,3 +336,19 @@ def cells_of(target: str) -> tuple[Cell, ...]:
     kinds = {(cell.scenario, cell.dataset, cell.notion) for cell in cells}
     ours = [c for c in STUDIES["ours"] if (c.scenario, c.dataset, c.notion) in kinds]
     return in_both_protocols((*cells, *ours))
+
+
+@cache
+def published() -> pd.DataFrame:
+    """Every fairness number of the paper, one a row.
+
+    Columns: table, label (of the LaTeX source), scenario, dataset, attribute, metric, method (as
+    the paper writes it), utility ("auc", "mae"), threshold (on utility), mean, std, approx_zero
+    (whether the paper prints "about 0").
+
+    >>> rows = published().query("table == 'table2' and dataset == 'adult' and method == 'SBP'")
+    >>> rows[["metric", "threshold", "mean"]].to_numpy().tolist()
+    [['SP', 0.85, 0.001], ['KS-GSP', 0.85, 0.014]]
+    """
+    with (files("experiments.paper") / "published.csv").open("r", encoding="utf-8") as text:
+        return pd.read_csv(text)

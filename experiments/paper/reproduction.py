@@ -12,15 +12,14 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
 from equipoise.storage import write_atomically
-from experiments.paper import sections, sentences
-from experiments.paper.contents import TIMES, TOY, Contents, read_contents
+from experiments.paper.figures import caption, drawable
 from experiments.paper.layout import NOT_RUN
-from experiments.paper.page import write_contents
+from experiments.paper.page import say_score, table, times, toy, write_page
 from experiments.paper.plan import FIGURES, TABLES, cells_of
-from experiments.paper.reproducing import run_missing
-from experiments.paper.settings import FULL, QUICK
+from experiments.paper.tables import TIMES, TOY, Contents, read_contents
 from experiments.paper.times import training_times
 from experiments.paper.toy import density_ratio_toy
+from experiments.paper.training import FULL, QUICK, run_missing
 
 #: Sizes of what is no cell, where a run is quick.
 _QUICK_TOY: dict[str, Any] = {"iterations": 600, "replications": 3, "rows": 2_000}
@@ -72,7 +71,7 @@ def reproduce(
             "another one, or train first"
         )
     contents = read_contents(folder)
-    page = write_contents(contents, out)
+    page = write_page(contents, out)
     return _text(target, contents, page)
 
 
@@ -100,17 +99,17 @@ def _measure_others(target: str, folder: Path, *, quick: bool, device: str, say:
 def _text(target: str, contents: Contents, page: Path) -> str:
     """What was asked for, as text; all of it is on the page."""
     if target in TABLES:
-        shown = [sections.table(contents, target)]
+        shown = [table(contents, target)]
     elif target == "table5":
-        shown = [sections.toy(contents)]
+        shown = [toy(contents)]
     elif target in ("table4", "table6"):
-        shown = [sections.times(contents)]
+        shown = [times(contents)]
     elif target in FIGURES:
-        drawn = target in sections.drawable(contents)
+        drawn = target in drawable(contents)
         picture = f"{page.parent / 'figures' / target}.png" if drawn else NOT_RUN
-        return f"{sections.caption(target)}: {picture}\npage: {page}"
+        return f"{caption(target)}: {picture}\npage: {page}"
     else:
-        return "\n".join([*sentences.score(contents), f"page: {page}"])
+        return "\n".join([*say_score(contents), f"page: {page}"])
     parts = [
         f"{part.caption}:\n\n{part.table.markdown()}" for section in shown for part in section.parts
     ]

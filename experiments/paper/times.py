@@ -30,9 +30,7 @@ from equipoise.estimators.network import PAPER_STRENGTHS
 from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Progress, Supervision
 from experiments.paper.plan import METHODS, Cell, NotionName, Scenario
-from experiments.paper.rows import CellRows, cell_rows
-from experiments.paper.running import device_name
-from experiments.paper.settings import FULL, Size, estimator_of
+from experiments.paper.training import FULL, CellRows, Size, cell_rows, device_name, estimator_of
 
 #: The notion that each table is about.
 TABLES: Mapping[str, NotionName] = MappingProxyType(

@@ -23,9 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.paper.plan import Cell
-from experiments.peers.peer import Peer, Scored, missing_package
+from experiments.peers.peer import (
+    Peer,
+    PeerRows,
+    Scored,
+    groups,
+    groups_in_setting,
+    missing_package,
+)
 from experiments.peers.plain import PARAMETERS
-from experiments.peers.rows import PeerRows, groups, groups_in_setting
 
 BOUNDS = (0.002, 0.01, 0.03, 0.1)
 TREES, MOST_ITERATIONS = 100, 20

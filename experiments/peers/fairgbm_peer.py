@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from experiments.paper.plan import Cell
-from experiments.peers.peer import Peer, Scored
-from experiments.peers.rows import PeerRows, groups, groups_in_setting
+from experiments.peers.peer import Peer, PeerRows, Scored, groups, groups_in_setting
 
 INTERPRETER = "EQUIPOISE_FAIRGBM_PYTHON"
 LEARNING_RATES = (0.0002, 0.001, 0.005, 0.02, 0.1, 0.5)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.paper.plan import Cell
-from experiments.peers.peer import Peer, Scored, missing_package
-from experiments.peers.rows import PeerRows
+from experiments.peers.peer import Peer, PeerRows, Scored, missing_package
 
 ROUNDS, EVERY = 200, 10
 #: One thread and a fixed order of sums: the same trees whenever they are grown.

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-from benchmarks import _page
-from experiments import RESULTS
+from benchmarks.page import filled, made_on, markdown
+from experiments import RESULTS, ROOT
 
-PAGE = _page.PAGE.parent / "theory.md"
+PAGE = ROOT / "docs" / "theory.md"
 PLOT = PAGE.parent / "figures" / "theory-bound.svg"
 #: An error one would like to be sure of.
 _SMALL = 0.1
@@ -51,7 +51,7 @@ def bound_and_error() -> str:
     ]
     return "\n\n".join(
         [
-            _page.markdown(header, rows),
+            markdown(header, rows),
             f"Our bound is {_power(min(times))} to {_power(max(times))} times the largest error. "
             f"No error can exceed {first['largest_possible']:.2f} here; our bound is below that "
             f"from {_power(first['rows_needed'])} rows on, the printed one from "
@@ -59,7 +59,7 @@ def bound_and_error() -> str:
             f"{document['least_objective']:.4f}; training on "
             f"{_count(document['settings']['reference_rows'])} rows ended "
             f"{document['reference_above_least']:.5f} above it.",
-            _page.made_on(document),
+            made_on(document),
         ]
     )
 
@@ -74,7 +74,7 @@ def terms() -> str:
         "penalty_confidence": "penalty, confidence",
     }
     rows = [[words, f"{found[name]:.3f}"] for name, words in names.items()]
-    return _page.markdown([f"term at {found['n']} rows", "value"], rows)
+    return markdown([f"term at {found['n']} rows", "value"], rows)
 
 
 def complexities() -> str:
@@ -87,7 +87,7 @@ def complexities() -> str:
             cells += [f"{found['closed_form'][name]:.4f}", f"{low:.4f} ± {error:.4f}"]
         rows.append(cells)
     header = ["rows", "predictors, closed form", "estimated", "pairs, closed form", "estimated"]
-    return _page.markdown(header, rows)
+    return markdown(header, rows)
 
 
 def paper_sized() -> str:
@@ -110,7 +110,7 @@ def paper_sized() -> str:
             _power(found["n"] * (found["corrected"] / _SMALL) ** 2),
         ],
     ]
-    return _page.markdown(["", "value"], rows)
+    return markdown(["", "value"], rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -183,10 +183,15 @@ def draw() -> None:
     figure.savefig(PLOT, metadata={"Date": None})
 
 
+def blocks() -> dict[str, str]:
+    """Every table by the name of its mark."""
+    return {name: table() for name, table in TABLES.items()}
+
+
 def main() -> None:
     """Write page and figure."""
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_page.filled(page, TABLES), encoding="utf-8")
+    PAGE.write_text(filled(page, blocks()), encoding="utf-8")
     draw()
 
 
@@ -206,7 +211,3 @@ def _power(number: float) -> str:
         return _count(float(f"{number:.2g}"))
     mantissa, exponent = f"{number:.0e}".split("e")
     return f"{mantissa} × 10^{int(exponent)}"
-
-
-if __name__ == "__main__":
-    main()

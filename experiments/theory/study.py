@@ -28,7 +28,7 @@ from scipy.special import ndtr
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from benchmarks import _environment
+from benchmarks import environment
 from equipoise import SBPPenalty
 from equipoise.datasets import make_synthetic
 from equipoise.networks import StackedMLP
@@ -42,7 +42,7 @@ from experiments.theory import (
     estimation_bound,
     fold,
 )
-from experiments.theory.stacks import critic_outputs, game_scores
+from experiments.theory.networks import critic_outputs, game_scores
 
 RADIUS = 3.0
 GAME = Game(
@@ -302,7 +302,7 @@ def main() -> None:
         largest = max(measured["errors"][str(n)])
         print(f"n={n}: error {largest:.2g} at most, bound {by_size[-1]['corrected']:.3g}")
     document = {
-        "device": _environment.device_name("cpu"),
+        "device": environment.device_name("cpu"),
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,
@@ -334,7 +334,3 @@ def main() -> None:
     }
     text = json.dumps(document, indent=2) + "\n"
     (RESULTS / "theory.json").write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from experiments.theory import Game, NetworkClass, estimation_bound, study
-from experiments.theory.stacks import check_rows
+from experiments.theory.networks import check_rows
 
 SIZES = (25, 100, 400)
 STRENGTH = 0.5

@@ -7,7 +7,7 @@ import torch
 
 from equipoise.errors import InputError
 from experiments.theory import DenseNetwork, Game, NetworkClass
-from experiments.theory.stacks import critic_outputs, game_scores, on_spheres
+from experiments.theory.networks import critic_outputs, game_scores, on_spheres
 
 
 def dense(*layers: tuple[list[list[float]], list[float]]) -> DenseNetwork:

@@ -17,7 +17,7 @@ from experiments.theory import (
     closed_form_complexities,
     estimation_bound,
 )
-from experiments.theory.constants import loss_range, loss_slope
+from experiments.theory.bounds import loss_range, loss_slope
 
 #: b = 2 and c = 3 sqrt(2^2 + 1).
 TINY = Game(NetworkClass((1, 1), (2.0,)), NetworkClass((2, 1), (3.0,)), radius=1.0)

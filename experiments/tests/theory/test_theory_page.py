@@ -2,16 +2,15 @@
 
 import pytest
 
-from benchmarks import _page
+from benchmarks.page import filled
 from experiments.theory import estimation_bound, study
 from experiments.theory import page as theory_page
 
 
 def test_every_table_is_the_one_of_the_result_file():
     page = theory_page.PAGE.read_text(encoding="utf-8")
-    filled = _page.filled(page, theory_page.TABLES)
-    assert filled == page, "run python -m experiments pages"
-    assert _page.filled(page.replace("| 100 |", "| 101 |"), theory_page.TABLES) == page
+    assert filled(page, theory_page.blocks()) == page, "run python -m experiments pages"
+    assert filled(page.replace("| 100 |", "| 101 |"), theory_page.blocks()) == page
 
 
 def test_the_figure_is_there():

@@ -18,16 +18,15 @@ from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, roc_cu
 from equipoise import load_dataset
 from equipoise.errors import InputError
 from equipoise.tables import SensitiveTable
-from experiments.paper import protocols
+from experiments.boosting import evidence
+from experiments.boosting.evidence import Ahead, ahead
+from experiments.paper import results
 from experiments.paper.plan import Cell
-from experiments.paper.rows import split_rows
-from experiments.paper.settings import FULL
-from experiments.peers import comparison, exponentiated_gradient, fairgbm_peer, plain
+from experiments.paper.training import FULL, split_rows
+from experiments.peers import exponentiated_gradient, fairgbm_peer, plain
 from experiments.peers import run as peers_run
-from experiments.peers.comparison import Ahead, ahead
-from experiments.peers.judging import judged
-from experiments.peers.pieces import Task, finished, pack, read_peers, write_piece
-from experiments.peers.rows import groups, groups_in_setting, peer_rows
+from experiments.peers.peer import groups, groups_in_setting, peer_rows
+from experiments.peers.run import Task, finished, judged, pack, read_peers, write_piece
 
 TINY = replace(FULL, name="quick", rows=1_000, splits=2)
 ADULT = Cell(
@@ -286,22 +285,22 @@ def peers_by_hand() -> pd.DataFrame:
 def test_a_peer_has_hypervolumes_like_any_cell():
     others = peers_by_hand().assign(peer="fairgbm", utility=0.99)
     table = pd.concat([peers_by_hand(), others], ignore_index=True)
-    result = comparison.peer_result(table.assign(R2=np.nan), ADULT)
+    result = evidence.peer_result(table.assign(R2=np.nan), ADULT)
     assert "R2" not in result.snapshots
     # AUC above 0.5, unfairness below 0.3: 0.3 x 0.1 and, for the second, 0.2 x 0.1 more.
     expected = [(0.3 * 0.1 + 0.2 * 0.1) / (0.5 * 0.3), 0.0]
-    assert protocols.test_hypervolumes(result, MEASURE) == pytest.approx(expected, abs=1e-12)
+    assert results.test_hypervolumes(result, MEASURE) == pytest.approx(expected, abs=1e-12)
     # Under the paper's protocol the rows that pick report: 0.4 x 0.1 + 0.2 x 0.1; 0.3 x 0.2.
-    paper = comparison.peer_result(table.assign(protocol="paper"), replace(ADULT, protocol="paper"))
+    paper = evidence.peer_result(table.assign(protocol="paper"), replace(ADULT, protocol="paper"))
     expected = [0.06 / 0.15, 0.06 / 0.15]
-    assert protocols.test_hypervolumes(paper, MEASURE) == pytest.approx(expected, abs=1e-12)
+    assert results.test_hypervolumes(paper, MEASURE) == pytest.approx(expected, abs=1e-12)
     # A run is a setting with a split: the third point is dominated by another run's only.
-    assert protocols.paper_entry(paper, MEASURE, 0.5).count == 4
+    assert results.paper_entry(paper, MEASURE, 0.5).count == 4
 
 
 def test_a_peer_without_rows_is_named():
     with pytest.raises(InputError) as error:
-        comparison.peer_result(peers_by_hand(), replace(ADULT, method="fairgbm"))
+        evidence.peer_result(peers_by_hand(), replace(ADULT, method="fairgbm"))
     assert str(error.value) == (
         "the table must have rows of fairgbm for adult in Scenario II (independence, honest "
         "protocol), got none; train it first"
@@ -309,24 +308,24 @@ def test_a_peer_without_rows_is_named():
 
 
 def test_a_frontier_is_compared_on_the_same_rows_split_by_split():
-    peer = comparison.peer_result(peers_by_hand(), ADULT)
-    assert [len(points) for points in protocols.reported_fronts(peer, MEASURE)] == [2, 1]
+    peer = evidence.peer_result(peers_by_hand(), ADULT)
+    assert [len(points) for points in results.reported_fronts(peer, MEASURE)] == [2, 1]
     better = peer.snapshots.assign(**{f"test {MEASURE}": [0.2, 0.1, 0.0, 0.13]})
     frontier = replace(peer, snapshots=better)
-    assert comparison.ahead_in_splits(peer, peer, MEASURE) == Ahead(3, 3, 0.0)
-    found = comparison.ahead_in_splits(frontier, peer, MEASURE)
+    assert evidence.ahead_in_splits(peer, peer, MEASURE) == Ahead(3, 3, 0.0)
+    found = evidence.ahead_in_splits(frontier, peer, MEASURE)
     assert (found.points, found.ahead) == (3, 2)
     assert found.shortfall == pytest.approx(0.03, abs=1e-12)
     # Together with a family that has what lacks, the frontier is ahead.
-    both = comparison.joint([frontier, peer])
+    both = evidence.joint([frontier, peer])
     assert len(both.snapshots) == 8 and both.cell == frontier.cell
-    assert comparison.ahead_in_splits(both, peer, MEASURE).everywhere
+    assert evidence.ahead_in_splits(both, peer, MEASURE).everywhere
 
 
 def test_other_splits_are_not_compared():
-    peer = comparison.peer_result(peers_by_hand(), ADULT)
+    peer = evidence.peer_result(peers_by_hand(), ADULT)
     with pytest.raises(InputError) as error:
-        comparison.ahead_in_splits(made_up(ADULT, splits=3), peer, MEASURE)
+        evidence.ahead_in_splits(made_up(ADULT, splits=3), peer, MEASURE)
     assert str(error.value) == (
         "frontier and peer must have the same splits, got [0, 1, 2] and [0, 1]; finish both"
     )

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
-from experiments.paper.li import GroupMatching
+from experiments.paper.variants import GroupMatching
 
 MEMBERS = [Member(0.5, 0), Member(0.9, 1)]
 N = 20_000

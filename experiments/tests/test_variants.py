@@ -26,10 +26,9 @@ from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS, Member, Predictor, TrainingData, TrainingSettings
-from experiments.paper import li
-from experiments.paper.variants import VARIANTS
+from experiments.paper.variants import LI, VARIANTS
 
-PAGE = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[1] / "README.md"
 MEMBERS = [Member(0.5, 0), Member(0.9, 1)]
 
 
@@ -38,7 +37,7 @@ def test_variants_answer_to_their_names_and_no_list_offers_them():
     for name, method in VARIANTS.items():
         assert parse_method(name) is method and method.name == name
         assert method.summary.endswith(".") and not method.title.endswith(".")
-    assert parse_method("li") is li.DECLARATION
+    assert parse_method("li") is LI
     known = {*VARIANTS, "li"}
     assert not known & {*METHODS, *capability_table().index}
     assert not known & set(methods_for(Problem(notion=Notion.SEPARATION)))

@@ -4,8 +4,8 @@ import pytest
 from made_up_results import made_up_results
 
 from experiments.__main__ import main
-from experiments.paper.packing import pack
 from experiments.paper.plan import TABLES, cells_of, targets
+from experiments.paper.results import pack
 from experiments.peers.run import PEERS
 
 PLACES = 52
@@ -39,16 +39,16 @@ def test_a_table_from_kept_results(results, tmp_path, ran):
     said = ran(*finished(results, tmp_path / "out", "table12"))
     first, *_, last = said.splitlines()
     assert first == "Table 12. Scenario III, regression"
-    assert last == f"page: {tmp_path / 'out' / 'index.html'}"
+    assert last == f"page: {tmp_path / 'out' / 'page.md'}"
     # What the paper has for SBP stands beside ours.
     assert "| Crime, MAE ≤ 0.12 | SP | racepctblack | SBP | **0.225 (0.007)** | " in said
-    for name in ("index.html", "tables/table12.md", "tables/table12.csv", "figures/figure7.svg"):
+    for name in ("page.md", "tables/table12.csv", "figures/figure7.png"):
         assert (tmp_path / "out" / name).is_file()
     assert {path.name: path.read_bytes() for path in results.iterdir()} == before
 
 
 def test_what_is_not_finished_is_said(results, tmp_path, ran):
-    page = tmp_path / "out" / "index.html"
+    page = tmp_path / "out" / "page.md"
     said = ran(*finished(results, tmp_path / "out", "figure1"))
     assert said == f"Figure 1. Scenario I, independence: not run\npage: {page}\n"
     assert not (tmp_path / "out" / "figures" / "figure1.png").exists()

@@ -1,50 +1,44 @@
 """docs/reproduction.md says what the kept results say."""
 
 import re
-from pathlib import Path
 
 import pytest
 from made_up_results import made_up_results
 
+from benchmarks.page import filled
 from equipoise.errors import InputError
-from experiments.paper import scoreboard
-from experiments.paper.contents import read_contents
-from experiments.paper.document import FIGURES_FOLDER, PAGE, RESULTS, filled
-from experiments.paper.files import write_result
+from experiments.paper.figures import drawable
+from experiments.paper.page import FIGURES_FOLDER, PAGE, RESULTS, blocks, title
 from experiments.paper.plan import TABLES, cells_of
-from experiments.paper.sections import drawable
-from experiments.paper.sentences import title
-from experiments.paper.trials import settings_tried
+from experiments.paper.results import write_result
+from experiments.paper.tables import counts, read_contents, settings_tried
 
-ROOT = Path(__file__).parents[3]
-kept = pytest.mark.skipif(
-    not (ROOT / RESULTS).is_dir(), reason=f"{RESULTS.as_posix()} is not there yet"
-)
+kept = pytest.mark.skipif(not RESULTS.is_dir(), reason=f"{RESULTS.as_posix()} is not there yet")
 
 
 def prose() -> str:
     """The page without what stands between marks."""
-    page = (ROOT / PAGE).read_text("utf-8")
+    page = PAGE.read_text("utf-8")
     return re.sub(r"(<!-- [\w-]+ -->\n).*?(<!-- end -->)", r"\1\2", page, flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def kept_contents():
-    return read_contents(ROOT / RESULTS)
+    return read_contents(RESULTS)
 
 
 @kept
 def test_the_page_is_the_one_of_the_results(kept_contents):
-    page = (ROOT / PAGE).read_text("utf-8")
-    assert filled(page, kept_contents) == page, "run python -m experiments.paper.document"
+    page = PAGE.read_text("utf-8")
+    assert filled(page, blocks(kept_contents)) == page, "run python -m experiments pages"
 
 
 @kept
 def test_its_figures_are_there_and_small(kept_contents):
-    page = (ROOT / PAGE).read_text("utf-8")
-    folder = (ROOT / PAGE).parent / FIGURES_FOLDER
+    page = PAGE.read_text("utf-8")
+    folder = PAGE.parent / FIGURES_FOLDER
     for name in drawable(kept_contents):
-        assert f"({FIGURES_FOLDER.as_posix()}/{name}.png)" in page
+        assert f"({FIGURES_FOLDER}/{name}.png)" in page
         assert (folder / f"{name}.png").stat().st_size <= 120_000
 
 
@@ -68,7 +62,7 @@ def test_words_of_the_prose_are_those_of_the_results(kept_contents):
     assert (released < written).all() and len(released) == 2
     tried = settings_tried(contents.trials)
     ours = tried[(tried["settings"] == "equipoise") & (tried["iterations"] == 20_000)]
-    assert tried["holds"].max() == scoreboard.counts(contents.board)["library"].holds
+    assert tried["holds"].max() == counts(contents.board)["library"].holds
     assert ours["holds"].max() == tried["holds"].max()
     default = tried[(tried["settings"] == "equipoise") & tried["changed"].isna()]
     areas = default.dropna(subset="area").set_index("iterations")["area"]
@@ -84,17 +78,17 @@ def made_up_contents(tmp_path_factory):
 
 
 def test_a_changed_number_is_noticed(made_up_contents):
-    page = filled(prose(), made_up_contents)
-    assert filled(page, made_up_contents) == page
+    page = filled(prose(), blocks(made_up_contents))
+    assert filled(page, blocks(made_up_contents)) == page
     # What the paper has for SBP: EO on Crime.
     row = "| Crime, MAE ≤ 0.12 | EO | racepctblack | SBP | "
     assert row in page
-    assert filled(page.replace(row, f"{row}0.5"), made_up_contents) == page
+    assert filled(page.replace(row, f"{row}0.5"), blocks(made_up_contents)) == page
 
 
 def test_words_outside_of_the_marks_stay(made_up_contents):
     page = prose().replace("# Reproducing the paper", "# Another heading")
-    assert filled(page, made_up_contents).startswith("# Another heading\n")
+    assert filled(page, blocks(made_up_contents)).startswith("# Another heading\n")
 
 
 def test_the_prose_has_no_measured_numbers():
@@ -110,8 +104,5 @@ def test_every_table_has_its_heading():
 
 def test_a_page_without_its_marks_is_an_error(made_up_contents):
     with pytest.raises(InputError) as error:
-        filled(prose().replace("<!-- toy -->", ""), made_up_contents)
-    assert str(error.value) == (
-        "the page must have the marks '<!-- toy -->' and '<!-- end -->' once, got 0 pairs; put "
-        "them where the block belongs"
-    )
+        filled(prose().replace("<!-- toy -->", ""), blocks(made_up_contents))
+    assert "'<!-- toy -->'" in str(error.value) and "got 0 pairs" in str(error.value)

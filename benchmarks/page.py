@@ -1,18 +1,19 @@
 """Write the tables and the plot of docs/performance.md from the result files.
 
-``python -m benchmarks._page`` replaces what stands between the marks of each table; a test holds
+``python -m benchmarks.page`` replaces what stands between the marks of each table; a test holds
 the page to the files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks import _environment
+from benchmarks import environment
+from equipoise.errors import InputError
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 PLOT = PAGE.parent / "images" / "scaling.svg"
@@ -34,7 +35,7 @@ def training() -> str:
     """Speed of the engine beside a plain loop."""
     parts = []
     for device in ("cpu", "cuda"):
-        document = _environment.read(f"training_{device}")
+        document = environment.read(f"training_{device}")
         rows = [["plain loop, 1 member", f"{document['plain_loop_ms']:.2f}", "1"]]
         rows += [
             [
@@ -46,7 +47,7 @@ def training() -> str:
         ]
         parts.append(markdown(["run", "ms an iteration", "member-iterations, times"], rows))
         parts.append(made_on(document))
-    full = _environment.read("training_cuda")["full_run_seconds"]
+    full = environment.read("training_cuda")["full_run_seconds"]
     parts.append(
         "The paper's plan, 25 members for 20 000 iterations judged every 100, took "
         f"{full:.1f} s on that GPU, from data frame to fronts."
@@ -56,7 +57,7 @@ def training() -> str:
 
 def evaluation() -> str:
     """What judging costs."""
-    document = _environment.read("evaluation")
+    document = environment.read("evaluation")
     length = document["training_iterations"]
     rows = [
         [", ".join(found["attributes"]), f"{found['times_the_training'] * length:.1f}"]
@@ -68,7 +69,7 @@ def evaluation() -> str:
 
 def scaling() -> str:
     """Time and memory against members and rows."""
-    document = _environment.read("scaling_cpu")
+    document = environment.read("scaling_cpu")
     rows = []
     for size in document["sizes"]:
         counts = str(size["members"]), f"{size['rows']:,}".replace(",", " ")
@@ -79,7 +80,7 @@ def scaling() -> str:
 
 def utility() -> str:
     """Test AUC of plain training beside gradient boosting."""
-    document = _environment.read("utility")
+    document = environment.read("utility")
     names = list(next(iter(document["test_auc"].values())))
     rows = [
         [data, *(f"{mean(found[name]):.4f}" for name in names)]
@@ -90,7 +91,7 @@ def utility() -> str:
 
 def time_to_quality() -> str:
     """How soon the paper's values are reached."""
-    document = _environment.read("time_to_quality")
+    document = environment.read("time_to_quality")
     targets = document["settings"]["targets"]
     rows = []
     for name, run in document["runs"].items():
@@ -106,7 +107,7 @@ def time_to_quality() -> str:
 
 def boosting() -> str:
     """What fairness costs a boosted model."""
-    return boosting_cost(_environment.read("boosting"))
+    return boosting_cost(environment.read("boosting"))
 
 
 def boosting_cost(document: dict[str, Any]) -> str:
@@ -139,14 +140,24 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(page: str, tables: dict[str, Callable[[], str]] = TABLES) -> str:
-    """Return the page with every table as the result files have it."""
-    for name, table in tables.items():
-        marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        content = f"\n{table()}\n\n"
-        page, found = re.subn(marks, lambda m, c=content: m[1] + c + m[2], page, flags=re.DOTALL)
-        assert found == 1, name
+def filled(page: str, blocks: Mapping[str, str]) -> str:
+    """Return the page with each block between its marks, ``<!-- name -->`` and ``<!-- end -->``."""
+    for name, text in blocks.items():
+        marks = rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)"
+        pairs = list(re.finditer(marks, page, flags=re.DOTALL))
+        if len(pairs) != 1:
+            raise InputError(
+                f"the page must have the marks '<!-- {name} -->' and '<!-- end -->' once, got "
+                f"{len(pairs)} pairs; put them where the block belongs"
+            )
+        (pair,) = pairs
+        page = f"{page[: pair.end(1)]}\n{text}\n\n{page[pair.start(2) :]}"
     return page
+
+
+def blocks() -> dict[str, str]:
+    """Every table of docs/performance.md by the name of its mark."""
+    return {name: table() for name, table in TABLES.items()}
 
 
 def draw() -> None:
@@ -156,7 +167,7 @@ def draw() -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    sizes = _environment.read("scaling_cpu")["sizes"]
+    sizes = environment.read("scaling_cpu")["sizes"]
     rows_kept, members_kept = sizes[0]["rows"], sizes[-1]["members"]
     by_members = [size for size in sizes if size["rows"] == rows_kept]
     by_rows = sorted(
@@ -180,7 +191,7 @@ def draw() -> None:
 
 def main() -> None:
     """Write page and plot."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), blocks()), encoding="utf-8")
     draw()
 
 

@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 from made_up_results import constant
 
-from benchmarks import _page
+from benchmarks import environment
+from benchmarks.page import boosting_cost, filled
 from experiments.boosting import curves
 from experiments.boosting import page as boosting_page
-from experiments.boosting.page import FIGURE, PAGE, RESULTS, blocks
-from experiments.paper.files import write_result
-from experiments.peers.evidence import (
+from experiments.boosting.evidence import (
     BOOSTING,
     BOTH,
     FAIRGBM,
@@ -22,14 +21,16 @@ from experiments.peers.evidence import (
     PLAIN,
     READINGS,
     read_evidence,
+    read_trials,
 )
-from experiments.peers.pieces import Task, pack, write_piece
-from experiments.peers.trials import read_trials
+from experiments.boosting.page import FIGURE, PAGE, RESULTS, blocks
+from experiments.paper.results import write_result
+from experiments.peers.run import Task, pack, write_piece
 
 KEPT = (
     RESULTS / "boosting" / "records.json",
     RESULTS / "boosting" / "peers.json",
-    _page._environment.RESULTS / "boosting.json",
+    environment.RESULTS / "boosting.json",
 )
 kept = pytest.mark.skipif(
     not all(path.is_file() for path in KEPT), reason="the results are not there yet"
@@ -114,9 +115,9 @@ def prose():
 @kept
 def test_the_page_is_the_one_of_the_results(kept_evidence):
     page = PAGE.read_text("utf-8")
-    filled = _page.filled(page, blocks(kept_evidence))
-    assert filled == page, "run python -m experiments pages"
-    assert _page.filled(prose(), blocks(kept_evidence)) == page
+    found = filled(page, blocks(kept_evidence))
+    assert found == page, "run python -m experiments pages"
+    assert filled(prose(), blocks(kept_evidence)) == page
 
 
 @kept
@@ -261,7 +262,7 @@ def test_records_name_device_versions_and_settings(evidence):
 
 
 def test_the_panels_have_everybody_on_test_rows(evidence):
-    from experiments.peers.picture import panels
+    from experiments.boosting.page import panels
 
     (law,) = (
         panel for row in panels(evidence) for panel in row if panel.points and "Law" in panel.title
@@ -322,7 +323,7 @@ COST = {
 
 
 def test_limits_are_said_to_be_met_or_not():
-    text = _page.boosting_cost(COST)
+    text = boosting_cost(COST)
     assert "| separation | 2.00 | 14.00 | 7.0 | 6 |" in text
     assert (
         "One fair member on 26 000 rows takes at most 7.0 times plain LightGBM; the limit of 6 is "

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.paper.plan import Cell
-from experiments.paper.reproducing import run_missing
-from experiments.paper.settings import Size
+from experiments.paper.training import Size, run_missing
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

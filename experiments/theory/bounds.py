@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+from scipy.special import expit
 
 from equipoise.errors import InputError
-from experiments.theory.classes import Game
 from experiments.theory.complexity import Complexities, closed_form_complexities
-from experiments.theory.constants import Constants, Loss, Version, constants_of, loss_range
+from experiments.theory.networks import Game
 
 
 @dataclass(frozen=True)
@@ -181,3 +183,173 @@ def estimation_bound(
         constants=constants_of(game, loss=loss, version=version),
         complexities=complexities,
     )
+
+
+Loss = Literal["log", "absolute"]
+Version = Literal["corrected", "printed"]
+
+#: Beyond this the exponential leaves floating point; the printed constants are infinite there.
+_LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Factors of the bound on (1 - strength) R + strength R_F, before the two weights.
+
+    The bound of the task part is ``loss_complexity`` R(H) + ``loss_offset`` / sqrt(n) +
+    ``loss_confidence`` sqrt(log(1/delta) / (2 n)), that of the penalty ``pair_complexity`` R(D) +
+    ``pair_confidence`` sqrt(log(1/delta) / (2 n)). Each event of ``events`` fails with probability
+    delta at most; without the penalty there are ``plain_events``.
+    """
+
+    loss_complexity: float
+    loss_offset: float
+    loss_confidence: float
+    pair_complexity: float
+    pair_confidence: float
+    events: int
+    plain_events: int
+
+
+def constants_of(game: Game, *, loss: Loss, version: Version) -> Constants:
+    """Return the factors for a class of predictors and critics."""
+    if loss not in get_args(Loss):
+        raise InputError(f"loss must be 'log' or 'absolute', got {loss!r}")
+    if version not in get_args(Version):
+        raise InputError(f"version must be 'corrected' or 'printed', got {version!r}")
+    return (_corrected if version == "corrected" else _printed)(game, loss)
+
+
+def loss_range(game: Game, loss: Loss) -> float:
+    """Return how far two values of the loss can be apart.
+
+    log(1 + exp(b)) - log(1 + exp(-b)) is b; |y - h| with y in [0, 1] lies in [0, 1 + b].
+    """
+    return game.score_bound + (1 if loss == "absolute" else 0)
+
+
+def loss_slope(game: Game, loss: Loss) -> float:
+    """Return the steepest slope of the loss in the score."""
+    return 1.0 if loss == "absolute" else float(expit(game.score_bound))
+
+
+def _corrected(game: Game, loss: Loss) -> Constants:
+    slope = float(expit(game.critic_bound))
+    return Constants(
+        # Only one of the two deviations is over all h, and contraction without absolute values
+        # costs nothing beside the slope.
+        loss_complexity=2 * loss_slope(game, loss),
+        loss_offset=0.0,
+        loss_confidence=2 * loss_range(game, loss),
+        # Both are over all critics. Resampled pairs fall into at most three independent parts.
+        pair_complexity=4 * (1 + math.sqrt(3)) * slope,
+        # A row is in one real and in two resampled pairs.
+        pair_confidence=2 * 3 * game.critic_bound,
+        events=2,
+        plain_events=2,
+    )
+
+
+def _printed(game: Game, loss: Loss) -> Constants:
+    twice_score = 2 * game.predictor.lipschitz * game.radius
+    if loss == "log":
+        # 1 / gamma_01 = 1 + exp(b), and (2 gamma_1 - 1) = tanh(b / 2).
+        row = _one_plus_exp(game.score_bound) * max(math.tanh(game.score_bound / 2), twice_score)
+    else:
+        row = 1 + twice_score
+    # 1 / nu_0 + 1 / (1 - nu_1)
+    both = 2 * _one_plus_exp(game.critic_bound)
+    longest = math.hypot(math.sqrt(game.attribute_columns), twice_score)
+    return Constants(
+        # 4 R(L), where R(L) <= E |mean of eps L(y, 0)| + 2 slope R(H): absolute values cost the 2.
+        loss_complexity=4 * 2 * loss_slope(game, loss),
+        loss_offset=4 * (math.log(2) if loss == "log" else 1.0),
+        loss_confidence=2 * row,
+        pair_complexity=2 * 2 * both,
+        pair_confidence=2 * both * game.critic.lipschitz * longest,
+        events=3,
+        plain_events=1,
+    )
+
+
+def _one_plus_exp(exponent: float) -> float:
+    return 1 + math.exp(exponent) if exponent < _LARGEST_EXPONENT else math.inf
+
+
+@dataclass(frozen=True)
+class UtilityBound:
+    """A bound on R(h_hat) - R(h_0), h_0 being the best predictor without any penalty.
+
+    ``plain_penalty`` is R_F of h_0 and ``trained_penalty`` R_F of h_hat, both in the population and
+    0 at independence.
+    """
+
+    estimation: EstimationBound
+    plain_penalty: float
+    trained_penalty: float
+
+    @property
+    def sampling(self) -> float:
+        """What the sample costs: all of Theorem 1, over the weight of the task."""
+        return self.estimation.total / (1 - self.estimation.strength)
+
+    @property
+    def price(self) -> float:
+        """What the penalty costs: the paper's lambda times how much it is lowered."""
+        strength = self.estimation.strength
+        return strength / (1 - strength) * (self.plain_penalty - self.trained_penalty)
+
+    @property
+    def total(self) -> float:
+        """The bound, with the probability of the estimation bound."""
+        return self.sampling + self.price
+
+    @property
+    def printed_total(self) -> float:
+        """The sum that Corollary 1 prints, which leaves out the critics' part of the sampling.
+
+        It is no bound in general, see docs/theory.md.
+        """
+        task = self.estimation.loss_complexity + self.estimation.loss_confidence
+        return task / (1 - self.estimation.strength) + self.price
+
+    def __str__(self) -> str:
+        """Explain the bound in words."""
+        return (
+            f"Loss of utility at strength {self.estimation.strength:g}: at most {self.total:.4g} "
+            f"with probability {self.estimation.probability:.4g} or more.\n"
+            f"  {self.sampling:<10.4g} sampling: the estimation error over the weight of the task\n"
+            f"  {self.price:<10.4g} price of fairness: R_F lowered from {self.plain_penalty:.4g} "
+            f"to {self.trained_penalty:.4g}"
+        )
+
+
+def utility_bound(
+    estimation: EstimationBound, *, plain_penalty: float, trained_penalty: float = 0.0
+) -> UtilityBound:
+    """Bound the loss of utility, Corollary 1 of Sohn, Song and Lin (2024), as it can be proved.
+
+    Parameters
+    ----------
+    estimation : EstimationBound
+        Theorem 1 for the same training.
+    plain_penalty, trained_penalty : float
+        R_F in [0, 2 log 2] of the best plain predictor and of the trained one, such as a critic
+        finds on many fresh rows. ``trained_penalty=0`` is always allowed: it gives a larger bound.
+
+    Examples
+    --------
+    >>> from experiments.theory import Game, NetworkClass, estimation_bound
+    >>> game = Game(NetworkClass((1, 1), (2.0,)), NetworkClass((2, 1), (1.0,)), radius=1.0)
+    >>> estimation = estimation_bound(game, n=10_000, strength=0.5)
+    >>> bound = utility_bound(estimation, plain_penalty=0.3, trained_penalty=0.1)
+    >>> round(bound.sampling, 3), round(bound.price, 3)
+    (0.469, 0.2)
+    """
+    for name, value in {"plain_penalty": plain_penalty, "trained_penalty": trained_penalty}.items():
+        if not 0 <= value <= 2 * math.log(2):
+            raise InputError(
+                f"{name} must lie in [0, 2 log 2], 0 being independence, got {value}; the paper's "
+                "R_F is 2 log 2 lower"
+            )
+    return UtilityBound(estimation, plain_penalty, trained_penalty)

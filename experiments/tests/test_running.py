@@ -17,13 +17,20 @@ from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from equipoise import FairClassifier, load_dataset
 from equipoise.errors import InputError
 from equipoise.metrics import youden_threshold
-from experiments.paper.files import read_results
-from experiments.paper.packing import pack
 from experiments.paper.plan import Cell, cells_of, is_offered, training_of
-from experiments.paper.reproducing import run_missing
-from experiments.paper.rows import cell_rows, split_rows
-from experiments.paper.running import run_cell, run_cells
-from experiments.paper.settings import FULL, QUICK, Size, estimator_of, strengths_of
+from experiments.paper.results import pack, read_results
+from experiments.paper.training import (
+    FULL,
+    QUICK,
+    Size,
+    cell_rows,
+    estimator_of,
+    run_cell,
+    run_cells,
+    run_missing,
+    split_rows,
+    strengths_of,
+)
 
 TINY = Size(
     name="quick",

@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 from made_up_results import constant, made_up, made_up_results
 
-from experiments.paper import comparisons, layout, scoreboard, tables
-from experiments.paper.plan import STAND_IN, TABLES, Cell, cells_of, in_both_protocols
-from experiments.paper.protocols import honest_entry, measure_column, paper_entry
-from experiments.paper.published import published
+from experiments.paper import layout, tables
+from experiments.paper.plan import STAND_IN, TABLES, Cell, cells_of, in_both_protocols, published
+from experiments.paper.results import honest_entry, measure_column, paper_entry
 
 LAW = Cell(scenario="I", dataset="law", notion="independence", method="sbp")
 METHODS = ("sbp", "hgr", "kde", "neu")
@@ -44,17 +43,17 @@ def rows(results):
 
 
 def test_there_are_52_places_whose_data_can_be_had():
-    board = scoreboard.scoreboard(tables.table_rows({}))
-    assert len(board) == scoreboard.PLACES == 52
+    board = tables.scoreboard(tables.table_rows({}))
+    assert len(board) == tables.PLACES == 52
     assert not board.duplicated(tables.PLACE).any()
     assert set(board["dataset"]) == {"adult", "credit", "law", "crime"}
     assert board[["ours_holds", "library_holds", "best_holds"]].isna().all(axis=None)
-    nothing = scoreboard.Count(finished=0, holds=0)
-    assert set(scoreboard.counts(board).values()) == {nothing}
+    nothing = tables.Count(finished=0, holds=0)
+    assert set(tables.counts(board).values()) == {nothing}
 
 
 def test_the_published_best_is_that_of_pandas():
-    board = scoreboard.scoreboard(tables.table_rows({})).set_index(tables.PLACE)
+    board = tables.scoreboard(tables.table_rows({})).set_index(tables.PLACE)
     known = published().query("dataset != 'acs_employment'")
     best = known.groupby(tables.PLACE)["mean"].min()
     assert board["published"].sort_index().tolist() == best.sort_index().tolist()
@@ -116,7 +115,7 @@ def test_an_entry_of_fewer_than_five_values_wins_nowhere_and_holds_nowhere():
     found = law_sp(runs)
     assert (found.at["sbp", "ours"], found.at["sbp", "ours_count"]) == (0.0, 4)
     assert found["ours_wins"].to_dict() == {m: m == "hgr" for m in METHODS}
-    board = scoreboard.scoreboard(tables.table_rows(runs)).query(LAW_SP)
+    board = tables.scoreboard(tables.table_rows(runs)).query(LAW_SP)
     assert board["ours_holds"].tolist() == [False]
     text = layout.compared(tables.table_rows(runs).query(LAW_SP)).markdown()
     assert "| SBP | **0.004 (0.003)** | 0.000 (0.000), 4 of 5 values |" in text
@@ -135,13 +134,13 @@ def test_a_metric_that_is_defined_nowhere_is_said():
     rows = tables.table_rows({LAW: run}).query("table == 'table2' and dataset == 'law'")
     shown = [row[5].text for row in layout.compared(rows).rows if row[3].text == "SBP"]
     assert shown == ["not defined on these rows", "0.000 (0.000)"]
-    board = scoreboard.scoreboard(tables.table_rows({LAW: run}))
+    board = tables.scoreboard(tables.table_rows({LAW: run}))
     assert board.query(LAW_SP)["ours_holds"].tolist() == [False]
 
 
 @pytest.mark.parametrize(("value", "holds"), [(0.0044, True), (0.0046, False), (0.0, True)])
 def test_a_place_holds_if_ours_is_at_most_the_papers_best_as_it_prints(value, holds):
-    board = scoreboard.scoreboard(tables.table_rows({LAW: constant(LAW, value)})).query(LAW_SP)
+    board = tables.scoreboard(tables.table_rows({LAW: constant(LAW, value)})).query(LAW_SP)
     (row,) = board.to_dict("records")
     assert row["published"] == 0.004 and row["ours"] == pytest.approx(value)
     assert row["ours_holds"] is holds and row["best_holds"] is holds
@@ -151,13 +150,13 @@ def test_a_place_holds_if_ours_is_at_most_the_papers_best_as_it_prints(value, ho
 def test_either_settings_may_hold():
     other = of(LAW, settings="equipoise")
     runs = {LAW: constant(LAW, 0.9), other: constant(other, 0.0)}
-    board = scoreboard.scoreboard(tables.table_rows(runs))
+    board = tables.scoreboard(tables.table_rows(runs))
     assert board.query(LAW_SP)["best_holds"].tolist() == [True]
     # Law, independence: SP and KS-GSP in tables 2 and 7.
-    assert scoreboard.counts(board) == {
-        "ours": scoreboard.Count(finished=4, holds=0),
-        "library": scoreboard.Count(finished=4, holds=4),
-        "best": scoreboard.Count(finished=4, holds=4),
+    assert tables.counts(board) == {
+        "ours": tables.Count(finished=4, holds=0),
+        "library": tables.Count(finished=4, holds=4),
+        "best": tables.Count(finished=4, holds=4),
     }
 
 
@@ -224,12 +223,12 @@ def both_protocols(paper: dict, honest: dict, low: float = -0.01) -> dict:
 def test_protocols_disagree_where_no_method_wins_under_both():
     paper = {"sbp": 0.1, "hgr": 0.2, "kde": 0.3, "neu": 0.4}
     turned = {"sbp": 0.12, "hgr": 0.1, "kde": 0.3, "neu": 0.4}
-    found = scoreboard.disagreements(tables.table_rows(both_protocols(paper, turned)))
+    found = tables.disagreements(tables.table_rows(both_protocols(paper, turned)))
     winners = found.query(f"{LAW_SP} and kind == 'winner'")
     (row,) = winners.to_dict("records")
     assert (row["paper_winners"], row["honest_winners"]) == ("SBP", "HGR")
     tied = turned | {"sbp": 0.1}
-    found = scoreboard.disagreements(tables.table_rows(both_protocols(paper, tied)))
+    found = tables.disagreements(tables.table_rows(both_protocols(paper, tied)))
     assert "winner" not in set(found["kind"])
 
 
@@ -237,10 +236,10 @@ def test_protocols_disagree_where_no_method_wins_under_both():
 def test_a_value_below_the_whole_interval_is_flattered(low, flattered):
     same = {"sbp": 0.1, "hgr": 0.2, "kde": 0.3, "neu": 0.4}
     rows = tables.table_rows(both_protocols(same, same, low=low))
-    found = scoreboard.disagreements(rows).query(LAW_SP)
+    found = tables.disagreements(rows).query(LAW_SP)
     assert found["method"].tolist() == (list(METHODS) if flattered else [])
     assert set(found["kind"]) <= {"flattered"}
-    assert scoreboard.compared_under_both(rows) == 4 * 4
+    assert tables.compared_under_both(rows) == 4 * 4
 
 
 def test_a_split_that_misses_the_threshold_keeps_an_honest_entry_from_winning():
@@ -257,13 +256,13 @@ def test_a_split_that_misses_the_threshold_keeps_an_honest_entry_from_winning():
 def test_agreement_counts_differences_as_printed():
     # The paper has 0.004, 0.096, 0.239, 0.214 in table 2, 0.199, 0.123, 0.252, 0.385 in table 7.
     rows = tables.table_rows(law(sbp=0.0044, hgr=0.1, kde=0.1, neu=0.3))
-    found = scoreboard.agreement(rows.query("metric == 'SP'")).set_index("method")
+    found = tables.agreement(rows.query("metric == 'SP'")).set_index("method")
     assert found.loc["sbp", ["places", "smaller", "larger", "near"]].tolist() == [2, 1, 0, 1]
     assert found.loc["hgr", ["places", "smaller", "larger", "near"]].tolist() == [2, 1, 1, 1]
     assert found.at["neu", "median_difference"] == pytest.approx((0.086 - 0.085) / 2)
     # KS-GSP and SP of table 2: SBP in the paper; of table 7: HGR.
-    same = scoreboard.same_winners(rows)
-    assert same == scoreboard.Count(finished=4, holds=2)
+    same = tables.same_winners(rows)
+    assert same == tables.Count(finished=4, holds=2)
 
 
 def deviation(published_value: float, written: float, released: float) -> str:
@@ -271,7 +270,7 @@ def deviation(published_value: float, written: float, released: float) -> str:
     runs = {cell: constant(cell, written)}
     other = of(cell, method="hgr_product")
     runs[other] = constant(other, released)
-    found = comparisons.deviations(runs)
+    found = tables.deviations(runs)
     assert set(found["method"]) == {"hgr"} and len(found) == 4
     (row,) = found[found["published"] == published_value].to_dict("records")
     assert row["change"] == pytest.approx(released - written)
@@ -290,10 +289,10 @@ def test_which_variant_is_nearer_to_the_paper():
 def test_con_is_written_without_and_released_with_the_covariance_term():
     cell = Cell(scenario="III", dataset="crime", notion="separation", method="con")
     plain = of(cell, method="con_plain")
-    found = comparisons.deviations({cell: constant(cell, 0.3), plain: constant(plain, 0.2)})
+    found = tables.deviations({cell: constant(cell, 0.3), plain: constant(plain, 0.2)})
     assert found["written"].tolist() == pytest.approx([0.2, 0.2])
     assert found["released"].tolist() == pytest.approx([0.3, 0.3])
-    (row,) = comparisons.changes(found).to_dict("records")
+    (row,) = tables.changes(found).to_dict("records")
     assert (row["method"], row["places"], row["larger_as_released"]) == ("con", 2, 2)
     assert (row["smaller_as_released"], row["median_change"]) == (0, pytest.approx(0.1))
     # The paper has 0.094 and 0.062 for CON.
@@ -307,7 +306,7 @@ def test_changes_are_counted_as_printed():
     product = of(cell, method="hgr_product")
     for written, released, larger in ((0.1004, 0.1006, 2), (0.1006, 0.1014, 0)):
         runs = {cell: constant(cell, written), product: constant(product, released)}
-        (row,) = comparisons.changes(comparisons.deviations(runs)).to_dict("records")
+        (row,) = tables.changes(tables.deviations(runs)).to_dict("records")
         assert (row["larger_as_released"], row["smaller_as_released"]) == (larger, 0)
 
 
@@ -316,13 +315,13 @@ def test_areas_compare_the_default_with_every_rival():
     cells += (of(LAW, settings="equipoise", protocol="honest"),)
     cells += (of(LAW, method="dcov", settings="equipoise", protocol="honest"),)
     values = dict(zip(cells, (0.06, 0.12, 0.03), strict=True))
-    areas = comparisons.areas_by_split({cell: constant(cell, v) for cell, v in values.items()})
+    areas = tables.areas_by_split({cell: constant(cell, v) for cell, v in values.items()})
     # AUC 0.95 of 0.5..1, unfairness v of 0..0.3.
-    found = comparisons.hypervolumes(areas).query("metric == 'SP'").set_index("method")
+    found = tables.hypervolumes(areas).query("metric == 'SP'").set_index("method")
     expected = {m: 0.9 * (0.3 - v) / 0.3 for m, v in (("hgr", 0.06), ("sbp", 0.12), ("dcov", 0.03))}
     assert found["mean"].to_dict() == pytest.approx(expected)
     assert found["first"].to_dict() == {"hgr": False, "sbp": False, "dcov": True}
-    row = comparisons.against_rivals(areas).query("metric == 'SP'").iloc[0]
+    row = tables.against_rivals(areas).query("metric == 'SP'").iloc[0]
     assert (row["rival"], row["rival_settings"], row["larger"]) == ("dcov", "equipoise", False)
     assert (row["splits_larger"], row["splits"]) == (0, 5)
     assert row["default"] == pytest.approx(expected["sbp"]) and np.isnan(row["as_in_paper"])
@@ -330,5 +329,5 @@ def test_areas_compare_the_default_with_every_rival():
 
 def test_areas_without_a_rival_are_not_compared():
     cell = of(LAW, settings="equipoise", protocol="honest")
-    areas = comparisons.areas_by_split({cell: made_up(cell)})
-    assert len(areas) == 2 * 5 and comparisons.against_rivals(areas).empty
+    areas = tables.areas_by_split({cell: made_up(cell)})
+    assert len(areas) == 2 * 5 and tables.against_rivals(areas).empty

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from experiments.paper.trials import larger_than_tried, rivals_tried, settings_tried
+from experiments.paper.tables import larger_than_tried, rivals_tried, settings_tried
 
 COMMON = {"settings": "equipoise", "changed": None, "device": "a device"}
 

@@ -5,9 +5,8 @@ import zlib
 import numpy as np
 import pandas as pd
 
-from experiments.paper.files import CellResult
 from experiments.paper.plan import Cell
-from experiments.paper.protocols import measure_column
+from experiments.paper.results import CellResult, measure_column
 
 STRENGTHS = (0.1, 0.5, 0.9)
 DEVICE = "made-up device"

@@ -11,11 +11,9 @@ import pytest
 from made_up_results import made_up
 
 from equipoise.errors import InputError
-from experiments.paper import protocols
-from experiments.paper.files import CellResult, read_results, write_result
-from experiments.paper.packing import pack
+from experiments.paper import results
 from experiments.paper.plan import Cell
-from experiments.paper.protocols import measure_column
+from experiments.paper.results import CellResult, measure_column, pack, read_results, write_result
 
 CLASSIFICATION = Cell(scenario="II", dataset="adult", notion="separation", method="hgr")
 REGRESSION = Cell(scenario="III", dataset="crime", notion="independence", method="sbp")
@@ -62,7 +60,7 @@ def test_the_front_of_each_run_is_that_of_the_definition(cell):
         measure = measure_column(*pair)
         expected = front_by_definition(points(result, measure))
         assert 0 < sum(expected) < len(expected)
-        assert protocols.run_fronts(result, measure).tolist() == expected
+        assert results.run_fronts(result, measure).tolist() == expected
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.scenario)
@@ -71,7 +69,7 @@ def test_the_papers_number_is_mean_and_deviation_of_the_five_smallest(cell):
     for pair in cell.measures:
         for threshold in cell.thresholds:
             values = five_smallest(result, measure_column(*pair), threshold)
-            entry = protocols.paper_entry(result, measure_column(*pair), threshold)
+            entry = results.paper_entry(result, measure_column(*pair), threshold)
             assert entry.count == len(values) == 5
             assert entry.mean == pytest.approx(statistics.mean(values), rel=1e-12)
             assert entry.std == pytest.approx(statistics.pstdev(values), rel=1e-9)
@@ -81,9 +79,9 @@ def test_a_threshold_that_few_or_none_reach_is_counted():
     result = made_up(CLASSIFICATION)
     best = sorted(result.snapshots["utility"])[-2]
     measure = measure_column("EO", "race")
-    entry = protocols.paper_entry(result, measure, best)
+    entry = results.paper_entry(result, measure, best)
     assert 1 <= entry.count <= 2
-    none = protocols.paper_entry(result, measure, 0.999)
+    none = results.paper_entry(result, measure, 0.999)
     assert math.isnan(none.mean) and math.isnan(none.std) and none.count == 0
 
 
@@ -92,18 +90,18 @@ def test_undefined_values_are_on_no_front():
     measure = measure_column("EO", "race")
     table = result.snapshots.copy()
     table.loc[::3, measure] = np.nan
-    front = protocols.run_fronts(replace(result, snapshots=table), measure)
+    front = results.run_fronts(replace(result, snapshots=table), measure)
     assert not front[::3].any() and front.any()
     without = replace(result, snapshots=table.dropna().reset_index(drop=True))
-    assert front[table[measure].notna()].tolist() == protocols.run_fronts(without, measure).tolist()
+    assert front[table[measure].notna()].tolist() == results.run_fronts(without, measure).tolist()
 
 
 def test_the_order_of_snapshots_does_not_matter():
     result = made_up(REGRESSION)
     measure = measure_column("SP", "racepctblack")
     shuffled = result.snapshots.sample(frac=1, random_state=3).reset_index(drop=True)
-    entry = protocols.paper_entry(result, measure, 0.12)
-    other = protocols.paper_entry(replace(result, snapshots=shuffled), measure, 0.12)
+    entry = results.paper_entry(result, measure, 0.12)
+    other = results.paper_entry(replace(result, snapshots=shuffled), measure, 0.12)
     assert (entry.mean, entry.count) == pytest.approx((other.mean, other.count), rel=1e-12)
 
 
@@ -115,7 +113,7 @@ def test_the_honest_number_is_the_mean_over_splits_of_what_was_picked():
         for row in result.picks.to_dict("records")
         if (row["metric"], row["attribute"], row["threshold"]) == ("EO", "age", threshold)
     ]
-    entry = protocols.honest_entry(result, "EO", "age", threshold)
+    entry = results.honest_entry(result, "EO", "age", threshold)
     assert entry.splits == len(rows) == 5
     for name, column in {
         "mean": "test_value",
@@ -129,9 +127,9 @@ def test_the_honest_number_is_the_mean_over_splits_of_what_was_picked():
 
 def test_a_threshold_that_no_split_reaches_has_no_honest_number():
     result = made_up(honest(CLASSIFICATION))
-    assert protocols.honest_entry(result, "EO", "age", 0.99).splits == 0
+    assert results.honest_entry(result, "EO", "age", 0.99).splits == 0
     empty = replace(result, picks=pd.DataFrame())
-    entry = protocols.honest_entry(empty, "EO", "age", 0.8)
+    entry = results.honest_entry(empty, "EO", "age", 0.8)
     assert entry.splits == 0 and math.isnan(entry.mean)
 
 
@@ -152,16 +150,16 @@ def test_areas_are_those_of_rectangles():
     result = replace(made_up(honest(CLASSIFICATION)), snapshots=table)
     # AUC above 0.5, unfairness below 0.3: 0.3 x 0.1 and, for the second, 0.2 x 0.1 more.
     expected = [(0.3 * 0.1 + 0.2 * 0.1) / (0.5 * 0.3), 0.0]
-    assert protocols.test_hypervolumes(result, measure) == pytest.approx(expected, abs=1e-12)
+    assert results.test_hypervolumes(result, measure) == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    results = [made_up(REGRESSION), made_up(honest(CLASSIFICATION))]
-    for result in results:
+    written = [made_up(REGRESSION), made_up(honest(CLASSIFICATION))]
+    for result in written:
         write_result(tmp_path, result)
     found = read_results(tmp_path, [*CELLS, honest(CLASSIFICATION)])
     assert set(found) == {REGRESSION, honest(CLASSIFICATION)}
-    for result in results:
+    for result in written:
         again = found[result.cell]
         pd.testing.assert_frame_equal(again.snapshots, result.snapshots, check_exact=True)
         assert len(again.picks) == len(result.picks)
@@ -191,27 +189,27 @@ def test_results_of_another_format_are_refused(tmp_path):
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.scenario)
 def test_packed_results_give_the_same_numbers(tmp_path, cell):
-    results = [made_up(cell), made_up(honest(cell))]
-    pack(tmp_path, results)
+    written = [made_up(cell), made_up(honest(cell))]
+    pack(tmp_path, written)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records.json", "snapshots.parquet"]
     found = read_results(tmp_path, [cell, honest(cell)])
-    for result in results:
+    for result in written:
         again = found[result.cell]
         assert len(again.snapshots) < len(result.snapshots)
         assert again.record == result.record
         for metric, attribute in cell.measures:
             measure = measure_column(metric, attribute)
             for threshold in cell.thresholds:
-                entry = protocols.paper_entry(result, measure, threshold)
-                same = protocols.paper_entry(again, measure, threshold)
+                entry = results.paper_entry(result, measure, threshold)
+                same = results.paper_entry(again, measure, threshold)
                 assert same.mean == pytest.approx(entry.mean, abs=2e-5)
                 assert same.std == pytest.approx(entry.std, abs=2e-5)
-                one = protocols.honest_entry(result, metric, attribute, threshold)
-                other = protocols.honest_entry(again, metric, attribute, threshold)
+                one = results.honest_entry(result, metric, attribute, threshold)
+                other = results.honest_entry(again, metric, attribute, threshold)
                 assert other.mean == pytest.approx(one.mean, abs=2e-5, nan_ok=True)
             if result.cell.protocol == "honest":
-                areas = protocols.test_hypervolumes(result, measure)
-                assert protocols.test_hypervolumes(again, measure) == pytest.approx(areas, abs=1e-3)
+                areas = results.test_hypervolumes(result, measure)
+                assert results.test_hypervolumes(again, measure) == pytest.approx(areas, abs=1e-3)
 
 
 def test_a_cell_with_files_of_its_own_is_read_from_them(tmp_path):
