@@ -47,7 +47,7 @@ def test_missing_file(people):
         ),
         (
             ("--target", "sex", "--sensitive", "age,sex"),
-            "column 'sex' must not be named both by sensitive and by target: a model can not be "
+            "column 'sex' must not be named both by sensitive and by target: a model cannot be "
             "kept from depending on what it predicts; take it out of one of them",
         ),
         (

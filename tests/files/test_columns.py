@@ -86,18 +86,18 @@ def test_every_column_has_a_part_and_the_table_says_which(frame):
         ),
         (
             {"target": "sex"},
-            "column 'sex' must not be named both by sensitive and by target: a model can not be "
+            "column 'sex' must not be named both by sensitive and by target: a model cannot be "
             "kept from depending on what it predicts; take it out of one of them",
         ),
         (
             {"id": "age"},
-            "column 'age' must not be named both by sensitive and by id: a column plays one part; "
+            "column 'age' must not be named both by sensitive and by id: a column has one role; "
             "take it out of one of them",
         ),
         (
             {"drop": ["sex"]},
-            "column 'sex' must not be named both by sensitive and by drop: a column plays one "
-            "part; take it out of one of them",
+            "column 'sex' must not be named both by sensitive and by drop: a column has one "
+            "role; take it out of one of them",
         ),
         (
             {"features": ["hours", "sex"]},
@@ -150,10 +150,9 @@ def test_what_can_not_be_learned_from_is_dropped_with_a_reason(frame):
         "nothing": "no value in any row",
         "person": "an identifier: every value is distinct",
         "number": "an identifier: every value is distinct",
-        "born": "dates and times have no scale of their own: turn them into a number first, such "
-        "as age in years",
-        "photo": "bytes have no rule: decode them to text",
-        "tags": "lists and records have no rule: make each part a column of its own",
+        "born": "dates and times are not read: turn them into a number first, such as age in years",
+        "photo": "bytes are not read: decode them to text",
+        "tags": "lists and records are not read: make each part a column of its own",
     }
 
 
@@ -168,8 +167,8 @@ def test_features_named_by_hand_are_kept_or_refused_never_dropped(frame):
         "if so"
     ]
     assert refusal(frame, features=["born"]) == (
-        "features must be numbers or categories, got 'born': dates and times have no scale of "
-        "their own: turn them into a number first, such as age in years"
+        "features must be numbers or categories, got 'born': dates and times are not read: turn "
+        "them into a number first, such as age in years"
     )
 
 
@@ -228,7 +227,7 @@ def test_many_categories_say_that_the_rarest_share_a_column(frame):
     frame["town"] = [f"t{i % 300}" for i in range(3 * ROWS)]
     table = read(frame).to_frame().set_index("column")
     assert table.loc["town", "values"] == "300 categories"
-    assert table.loc["town", "why"] == "its 254 most frequent categories apart, the others together"
+    assert table.loc["town", "why"] == "254 most frequent categories, the others together"
 
 
 def test_how_a_sensitive_column_is_typed_can_be_said(frame):

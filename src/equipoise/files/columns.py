@@ -1,4 +1,4 @@
-"""How the columns of a table are used: decided, explained and printed before training."""
+"""How each column of a table is used: decided, explained and printed before training."""
 
 from __future__ import annotations
 
@@ -7,33 +7,41 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, NoReturn
 
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.files.flags import Flag, content_flags, missing_flags, telling_flags
+from equipoise.files.flags import Flag, find_flags
 from equipoise.files.kinds import Content, Outcome, Task, content_of, read_outcome
 from equipoise.tables import Kind, SensitiveTable
 from equipoise.tables.encoder import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
 _UNUSABLE = {
-    "date": "dates and times have no scale of their own: turn them into a number first, such as "
-    "age in years",
-    "bytes": "bytes have no rule: decode them to text",
-    "nested": "lists and records have no rule: make each part a column of its own",
+    "date": "dates and times are not read: turn them into a number first, such as age in years",
+    "bytes": "bytes are not read: decode them to text",
+    "nested": "lists and records are not read: make each part a column of its own",
     "empty": "no value in any row",
 }
 
 
-#: Seconds after which a line says how far it is.
+#: Seconds between lines that show the progress.
 _SILENCE = 2.0
+#: What goes wrong when a column is given two roles; other pairs are simply refused.
+_REASONS = {
+    ("sensitive", "target"): "a model cannot be kept from depending on what it predicts",
+    ("sensitive", "features"): "sensitive columns are never features",
+    ("target", "features"): "the target would predict itself",
+}
+
+Role = Literal["feature", "sensitive", "target", "id", "dropped"]
 
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """One column: its part, how its values are read, and why.
+    """One column: its role, how its values are read, and why.
 
     Attributes
     ----------
@@ -89,7 +97,7 @@ class Columns:
 
     @property
     def id(self) -> list[str]:
-        """Names of the columns that say which row is which."""
+        """Names of the columns that identify a row."""
         return self._names("id")
 
     @property
@@ -109,13 +117,8 @@ class Columns:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each column: role, read as, values, missing, why."""
-        return pd.DataFrame(
-            [
-                (each.name, each.role, each.read_as, each.values, each.missing, each.why)
-                for each in self.columns
-            ],
-            columns=["column", "role", "read as", "values", "missing", "why"],
-        )
+        frame = pd.DataFrame(list(map(vars, self.columns)))
+        return frame.rename(columns={"name": "column", "read_as": "read as"})
 
     @property
     def parts(self) -> tuple[str | pd.DataFrame, ...]:
@@ -150,7 +153,7 @@ def read_columns(
     sensitive_types: Mapping[str, Kind] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Columns:
-    """Decide what is done with each column of ``frame``, and look for what should worry.
+    """Decide how each column of ``frame`` is used, and look for causes of concern.
 
     Parameters
     ----------
@@ -161,18 +164,18 @@ def read_columns(
     sensitive : str or names
         Columns the prediction should not depend on; never features.
     id : str or names
-        Columns that say which row is which; carried along, never features.
+        Columns that identify a row; carried along, never features.
     drop : str or names
         Columns to leave out.
     features : str or names, optional
-        The features, where not all remaining columns are; what is named here is kept although it
-        is constant or an identifier.
+        The features, if not all remaining columns. A column named here is kept even if it is
+        constant or an identifier.
     task : {"classification", "regression"}, optional
-        Wins over the rules by which it is decided.
+        Overrides the rules that decide it.
     sensitive_types : mapping of sensitive column to "discrete" or "continuous", optional
-        Wins over the rules of :class:`SensitiveTable`.
+        Overrides the rules of :class:`SensitiveTable`.
     say : callable, optional
-        Told in a line of text how far it is, every few seconds, where there are many columns.
+        Receives a line of text on the progress every few seconds, where there are many columns.
 
     Returns
     -------
@@ -181,7 +184,7 @@ def read_columns(
     Raises
     ------
     InputError
-        When a name is unknown or plays two parts, or a column can not play its part.
+        When a name is unknown or has two roles, or a column cannot play its role.
 
     Examples
     --------
@@ -219,7 +222,7 @@ def read_columns(
         features=listed,
     )
     read = [name for name, role in roles.items() if role not in ("id", "dropped")]
-    # Each is looked at by itself, then held against the target and every sensitive column.
+    # Each is looked at by itself, then compared with the target and every sensitive column.
     against = 1 + sum(role == "sensitive" for role in roles.values())
     step = _Steps(say, len(read), 1 + against)
     contents = {}
@@ -244,11 +247,7 @@ def read_columns(
             "the data must have at least one column left as a feature, got none: "
             + "; ".join(f"{each.name!r} is {each.role}" for each in columns)
         )
-    flags = [
-        *telling_flags(frame, used, target=target, outcome=outcome, table=table, step=step),
-        *content_flags(used, frame),
-        *missing_flags(table),
-    ]
+    flags = find_flags(frame, used, target=target, outcome=outcome, table=table, step=step)
     return Columns(len(frame), columns, outcome, tuple(flags))
 
 
@@ -273,14 +272,14 @@ def _read(
         if reason and listed is None:
             role, why = "dropped", reason
         elif content.kind == "category" and content.distinct > MAX_CATEGORIES:
-            why = f"its {MAX_CATEGORIES - 1} most frequent categories apart, the others together"
+            why = f"{MAX_CATEGORIES - 1} most frequent categories, the others together"
     return ReadColumn(name, role, read_as, content.words, content.missing, why)
 
 
 class _Steps:
-    """Counts looks at ``columns`` columns, ``looks`` at each, and says every few seconds how far.
+    """Counts ``looks`` at each of ``columns`` columns and says every few seconds how many are done.
 
-    seconds: by a clock that tests can set.
+    seconds: a clock that tests can set.
     """
 
     def __init__(
@@ -310,7 +309,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _left_out(name: str, role: Role, values: pd.Series[Any], *, by_name: bool) -> ReadColumn:
-    """A column that nobody will read; what it holds does not matter."""
+    """A column that is not read; its content does not matter."""
     why = "" if role == "id" else "named by drop" if by_name else "not named by features"
     return ReadColumn(name, role, "", "", int(values.isna().sum()), why)
 
@@ -335,16 +334,6 @@ def _reason_to_drop(content: Content) -> str:
     return ""
 
 
-Role = Literal["feature", "sensitive", "target", "id", "dropped"]
-
-#: What goes wrong when a column is given two parts; other pairs are simply refused.
-_REASONS = {
-    ("sensitive", "target"): "a model can not be kept from depending on what it predicts",
-    ("sensitive", "features"): "sensitive columns are never features",
-    ("target", "features"): "the target would predict itself",
-}
-
-
 def assign_roles(
     names: Sequence[str],
     *,
@@ -354,10 +343,10 @@ def assign_roles(
     drop: Sequence[str],
     features: Sequence[str] | None,
 ) -> dict[str, Role]:
-    """Return the part of every column, in the order of the table.
+    """Return the role of every column, in the order of the table.
 
-    Every name must be a column and be given one part only. Without ``features`` all columns that
-    are not named otherwise are features; with it, those not named at all are dropped.
+    Every name must be a column and have one role only. Without ``features`` all other columns are
+    features; with it, columns that are not named are dropped.
     """
     if not sensitive:
         raise InputError("sensitive must name at least one column, got none")
@@ -370,14 +359,22 @@ def assign_roles(
     }
     for option, columns in given.items():
         check_columns(option, columns, names)
-    _refuse_two_parts(given)
-    parts: dict[str, Role] = dict.fromkeys(names, "feature" if features is None else "dropped")
-    parts |= dict.fromkeys(given["features"], "feature")
-    parts |= dict.fromkeys(sensitive, "sensitive")
-    parts |= dict.fromkeys(id, "id")
-    parts |= dict.fromkeys(drop, "dropped")
-    parts[target] = "target"
-    return parts
+    for (option, columns), (other, others) in combinations(given.items(), 2):
+        named = set(others)
+        both = [name for name in columns if name in named]
+        if both:
+            reason = _REASONS.get((option, other), "a column has one role")
+            raise InputError(
+                f"column {both[0]!r} must not be named both by {option} and by {other}: {reason}; "
+                "take it out of one of them"
+            )
+    roles: dict[str, Role] = dict.fromkeys(names, "feature" if features is None else "dropped")
+    roles |= dict.fromkeys(given["features"], "feature")
+    roles |= dict.fromkeys(sensitive, "sensitive")
+    roles |= dict.fromkeys(id, "id")
+    roles |= dict.fromkeys(drop, "dropped")
+    roles[target] = "target"
+    return roles
 
 
 def as_names(option: str, value: str | Iterable[str]) -> tuple[str, ...]:
@@ -403,31 +400,17 @@ def check_columns(option: str, columns: Sequence[str], names: Sequence[str]) -> 
 
 
 def refuse_unknown(option: str, name: str, names: Sequence[str]) -> NoReturn:
-    """Raise the error for a column that is not there, naming the nearest one."""
+    """Raise the error for a column that the data lack, with the nearest name."""
     raise InputError(
         f"{option} names a column {name!r} that the data do not have; {nearest(name, names)}"
     )
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Say which column was probably meant, or which there are."""
+    """Say which column was probably meant, or list those that exist."""
     folded = {each.strip().lower(): each for each in names}
     near = difflib.get_close_matches(name.strip().lower(), list(folded), n=1)
     if near:
         return f"did you mean {folded[near[0]]!r}?"
     shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     return f"the columns are {shown}"
-
-
-def _refuse_two_parts(given: dict[str, Sequence[str]]) -> None:
-    options = list(given)
-    for first, option in enumerate(options):
-        for other in options[first + 1 :]:
-            named = set(given[other])
-            both = [name for name in given[option] if name in named]
-            if both:
-                reason = _REASONS.get((option, other), "a column plays one part")
-                raise InputError(
-                    f"column {both[0]!r} must not be named both by {option} and by {other}: "
-                    f"{reason}; take it out of one of them"
-                )

@@ -1,13 +1,13 @@
 """Turn columns as a file has them into what a fitted model expects, value by value.
 
-A value that can not be turned becomes missing and is reported with a reason, so that one wrong
+A value that cannot be turned becomes missing and is reported with a reason, so that one wrong
 value spoils one row and not the whole file.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from equipoise.files.kinds import numbers_of
+from equipoise.files.kinds import kind_of, numbers_of
 from equipoise.files.reading import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 from equipoise.tables.columns import Family, whole
 
 _LARGEST = float(np.finfo(np.float32).max)
 _EXPECTED_WORDS = {"number": "a number", "boolean": "true or false"}
-_OBJECTS: dict[str, Literal["text", "number", "boolean"]] = {
-    "string": "text",
-    "empty": "text",
-    "boolean": "boolean",
-    "integer": "number",
-    "floating": "number",
-    "decimal": "number",
-    "mixed-integer-float": "number",
-}
+#: Kinds of a column that is read as text; one without any value could hold anything.
+_TEXT = ("category", "empty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +55,11 @@ def as_expected(values: pd.Series[Any], name: str, family: Family) -> Expected:
         return Expected(pd.Series(np.full(len(values), np.nan)), {})
     if family in ("text", "categorical"):
         return Expected(_as_text(values), {})
-    holds = _holds(values)
-    if holds == "text":
+    kind = kind_of(values)
+    if kind in _TEXT:
         turned = _parsed(values, family)
-    elif holds == family:
-        turned = values.astype("boolean") if holds == "boolean" else pd.Series(numbers_of(values))
+    elif kind == family:
+        turned = values.astype("boolean") if kind == "boolean" else pd.Series(numbers_of(values))
     else:
         turned = pd.Series(np.full(len(values), np.nan))
     wrong = _unusable(values, turned.isna().to_numpy())
@@ -86,18 +79,6 @@ def _without_dictionary(values: pd.Series[Any]) -> pd.Series[Any]:
         kind = values.dtype.categories.dtype
         return values.astype(object if kind.kind in "biu" else kind)
     return values
-
-
-def _holds(values: pd.Series[Any]) -> Literal["text", "number", "boolean", "other"]:
-    """What kind of values a column of a file has, by its type."""
-    dtype = values.dtype
-    if isinstance(dtype, pd.StringDtype):
-        return "text"
-    if dtype.kind == "O":
-        return _OBJECTS.get(pd.api.types.infer_dtype(values, skipna=True), "other")
-    if dtype.kind == "b":
-        return "boolean"
-    return "number" if dtype.kind in "iuf" else "other"
 
 
 def _unusable(values: pd.Series[Any], unknown: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -159,9 +140,9 @@ def _float(value: pa.Scalar) -> float | None:
 
 def _as_text(values: pd.Series[Any]) -> pd.Series[Any]:
     """Categories as text; a whole number has one name whichever way it was stored."""
-    holds = _holds(values)
-    if holds == "number":
+    kind = kind_of(values)
+    if kind == "number":
         return values.astype(object).map(lambda v: str(whole(float(v))), na_action="ignore")
-    if holds != "text":
+    if kind not in _TEXT:
         return values.astype(object).map(str, na_action="ignore")
     return values.mask(values.isna() | values.isin(MISSING_WORDS))

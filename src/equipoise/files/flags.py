@@ -1,8 +1,12 @@
-"""What a person should know about the columns of a table before anything is trained."""
+"""What a person should know about the columns of a table before anything is trained.
+
+A column that alone predicts the target well gives it away; a column that alone predicts a
+sensitive one stands in for it. Both are measured on rows held out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,6 +37,19 @@ _LEVEL_PURITY = 0.99
 _LEVEL_SHARE = 0.01
 #: Text of which this share are numbers was probably meant to be numbers.
 _MOSTLY_NUMBERS = 0.5
+#: Rows looked at: half to learn from, half to measure on. An AUC of 0.99 is then known to 0.005.
+SAMPLED_ROWS = 10_000
+FEWEST_ROWS = 40
+#: Values looked at in all: of a table of more than 500 columns fewer rows are sampled.
+_SAMPLED_VALUES = 5_000_000
+_FEWEST_SAMPLED = 1_000
+#: The tree that reads a number has leaves enough to follow any curve that tells much. It draws
+#: nothing with one column to split on, but to make a generator for each tree would take time.
+_TREE: dict[str, Any] = {
+    "max_leaf_nodes": 64,
+    "min_samples_leaf": 5,
+    "random_state": np.random.RandomState(0),
+}
 
 
 @dataclass(frozen=True)
@@ -53,42 +70,7 @@ class Flag:
     words: str
 
 
-def content_flags(contents: Mapping[str, Content], frame: pd.DataFrame) -> list[Flag]:
-    """Flags that follow from what each feature holds."""
-    flags = []
-    for name, content in contents.items():
-        if content.is_identifier or content.is_nearly_identifier:
-            hint = ", and its name says so" if name_suggests_identifier(name) else ""
-            known = content.rows - content.missing
-            flags.append(
-                Flag(
-                    "identifier",
-                    name,
-                    f"{name!r} may be an identifier: {content.distinct:,} of {known:,} values are "
-                    f"distinct{hint}; name it as id or drop it if so",
-                )
-            )
-        if content.kind == "category":
-            flags += _text_flags(name, frame[name])
-    return flags
-
-
-def missing_flags(table: SensitiveTable) -> list[Flag]:
-    """Say which sensitive columns have missing values."""
-    counts = {column.name: int(column.missing.sum()) for column in table.columns}
-    return [
-        Flag(
-            "missing",
-            name,
-            f"sensitive {name!r} is missing in {count:,} of {table.n_rows:,} rows, which fitting "
-            "refuses unless told to leave them out of the penalty (missing_sensitive='skip')",
-        )
-        for name, count in counts.items()
-        if count
-    ]
-
-
-def telling_flags(
+def find_flags(
     frame: pd.DataFrame,
     contents: Mapping[str, Content],
     *,
@@ -96,95 +78,108 @@ def telling_flags(
     outcome: Outcome,
     table: SensitiveTable,
     step: Callable[[], None],
-) -> list[Flag]:
-    """Find features that give the target away, and features that stand in for sensitive ones.
+) -> Iterator[Flag]:
+    """What a person should know about the features, by name in ``contents``, and sensitive columns.
 
-    step: is called for each feature and column that it is measured against.
+    step: is called for each feature and each column that it is compared with.
     """
+    yield from _telling_flags(frame, contents, target, outcome, table, step)
+    for name, content in contents.items():
+        if content.is_identifier or content.is_nearly_identifier:
+            hint = ", and its name says so" if name_suggests_identifier(name) else ""
+            words = (
+                f"{name!r} may be an identifier: {content.distinct:,} of "
+                f"{content.rows - content.missing:,} values are distinct{hint}; name it as id or "
+                "drop it if so"
+            )
+            yield Flag("identifier", name, words)
+        if content.kind == "category" and (words := _text_words(name, frame[name])):
+            yield Flag("text", name, words)
+    for column in table.columns:
+        if count := int(column.missing.sum()):
+            words = (
+                f"sensitive {column.name!r} is missing in {count:,} of {table.n_rows:,} rows, "
+                "which fitting refuses unless told to leave them out of the penalty "
+                "(missing_sensitive='skip')"
+            )
+            yield Flag("missing", column.name, words)
+
+
+def _telling_flags(
+    frame: pd.DataFrame,
+    contents: Mapping[str, Content],
+    target: str,
+    outcome: Outcome,
+    table: SensitiveTable,
+    step: Callable[[], None],
+) -> Iterator[Flag]:
+    """Features that give the target away, and features that stand in for sensitive columns."""
     generator = np.random.default_rng(0)
     most = rows_to_sample(len(contents))
-    told = _sample_target(frame[target], outcome, generator, most)
+    codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
+    if codes is None:
+        told = sample_continuous(numbers_of(frame[target]), generator, most)
+    else:
+        told = sample_discrete(codes, generator, most)
     if told is None:
-        of_classes = "" if outcome.task == "regression" else " of each class"
-        words = f"{len(frame):,} rows are too few{of_classes} to look for columns that give"
-        return [Flag("rows", "", f"{words} the target away (at least {FEWEST_ROWS} are needed)")]
-    flags = []
-    classes = pd.factorize(frame[target])[0] if outcome.classes else None
-    renamed = [name for name in contents if _renames(frame[name], contents[name], classes, outcome)]
-    for name in renamed:
+        of_classes = "" if codes is None else " of each class"
+        words = (
+            f"{len(frame):,} rows are too few{of_classes} to look for columns that give the target "
+            f"away (at least {FEWEST_ROWS} are needed)"
+        )
+        yield Flag("rows", "", words)
+        return
+    renamed = {name for name in contents if _renames(frame[name], contents[name], codes, outcome)}
+    for name in (name for name in contents if name in renamed):
         words = f"{name!r} is the target under another name: each of its values goes with one class"
-        flags.append(Flag("giveaway", name, f"{words}; drop it"))
-    already = set(renamed)
+        yield Flag("giveaway", name, f"{words}; drop it")
     for name, measured in _measure(frame, contents, told, step):
-        if measured > GIVES_AWAY and name not in already:
-            flags.append(
-                Flag(
-                    "giveaway",
-                    name,
-                    f"{name!r} gives the target away: {told.measure} {measured:.3f} on its own, on "
-                    "rows held out; drop it if it is not known when decisions are made",
-                )
+        if measured > GIVES_AWAY and name not in renamed:
+            words = (
+                f"{name!r} gives the target away: {told.measure} {measured:.3f} on its own, on "
+                "rows held out; drop it if it is not known when decisions are made"
             )
+            yield Flag("giveaway", name, words)
     for column in table.columns:
-        sampled = _sample_sensitive(column, generator, most)
-        flags += _proxies(frame, contents, column, sampled, step)
-    return flags
+        if column.codes is not None:
+            told = sample_discrete(column.codes, generator, most)
+        else:
+            assert column.values is not None
+            told = sample_continuous(column.values, generator, most)
+        if told is not None:
+            yield from _proxies(frame, contents, column, told, step)
 
 
 def _proxies(
     frame: pd.DataFrame,
     contents: Mapping[str, Content],
-    column: SensitiveColumn,
-    told: Told | None,
-    step: Callable[[], None],
-) -> list[Flag]:
-    """Features that stand in for one sensitive column, as a whole or by one of their levels."""
-    if told is None:
-        return []
-    nearly = {
-        name: measured
-        for name, measured in _measure(frame, contents, told, step)
-        if measured > STANDS_IN[told.measure]
-    }
-    flags = [
-        Flag(
-            "proxy",
-            name,
-            f"{name!r} nearly tells {column.name}: {told.measure} {measured:.3f} on its own, on "
-            "rows held out",
-        )
-        for name, measured in nearly.items()
-    ]
-    rest = [name for name in contents if name not in nearly]
-    return flags if column.codes is None else flags + _level_flags(frame, contents, rest, column)
-
-
-def _level_flags(
-    frame: pd.DataFrame,
-    contents: Mapping[str, Content],
-    names: Iterable[str],
     sensitive: SensitiveColumn,
-) -> list[Flag]:
-    assert sensitive.codes is not None
-    flags = []
-    for name in names:
+    told: Told,
+    step: Callable[[], None],
+) -> Iterator[Flag]:
+    """Features that stand in for one sensitive column, as a whole or by one of their levels."""
+    whole = set()
+    for name, measured in _measure(frame, contents, told, step):
+        if measured > STANDS_IN[told.measure]:
+            whole.add(name)
+            words = (
+                f"{name!r} nearly tells {sensitive.name}: {told.measure} {measured:.3f} on its "
+                "own, on rows held out"
+            )
+            yield Flag("proxy", name, words)
+    for name, content in contents.items():
         # A number of many values has no levels, and of very many no level has enough rows.
-        most = MAX_DISCRETE_NUMBERS if contents[name].kind == "number" else 1 / _LEVEL_SHARE**2
-        if contents[name].distinct > most:
+        most = MAX_DISCRETE_NUMBERS if content.kind == "number" else 1 / _LEVEL_SHARE**2
+        if sensitive.codes is None or name in whole or content.distinct > most:
             continue
         codes, levels = pd.factorize(frame[name], use_na_sentinel=True)
         found = level_telling(codes, sensitive.codes, purity=_LEVEL_PURITY, share=_LEVEL_SHARE)
         for level, group, within, overall in found:
-            flags.append(
-                Flag(
-                    "proxy",
-                    name,
-                    f"{name!r} = {str(levels[level])!r} tells {sensitive.name}: {within:.1%} of "
-                    f"its rows are {str(sensitive.categories[group])!r}, {overall:.1%} of all rows "
-                    "are",
-                )
+            words = (
+                f"{name!r} = {str(levels[level])!r} tells {sensitive.name}: {within:.1%} of its "
+                f"rows are {str(sensitive.categories[group])!r}, {overall:.1%} of all rows are"
             )
-    return flags
+            yield Flag("proxy", name, words)
 
 
 def _measure(
@@ -199,23 +194,6 @@ def _measure(
         yield name, told_by(column, categories=categories, told=told)
 
 
-def _sample_target(
-    values: pd.Series[Any], outcome: Outcome, generator: np.random.Generator, most: int
-) -> Told | None:
-    if outcome.task == "regression":
-        return sample_continuous(numbers_of(values), generator, most)
-    return sample_discrete(pd.factorize(values)[0].astype(np.int64), generator, most)
-
-
-def _sample_sensitive(
-    column: SensitiveColumn, generator: np.random.Generator, most: int
-) -> Told | None:
-    if column.codes is not None:
-        return sample_discrete(column.codes, generator, most)
-    assert column.values is not None
-    return sample_continuous(column.values, generator, most)
-
-
 def _renames(
     values: pd.Series[Any], content: Content, classes: NDArray[Any] | None, outcome: Outcome
 ) -> bool:
@@ -226,48 +204,25 @@ def _renames(
     return len(np.unique(pairs)) == content.distinct
 
 
-def _text_flags(name: str, values: pd.Series[Any]) -> list[Flag]:
+def _text_words(name: str, values: pd.Series[Any]) -> str:
+    """What to say of text that was probably meant to be numbers; "" where there is nothing."""
     share, other = numeric_share(values)
     if share < 1.0 and are_numbers_with_commas(values):
-        return [
-            Flag(
-                "text",
-                name,
-                f"{name!r} is read as categories although its values are numbers with commas, "
-                f"such as {other!r}; write them with a decimal point and nothing between "
-                "thousands",
-            )
-        ]
-    if not _MOSTLY_NUMBERS <= share < 1.0:
-        return []
-    return [
-        Flag(
-            "text",
-            name,
-            f"{name!r} is read as categories although {share:.1%} of its values are numbers, "
-            f"because of others such as {other!r}; leave the field empty where a value is unknown",
+        return (
+            f"{name!r} is read as categories although its values are numbers with commas, such as "
+            f"{other!r}; write them with a decimal point and nothing between thousands"
         )
-    ]
-
-
-#: Rows looked at: half to learn from, half to measure on. An AUC of 0.99 is then known to 0.005.
-SAMPLED_ROWS = 10_000
-FEWEST_ROWS = 40
-#: Values looked at in all: of a table of more than 500 columns fewer rows are sampled.
-_SAMPLED_VALUES = 5_000_000
-_FEWEST_SAMPLED = 1_000
-#: The tree that reads a number: leaves enough to follow any curve that tells much.
-#: With one column to split on nothing is drawn, but a generator made for each tree takes its time.
-_TREE: dict[str, Any] = {
-    "max_leaf_nodes": 64,
-    "min_samples_leaf": 5,
-    "random_state": np.random.RandomState(0),
-}
+    if not _MOSTLY_NUMBERS <= share < 1.0:
+        return ""
+    return (
+        f"{name!r} is read as categories although {share:.1%} of its values are numbers, because "
+        f"of others such as {other!r}; leave the field empty where a value is unknown"
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A column that others may tell: its sampled rows and their values.
+    """A column that others may tell: sampled rows and their values.
 
     Attributes
     ----------
@@ -290,7 +245,7 @@ class Told:
 
 
 def rows_to_sample(columns: int) -> int:
-    """How many rows of a table of so many columns are looked at.
+    """How many rows of a table of so many columns are sampled.
 
     >>> rows_to_sample(20), rows_to_sample(1_000), rows_to_sample(100_000)
     (10000, 5000, 1000)
@@ -301,14 +256,14 @@ def rows_to_sample(columns: int) -> int:
 def sample_discrete(
     codes: NDArray[np.int64], generator: np.random.Generator, most: int = SAMPLED_ROWS
 ) -> Told | None:
-    """Sample rows of every class alike; codes (n,), -1 where unknown. None: too few rows.
+    """Sample as many rows of every class; codes (n,), -1 where unknown. None: too few rows.
 
     The area under the ROC curve does not change with the shares of the classes, and a rare class
     is represented this way.
     """
     classes = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
     each = most // max(len(classes), 1)
-    # A class of one row or two can not be both learned and measured.
+    # A class of one row or two cannot be both learned and measured.
     taken = [_take(rows, each, generator) for rows in classes if len(rows) >= 4]
     rows = generator.permutation(np.concatenate(taken)) if len(taken) > 1 else np.zeros(0, int)
     if len(rows) < FEWEST_ROWS:
@@ -412,7 +367,7 @@ def _explained(predicted: NDArray[np.float64], actual: NDArray[np.float64]) -> f
 
 
 def _rank_correlation(column: NDArray[Any], values: NDArray[np.float64]) -> float:
-    """Spearman's; the steps of a tree can not follow long tails, which ranks do not have."""
+    """Spearman's; the steps of a tree cannot follow long tails, which ranks do not have."""
     known = ~np.isnan(column)
     first, second = _ranks(column[known]), _ranks(values[known])
     if known.mean() < 0.99 or first.std() == 0 or second.std() == 0:

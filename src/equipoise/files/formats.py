@@ -1,4 +1,4 @@
-"""Which format a data file has: by its name, and checked against its first bytes."""
+"""The format of a data file: decided by its name, checked against its first bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENDINGS: dict[str, tuple[Layout, str]] = {
 }
 _KNOWN = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .arrow and .feather"
 
-#: First bytes of formats, from their specifications; the longest first where one begins another.
+#: First bytes of formats, from their specifications.
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "Parquet", "rename it to end in .parquet"),
     (b"PARE", "encrypted Parquet", "decrypt it first"),
@@ -61,28 +61,27 @@ class DataFile:
 
     def refuse(self, found: str) -> NoReturn:
         """Raise the error that says what is wrong with this file, and what to do."""
-        refuse(self.path, found)
+        _refuse(self.path, found)
 
     def refuse_damaged(self, error: Exception) -> NoReturn:
-        """Say that the file ends early or was changed, with the first words of the reader."""
+        """Say that the file is cut off or damaged, with the first line of the reader's error."""
         words = str(error).splitlines()[0].rstrip(".")
         if self.gzipped:
             words = "its gzip stream does not end well"
         self.refuse(f"is cut off or damaged ({words}); write or copy it again")
 
 
-def refuse(path: Path, found: str) -> NoReturn:
-    """Raise the error that names a data file, says what is wrong with it, and what to do."""
+def _refuse(path: Path, found: str) -> NoReturn:
     raise InputError(f"data file '{path}' {found}")
 
 
 def find_data_file(path: str | os.PathLike[str]) -> DataFile:
-    """Return the data file at ``path``; refuse what is not there or not what its name says."""
+    """Return the data file at ``path``; refuse one that is missing or not what its name says."""
     place = Path(path)
     if place.is_dir():
-        refuse(place, "must be a file, got a folder; name the file in it")
+        _refuse(place, "must be a file, got a folder; name the file in it")
     if place.exists() and not place.is_file():
-        refuse(
+        _refuse(
             place,
             "must be a file on disk, got a pipe, socket or device, which cannot be read more than "
             "once; write what it gives into a file first",
@@ -91,18 +90,18 @@ def find_data_file(path: str | os.PathLike[str]) -> DataFile:
         _refuse_absent(place)
     file = _by_name(place)
     if place.stat().st_size == 0:
-        refuse(place, "must hold a table, got an empty file; write it again")
+        _refuse(place, "must hold a table, got an empty file; write it again")
     _check_signature(file)
     return file
 
 
 def _refuse_absent(place: Path) -> NoReturn:
     if not place.parent.is_dir():
-        refuse(place, f"must exist, but there is no folder '{place.parent}'")
+        _refuse(place, f"must exist, but there is no folder '{place.parent}'")
     beside = sorted(entry.name for entry in place.parent.iterdir() if entry.is_file())
     near = difflib.get_close_matches(place.name, beside, n=1)
     remedy = f"did you mean '{near[0]}'?" if near else "check the name"
-    refuse(place, f"must exist, but there is none in '{place.parent}'; {remedy}")
+    _refuse(place, f"must exist, but there is none in '{place.parent}'; {remedy}")
 
 
 def _by_name(place: Path) -> DataFile:
@@ -113,7 +112,7 @@ def _by_name(place: Path) -> DataFile:
     if layout is None or (gzipped and layout != "text"):
         found = "".join(place.suffixes[-2:]) if gzipped else place.suffix
         said = repr(found) if found else "no ending"
-        refuse(place, f"must end in {_KNOWN}, got {said}; save it in one of these formats")
+        _refuse(place, f"must end in {_KNOWN}, got {said}; save it in one of these formats")
     return DataFile(place, layout, delimiter, gzipped)
 
 

@@ -1,4 +1,4 @@
-"""What one column of a table holds, and whether a model can learn from it."""
+"""What a column of a table holds, and whether the target is classes or numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.tables.columns import whole
 
-Kind = Literal["number", "boolean", "category", "date", "bytes", "nested", "empty"]
+ContentKind = Literal["number", "boolean", "category", "date", "bytes", "nested", "empty"]
 
-_OBJECT_KINDS: dict[str, Kind] = {
+_OBJECT_KINDS: dict[str, ContentKind] = {
     "string": "category",
     "boolean": "boolean",
     "integer": "number",
@@ -59,7 +59,7 @@ class Content:
         Of whole numbers: how many there are from the smallest to the largest; else infinite.
     """
 
-    kind: Kind
+    kind: ContentKind
     rows: int
     missing: int
     distinct: int
@@ -69,10 +69,10 @@ class Content:
 
     @property
     def is_identifier(self) -> bool:
-        """Whether every value is distinct, by more than the chance of a wide range.
+        """Whether every value is distinct, and a wide range alone does not explain it.
 
-        n numbers drawn from a range of s all differ with a chance of about exp(-n^2 / 2s) (the
-        birthday problem); a salary in a small file is no identifier because no two are the same.
+        n numbers drawn from a range of s all differ with probability of about exp(-n^2 / 2s) (the
+        birthday problem): salaries in a small file are no identifiers although all differ.
         """
         if not self.codes or self.distinct < self.rows or self.rows < 2:
             return False
@@ -87,11 +87,16 @@ class Content:
 
 def content_of(values: pd.Series[Any], name: str) -> Content:
     """Describe one column (n,)."""
-    kind = _kind(values, name)
+    kind = kind_of(values)
+    if kind not in get_args(ContentKind):
+        raise InputError(
+            f"column {name!r} must hold values of one type, got {kind}; convert it to numbers or "
+            "to text, or drop it"
+        )
     rows, missing = len(values), int(values.isna().sum())
     if missing == rows:
         kind = "empty"
-    if kind in ("date", "bytes", "nested", "empty"):
+    if kind in _UNUSABLE_WORDS:
         return Content(kind, rows, missing, 0, _UNUSABLE_WORDS[kind], False, np.inf)
     distinct = int(values.nunique())
     if kind == "number":
@@ -109,7 +114,7 @@ def numbers_of(
 
 
 def name_suggests_identifier(name: str) -> bool:
-    """Whether a column is called as identifiers often are.
+    """Whether a column is named as identifiers often are.
 
     >>> [name_suggests_identifier(name) for name in ("customer_id", "e-mail", "paid", "period")]
     [True, True, False, False]
@@ -118,7 +123,7 @@ def name_suggests_identifier(name: str) -> bool:
 
 
 def numeric_share(values: pd.Series[Any]) -> tuple[float, str]:
-    """Return the share of a text column's known values that are numbers, and one that is not."""
+    """Share of a text column's known values that are numbers, and an example of one that is not."""
     counts = values.astype(object).value_counts()
     levels = pd.Series([str(level) for level in counts.index])
     numeric = pd.to_numeric(levels, errors="coerce").notna().to_numpy()
@@ -153,24 +158,21 @@ _UNUSABLE_WORDS = {
 }
 
 
-def _kind(values: pd.Series[Any], name: str) -> Kind:
+def kind_of(values: pd.Series[Any]) -> Any:
+    """What kind of values a column has; where it is none of `ContentKind`, pandas' word for it."""
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
         return "category"
     if pd.api.types.is_complex_dtype(dtype):
-        _refuse_mixture(name, "complex")
-    if dtype.kind == "b":
-        return "boolean"
-    if dtype.kind in "iuf":
-        return "number"
+        return "complex"
+    if dtype.kind in "biuf":
+        return "boolean" if dtype.kind == "b" else "number"
     if dtype.kind in "mM":
         return "date"
     found = pd.api.types.infer_dtype(values, skipna=True)
     if found == "mixed" and values.map(pd.api.types.is_list_like).any():
         return "nested"
-    if found not in _OBJECT_KINDS:
-        _refuse_mixture(name, found)
-    return _OBJECT_KINDS[found]
+    return _OBJECT_KINDS.get(found, found)
 
 
 def _levels(values: pd.Series[Any], distinct: int) -> str:
@@ -180,13 +182,6 @@ def _levels(values: pd.Series[Any], distinct: int) -> str:
         if len(shown) <= _LONGEST_WORDS:
             return shown
     return f"{distinct:,} categories"
-
-
-def _refuse_mixture(name: str, found: str) -> NoReturn:
-    raise InputError(
-        f"column {name!r} must hold values of one type, got {found}; convert it to numbers or to "
-        "text, or drop it"
-    )
 
 
 def _of_numbers(numbers: NDArray[np.float64], missing: int, distinct: int) -> Content:
@@ -236,7 +231,7 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
     if task is not None and task not in get_args(Task):
         allowed = ", ".join(map(repr, get_args(Task)))
         raise InputError(f"task must be one of {allowed} or None, got {task!r}")
-    if content.kind in ("date", "bytes", "nested", "empty"):
+    if content.kind in _UNUSABLE_WORDS:
         _refuse(name, f"must hold classes or numbers, got {content.words}; name another column")
     if content.missing:
         _refuse(

@@ -1,7 +1,7 @@
 """Where exactly a text file is broken: encoding, header, rows of another length, open quotes.
 
-Reading itself is left to pyarrow, which is fast but names neither line nor byte. What is here runs
-on the first line of every text file, and on the rest only when reading has failed.
+pyarrow reads the tables. It is fast, but names neither line nor byte. This module reads the first
+line of every text file, and the rest only when reading has failed.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def refuse_encoding(file: DataFile) -> NoReturn:
 
 
 def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
-    """Say which line of a text file has too many or too few values, or misplaces a quote.
+    """Say which line of a text file has too many or too few values, or a misplaced quote.
 
-    ``error`` is what its reader said, for faults that are none of these.
+    ``error`` is what its reader said; it is shown for other faults.
     """
     expected, before = 0, 0
     with _Records(file) as records:
@@ -105,11 +105,11 @@ def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
         except UnicodeDecodeError:
             refuse_encoding(file)
     words = str(error).splitlines()[0].rstrip(".")
-    file.refuse(f"can not be read as a table ({words}); write it again")
+    file.refuse(f"cannot be read as a table ({words}); write it again")
 
 
 def check_last_quote(file: DataFile, last: object) -> None:
-    """Refuse a file whose last value (text with line breaks) is an open quote that ate lines."""
+    """Refuse a file whose last value holds further lines because its quote is never closed."""
     if not isinstance(last, str) or "\n" not in last:
         return
     before = 0
@@ -131,7 +131,7 @@ class _Records(Iterator[list[str]]):
         self._reader = csv.reader(self._lines(), delimiter=file.delimiter, strict=True)
 
     def _lines(self) -> Iterator[str]:
-        """Lines, none of which may fill the memory."""
+        """Yield lines; refuse one that could fill the memory."""
         for number, line in enumerate(iter(lambda: self._text.readline(_LONGEST_LINE), ""), 1):
             if len(line) == _LONGEST_LINE:
                 self._file.refuse(
@@ -180,8 +180,7 @@ def _refuse_quote(file: DataFile, before: int, error: csv.Error) -> NoReturn:
 def _refuse_wide_encoding(file: DataFile, start: bytes) -> None:
     name = next((name for mark, name in _MARKS if start.startswith(mark)), None)
     if name is None and b"\0" in start:
-        name = "UTF-16" if start.count(b"\0") == 2 else None
-        if name is None:
+        if start.count(b"\0") != 2:
             file.refuse("must be text by its name, but it holds zero bytes; write it again as CSV")
         name = "UTF-16LE" if start[1:2] == b"\0" else "UTF-16BE"
     if name is not None:
@@ -201,11 +200,8 @@ def _refuse_byte(file: DataFile, byte: int, offset: int, line: int, around: byte
 def _recode(file: DataFile, name: str) -> str:
     unpack = f"gunzip -c '{file.path.name}' | " if file.gzipped else ""
     source = "" if file.gzipped else f" '{file.path.name}'"
-    return f"convert it with: {unpack}iconv -f {name} -t UTF-8{source} > utf8{_ending(file)}"
-
-
-def _ending(file: DataFile) -> str:
-    return ".tsv" if file.delimiter == "\t" else ".csv"
+    ending = ".tsv" if file.delimiter == "\t" else ".csv"
+    return f"convert it with: {unpack}iconv -f {name} -t UTF-8{source} > utf8{ending}"
 
 
 def _refuse_other_delimiter(file: DataFile, names: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Write scores to a file, block by block: whole or not at all. Text that spreadsheets take as text.
+"""Write scores to a file block by block, whole or not at all, with text that is safe to open.
 
-Programs for spreadsheets run a cell of a CSV file that begins with =, +, - or @ as a formula.
-`spreadsheet_safe` puts an apostrophe before such text, which they show as text.
+Spreadsheets run a cell of a CSV file that begins with =, +, - or @ as a formula.
+`spreadsheet_safe` puts an apostrophe before such text, so that they show it as text.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from equipoise.files.formats import find_data_file
 from equipoise.files.reading import column_names
 from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
 
-#: The last column of every file of scores; an older file is known by it.
+#: The last column of every file of scores; an older file is recognized by it.
 PROBLEM = "problem"
-#: How text begins that would be run as a formula, also behind apostrophes: so the first apostrophe
-#: of such a text is always ours. Text that is a number is harmless.
+#: The beginning of text that would be run as a formula, also behind apostrophes: so the first
+#: apostrophe of such a text is always ours. Text that is a number is harmless.
 _FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 
