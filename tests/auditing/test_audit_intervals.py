@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from equipoise.inference.dependence_intervals import (
-    MEASURES,
     correlation_deviations,
     dependence_interval,
-    double_centred,
     kernel_deviations,
 )
-from equipoise.inference.utility_intervals import auc_interval, regression_intervals
+from equipoise.inference.utility_intervals import utility_intervals
+from equipoise.metrics import prepare
+from equipoise.metrics.dependence import MEASURES, double_centered
 from equipoise.tables import SensitiveTable
 
 
@@ -28,7 +28,7 @@ def test_with_linear_kernels_the_deviation_is_that_of_the_covariance(seed):
     x, y = rng.normal(size=(2, 30))
     counts = rng.multinomial(30, np.full(30, 1 / 30), size=7)
     found = kernel_deviations(
-        double_centred(np.outer(x, x)), double_centred(np.outer(y, y)), counts.astype(float)
+        double_centered(np.outer(x, x)), double_centered(np.outer(y, y)), counts.astype(float)
     )
     expected = np.abs(weighted_covariance(x, y, counts) - np.cov(x, y, ddof=0)[0, 1])
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
@@ -52,7 +52,7 @@ def test_drawing_every_row_once_deviates_by_nothing():
     once = np.ones((1, 20))
     assert correlation_deviations(x, y, once) == pytest.approx(0, abs=1e-12)
     assert kernel_deviations(
-        double_centred(x @ x.T), double_centred(y @ y.T), once
+        double_centered(x @ x.T), double_centered(y @ y.T), once
     ) == pytest.approx(0, abs=1e-9)
 
 
@@ -92,9 +92,8 @@ def test_rows_summed_up_or_drawn_give_the_interval_of_fewer_rows_scaled(name):
     for n in (4_000, 40_000):
         table = SensitiveTable.from_data({"sex": sex[:n]})
         found = dependence_interval(name, scores[:n], table, draws=100)
-        rows = found.rows
         root = np.sqrt if name == "HSIC" else float
-        lengths.append((root(found.high) - root(found.low)) * np.sqrt(rows))
+        lengths.append((root(found.high) - root(found.low)) * np.sqrt(found.n))
     assert lengths[0] == pytest.approx(lengths[1], rel=0.15)
 
 
@@ -103,10 +102,7 @@ def test_an_undefined_measure_says_why():
     table = SensitiveTable.from_data({"a": rng.normal(size=30), "b": rng.normal(size=30)})
     found = dependence_interval("HGR", rng.normal(size=30), table)
     assert np.isnan([found.value, found.low, found.high]).all()
-    assert found.reason == (
-        "maximal correlation needs more rows than functions of score and sensitive_features, got "
-        "30 rows in a stratum and 40 functions; leave out columns or merge levels"
-    )
+    assert "more rows than functions" in found.reason and "merge levels" in found.reason
 
 
 def test_constant_scores_depend_on_nothing():
@@ -129,7 +125,9 @@ def test_the_interval_of_the_auc_is_as_long_as_delongs(n):
     rng = np.random.default_rng(1)
     positive = rng.random(n) < 0.3
     scores = rng.normal(size=n) + positive
-    found = auc_interval(scores, positive, draws=400, level=0.95, random_state=0)
+    ((found,),) = utility_intervals(
+        prepare(scores, positive), ["AUC"], draws=400, level=0.95, random_state=0
+    )
     assert found.value == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
     _, error = delong(scores, positive)
     assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.12)
@@ -140,7 +138,9 @@ def test_the_interval_of_the_mean_error_is_as_long_as_the_normal_one():
     rng = np.random.default_rng(1)
     y = rng.normal(1e6, 1, 800)  # far from 0, where sums of squares could lose digits
     scores = y + rng.normal(size=800)
-    mae, r2 = regression_intervals(scores, y, draws=400, level=0.95, random_state=0)
+    (mae,), (r2,) = utility_intervals(
+        prepare(scores, y), ["MAE", "R2"], draws=400, level=0.95, random_state=0
+    )
     error = np.abs(y - scores)
     assert mae.value == pytest.approx(error.mean())
     assert mae.high - mae.low == pytest.approx(2 * 1.96 * error.std() / np.sqrt(800), rel=0.12)

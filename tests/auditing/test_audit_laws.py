@@ -230,16 +230,16 @@ def test_every_number_is_that_of_the_function_it_comes_from(audited):
             assert row["n"] == 1500
         one = SensitiveTable((column,))
         assert about(frame, "KS-GSP", column.name)["p_value"] == float(
-            permutation_test(scores, one, permutations=99).p_value
+            permutation_test(scores, one, permutations=99).p
         )
         assert about(frame, "EO", column.name)["p_value"] == float(
-            permutation_test(scores, one, y=y, permutations=99).p_value
+            permutation_test(scores, one, y=y, permutations=99).p
         )
         assert about(frame, "KS-GEO", column.name)["certificate"] == float(
             certify(scores, column, y=y).upper
         )
     joint = about(frame, "dCor|Y", "age, race, sex")
-    assert joint["p_value"] == float(permutation_test(scores, table, y=y, permutations=99).p_value)
+    assert joint["p_value"] == float(permutation_test(scores, table, y=y, permutations=99).p)
 
 
 def test_more_candidates_make_every_certificate_larger():

@@ -11,8 +11,8 @@ from small_frontiers import SMALL, fitted, rows, three_classes, weights
 
 from equipoise import FairClassifier, FairFrontier, load
 from equipoise.errors import InputError
-from equipoise.frontier.utility import utility_intervals
 from equipoise.inference import bootstrap, certify
+from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics import measure, prepare, r2
 from equipoise.tables import SensitiveTable
 
@@ -295,6 +295,6 @@ def test_draws_that_hold_little_weight_or_one_outcome_say_nothing_and_stop_nothi
     y = np.array([0.0, 0.0, 0.0, 1.0])
     weights = np.array([4.0, 1e-9, 1e-9, 1e-9])
     scored = prepare(np.array([0.1, 0.2, 0.0, 0.7]), y, weights=weights, outcome="continuous")
-    (found,) = utility_intervals(scored, 1, draws=50, level=0.9, random_state=0)
+    ((found,),) = utility_intervals(scored, ["R2"], draws=50, level=0.9, random_state=0)
     assert found.value == pytest.approx(float(r2([0.1, 0.2, 0.0, 0.7], y, weights=weights)))
     assert found.low <= found.high <= 1

@@ -219,7 +219,7 @@ def dependence_entry(draw: Draw, call: Call) -> None:
     n = draw.rows(16, 60)
     function = draw.pick(
         (
-            dependence.generalised_demographic_parity,
+            dependence.generalized_demographic_parity,
             dependence.maximal_correlation,
             dependence.distance_correlation,
             dependence.hilbert_schmidt,
@@ -252,9 +252,9 @@ def dependence_entry(draw: Draw, call: Call) -> None:
     if function is certify:
         must(np.isfinite(first.upper) and first.upper >= 0, f"a certificate of {first.upper}")
     elif function is permutation_test:
-        must(0 < first.p_value <= 1, f"a p-value of {first.p_value}")
+        must(0 < first.p <= 1, f"a p-value of {first.p}")
     else:
-        most = np.inf if function is dependence.generalised_demographic_parity else 1 + 1e-9
+        most = np.inf if function is dependence.generalized_demographic_parity else 1 + 1e-9
         must(-1e-9 <= first.value <= most and np.isfinite(first.value), f"a value of {first.value}")
         order = draw.random.permutation(n)
         agree(

@@ -115,17 +115,17 @@ def test_an_empty_set_is_undefined_with_its_reason():
 
 
 @pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("centred", [False, True])
-def test_weightings_together_have_the_numbers_they_have_alone(nested, centred):
+@pytest.mark.parametrize("centered", [False, True])
+def test_weightings_together_have_the_numbers_they_have_alone(nested, centered):
     rng = np.random.default_rng(2)
     ranking = rank(torch.from_numpy(rng.normal(size=(3, 50)).round(1)))
     codes = torch.from_numpy(rng.integers(0, 4, 50))
     sets = Partition(codes, ("a", "b", "c") if nested else ("a", "b", "c", "d"), nested)
     weights = torch.from_numpy(rng.poisson(1.0, (5, 50)).astype(float))
     kept = weights.clone()
-    centre = torch.ones((1, 50), dtype=torch.float64) if centred else None
-    together = ks_distances(ranking, sets, weights, centre)
-    alone = torch.cat([ks_distances(ranking, sets, each[None], centre) for each in weights])
+    center = torch.ones((1, 50), dtype=torch.float64) if centered else None
+    together = ks_distances(ranking, sets, weights, center)
+    alone = torch.cat([ks_distances(ranking, sets, each[None], center) for each in weights])
     assert together.shape == (5, 3, sets.n_sets)
     torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
     assert torch.equal(weights, kept)

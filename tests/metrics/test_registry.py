@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from equipoise.errors import InputError
-from equipoise.metrics import METRICS, find_metric, measure, outcome_kind, register
+from equipoise.metrics import METRICS, find_metric, measure, outcome_kind, register_metric
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 
@@ -35,7 +35,7 @@ def test_every_metric_says_what_it_is():
 
 def test_a_name_is_registered_once():
     with pytest.raises(InputError) as caught:
-        register(METRICS["SP"])
+        register_metric(METRICS["SP"])
     assert str(caught.value) == "metric name must be new, got 'SP', which is registered"
 
 

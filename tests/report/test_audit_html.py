@@ -120,13 +120,12 @@ def test_what_was_not_found_and_not_assessed_is_said():
     assert len(found.not_assessed) > 0
     for row in found.not_assessed:
         assert row.reason in unescape(page)
-    for name, version in contents_of(found, {"numpy": "9.9"}).versions.items():
-        assert (name, version) == ("numpy", "9.9")
+    assert contents_of(found).versions["numpy"] == np.__version__
 
 
 def test_groups_that_fare_alike_are_not_told_apart(found):
     rows = [
-        replace(row, value=0.5)
+        replace(row, estimate=replace(row.estimate, value=0.5))
         if (row.metric, row.attribute) == ("decision rate", "sex") and row.group != "all rows"
         else row
         for row in found.rows
@@ -136,7 +135,10 @@ def test_groups_that_fare_alike_are_not_told_apart(found):
 
 
 def test_a_dependence_that_could_not_be_tested_is_said(found):
-    rows = [replace(r, p_value=math.nan) if r.attribute == "sex" else r for r in found.rows]
+    rows = [
+        replace(row, estimate=replace(row.estimate, p=math.nan)) if row.attribute == "sex" else row
+        for row in found.rows
+    ]
     first, _ = answer(replace(found, rows=tuple(rows)))
     assert first.startswith("Scores depend on age (decision rate ")
     size = next(row for row in rows if (row.metric, row.attribute) == ("KS-GSP", "sex"))
@@ -147,7 +149,7 @@ def test_a_dependence_that_could_not_be_tested_is_said(found):
 
 
 def test_histograms_count_every_score(found):
-    page = contents_of(found, {})
+    page = contents_of(found)
     scores, _, A = people()
     html = audit_page(page)
     data = re.search(r'id="data">(.*?)</script>', html)[1]

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from equipoise.auditing.groups import (
-    Treatment,
-    along_attribute,
-    by_group,
-    group_label,
-    group_rows,
-    grouping,
-)
+from equipoise.auditing.groups import bands, group_label, group_rows, histograms
 from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read_data
-from equipoise.auditing.result import ALL_ROWS, NAN, Audit, AuditRow, NotAssessed
+from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.errors import InputError
-from equipoise.inference.bootstrap import Interval, intervals_of
-from equipoise.inference.certificate import certify
-from equipoise.inference.dependence_intervals import MEASURES, dependence_interval
-from equipoise.inference.permutation import permutation_test
-from equipoise.inference.utility_intervals import auc_interval, regression_intervals
+from equipoise.inference import Estimate, permutation_test
+from equipoise.inference.bootstrap import estimates_of
+from equipoise.inference.certificate import certificate_of
+from equipoise.inference.dependence_intervals import dependence_interval
+from equipoise.inference.estimate import notes
+from equipoise.inference.utility_intervals import utility_intervals
+from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import METRICS, Metric
-from equipoise.metrics.sample import SMALL_GROUP, Intersection, Scored, Threshold
+from equipoise.metrics.sample import SMALL_GROUP, Intersection, Scored, Threshold, UtilityMeasure
 from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
 
@@ -83,11 +77,11 @@ def audit(
     draws, permutations : int
         Bootstrap draws, and permutations of a test.
     candidates : int
-        How many scores these one was picked from on these very rows; certificates hold for the best
-        of so many.
+        How many models these scores were picked from on these very rows; certificates hold for the
+        best of so many.
     random_state : int
-        The same number gives the same audit, whatever the order of the rows (a certificate for a
-        continuous column or outcome apart, whose rows set aside depend on it).
+        The same number gives the same audit, whatever the order of the rows. The exception is a
+        certificate for a continuous column or outcome: the rows it sets aside depend on the order.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
     missing_sensitive : {"error", "skip"}
         "skip" assesses each column on the rows in which it is known, and shows the others as a
@@ -124,25 +118,14 @@ def audit(
         random_state=random_state,
     )
     arrived = read_data(
-        scores,
-        y,
-        sensitive_features,
-        settings,
-        sensitive_types=sensitive_types,
-        missing_sensitive=missing_sensitive,
+        scores, y, sensitive_features, settings, types=sensitive_types, missing=missing_sensitive
     )
     notions = settings.notions(outcome_given=arrived.y is not None)
     if not isinstance(threshold, str):
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
-    assessor = Assessor(data, arrived, scored, settings, notions)
-    cut = None if scored.threshold is None else float(scored.threshold[0])
-    found = [
-        *_utility(data, settings),
-        *_unfairness(assessor),
-        *_groups(data, cut, settings),
-    ]
+    found = list(_Assessor(data, arrived, scored, settings, notions).rows())
     return Audit(
         rows=tuple(row for row in found if isinstance(row, AuditRow)),
         not_assessed=tuple(row for row in found if isinstance(row, NotAssessed)),
@@ -151,115 +134,23 @@ def audit(
         n=len(data.scores),
         outcome=data.outcome,
         outcome_words=data.outcome_words,
-        threshold=cut,
+        threshold=None if scored.threshold is None else float(scored.threshold[0]),
         sensitive=data.table.describe(),
         attributes=data.table.names,
-        histograms=by_group(data),
-        bands=along_attribute(data),
+        histograms=histograms(data),
+        bands=bands(data),
     )
 
 
-def _utility(data: AuditData, settings: AuditSettings) -> Iterator[AuditRow]:
-    options: dict[str, Any] = {
-        "draws": settings.draws,
-        "level": settings.level,
-        "random_state": settings.random_state,
-    }
-    if data.positive is not None:
-        found = [auc_interval(data.scores, data.positive, **options)]
-    elif data.outcome == "continuous" and data.y is not None:
-        found = [*regression_intervals(data.scores, data.y, **options)]
-    else:
-        found = []
-    for each in found:
-        holds = math.isfinite(each.value)
-        yield AuditRow(
-            notion="",
-            metric=each.metric,
-            attribute="",
-            group=ALL_ROWS,
-            value=each.value if holds else NAN,
-            low=each.low if holds else NAN,
-            high=each.high if holds else NAN,
-            n=each.rows,
-            reason="" if holds else f"a float cannot hold it, {each.value}; rescale scores and y",
-        )
-
-
-def _unfairness(assessor: Assessor) -> Iterator[AuditRow | NotAssessed]:
-    for column in assessor.data.table.columns:
-        yield from assessor.column(column)
-    if len(assessor.data.table.columns) > 1:
-        yield from assessor.jointly()
-    if not assessor.settings.intersections or len(assessor.data.discrete) < 2:
-        return
-    try:
-        here, arrived = assessor.data.intersection(), assessor.arrived.intersection()
-    except InputError as too_many:
-        names = " x ".join(column.name for column in assessor.data.discrete)
-        yield NotAssessed("intersections", names, str(too_many))
-        return
-    assert here is not None and arrived is not None
-    yield from assessor.crossed(here, arrived)
-
-
-def _groups(data: AuditData, cut: float | None, settings: AuditSettings) -> Iterator[AuditRow]:
-    continuous = data.outcome == "continuous" and data.y is not None
-    treatment = Treatment(
-        scores=data.scores,
-        decisions=None if cut is None else data.scores > cut,
-        positive=data.positive,
-        errors=data.scores - data.y if continuous and data.y is not None else None,
-    )
-    for column in data.table.columns:
-        yield from group_rows(grouping(column), treatment, settings.level)
-    if not settings.intersections or len(data.discrete) < 2:
-        return
-    try:
-        crossed = data.intersection()
-    except InputError:  # said among what is not assessed
-        return
-    assert crossed is not None
-    yield from group_rows(grouping(crossed.column), treatment, settings.level)
-    for combination in crossed.empty:
-        yield AuditRow(
-            notion="",
-            metric="mean score",
-            attribute=crossed.column.name,
-            group=group_label(combination),
-            value=NAN,
-            n=0,
-            reason="no row has this combination",
-        )
-
-
-#: Metrics that compare sets of rows; the measures of dependence have rows of their own.
-COMPARISONS = tuple(metric for metric in METRICS.values() if metric.deviation is not None)
-_CERTIFIED = {Notion.INDEPENDENCE: "KS-GSP", Notion.SEPARATION: "KS-GEO"}
-
-
-@dataclass(frozen=True)
-class _Test:
-    """P-value of one notion for one attribute, and what to know about it."""
-
-    p_value: float
-    note: str
+Rows = Iterator[AuditRow | NotAssessed]
 
 
 @dataclass(frozen=True, eq=False)
-class Assessor:
+class _Assessor:
     """Makes the rows of one audit.
 
-    Attributes
-    ----------
-    data : AuditData
-        Sorted.
-    arrived : AuditData
-        The same rows in their order of arrival, for certificates.
-    scored : Scored
-        Of `data`.
-    settings : AuditSettings
-    notions : tuple of Notion
+    `data` is sorted and `scored` made of it; `arrived` has the same rows in their order of arrival,
+    for certificates.
     """
 
     data: AuditData
@@ -268,133 +159,129 @@ class Assessor:
     settings: AuditSettings
     notions: tuple[Notion, ...]
 
-    def column(self, column: SensitiveColumn) -> Iterator[AuditRow | NotAssessed]:
-        """Everything about one sensitive column."""
-        table = SensitiveTable((column,))
-        tests = self._tests(table)
-        yield from self._comparisons(column, self.arrived.table[column.name], tests)
-        yield from self._dependence(table, column.name, tests)
-
-    def crossed(
-        self, here: Intersection, arrived: Intersection
-    ) -> Iterator[AuditRow | NotAssessed]:
-        """The comparisons among all combinations of the discrete columns."""
-        tests = self._tests(SensitiveTable(self.data.discrete))
-        yield from self._comparisons(here.column, arrived.column, tests)
-
-    def jointly(self) -> Iterator[AuditRow | NotAssessed]:
-        """The dependence on all columns taken together."""
+    def rows(self) -> Rows:
+        """Every number: utility, then unfairness by attribute, then groups."""
+        yield from self._utility()
         table = self.data.table
-        yield from self._dependence(table, ", ".join(table.names), self._tests(table))
+        for column in table.columns:
+            alone = SensitiveTable((column,))
+            tests = self._tests(alone)
+            yield from self._comparisons(column, self.arrived.table[column.name], tests)
+            yield from self._dependence(alone, column.name, tests)
+        if len(table.columns) > 1:
+            yield from self._dependence(table, ", ".join(table.names), self._tests(table))
+        crossed: Intersection | None = None
+        if self.settings.intersections and len(self.data.discrete) > 1:
+            try:
+                crossed = self.data.intersection()
+            except InputError as too_many:
+                names = " x ".join(column.name for column in self.data.discrete)
+                yield NotAssessed("intersections", names, str(too_many))
+        if crossed is not None:
+            tests = self._tests(SensitiveTable(self.data.discrete))
+            yield from self._comparisons(crossed.column, self.arrived.intersection().column, tests)
+        yield from self._groups(crossed)
+
+    def _utility(self) -> Rows:
+        measures: tuple[UtilityMeasure, ...] = ()
+        if self.data.positive is not None:
+            measures = ("AUC",)
+        elif self.data.outcome == "continuous":
+            measures = ("MAE", "R2")
+        found = utility_intervals(
+            self.scored,
+            measures,
+            draws=self.settings.draws,
+            level=self.settings.level,
+            random_state=self.settings.random_state,
+        )
+        for measure, (estimate,) in zip(measures, found, strict=True):
+            yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
     def _comparisons(
-        self,
-        column: SensitiveColumn,
-        arrived: SensitiveColumn,
-        tests: dict[Notion, _Test],
-    ) -> Iterator[AuditRow | NotAssessed]:
+        self, column: SensitiveColumn, arrived: SensitiveColumn, tests: dict[Notion, Estimate]
+    ) -> Rows:
+        """Metrics that compare groups or ranges of one column."""
         settings = self.settings
         sample = self.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
-        for metric in COMPARISONS:
-            if metric.notion not in self.notions:
+        for metric in METRICS.values():
+            # The measures of dependence have rows of their own.
+            if metric.notion not in self.notions or metric.name.removesuffix("|Y") in MEASURES:
                 continue
             problem = metric.why_not(sample)
             if problem is None:
                 chosen.append(metric)
             else:
                 yield NotAssessed(metric.name, column.name, problem)
-        n, small = int((~column.missing).sum()), _small_groups(column)
-        found = intervals_of(chosen, sample, settings.draws, settings.level, settings.random_state)
-        for metric, interval in zip(chosen, found, strict=True):
+        small = _small_groups(column)
+        found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
+        for metric, estimate in zip(chosen, found, strict=True):
             test = tests[metric.notion]
-            bound, remark = NAN, ""
-            if metric.name == _CERTIFIED[metric.notion]:
-                bound, remark = self._certificate(arrived, metric.notion)
-            notes = (*_interval_notes(interval, settings.draws), test.note, remark, small)
-            yield AuditRow(
-                notion=str(metric.notion),
-                metric=metric.name,
-                attribute=column.name,
-                group=ALL_ROWS,
-                value=interval.value,
-                low=interval.low,
-                high=interval.high,
-                p_value=test.p_value,
-                certificate=bound,
-                n=n,
-                reason=interval.reason or "",
-                note="; ".join(filter(None, notes)),
+            bound, remark = certificate_of(
+                metric,
+                self.arrived.scores,
+                arrived,
+                self.arrived.y,
+                self.arrived.outcome,
+                level=settings.level,
+                candidates=settings.candidates,
+                random_state=settings.random_state,
             )
+            note = notes(estimate.note, test.note, remark, small)
+            estimate = replace(estimate, p=test.p, certificate=bound, note=note)
+            yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
 
     def _dependence(
-        self, table: SensitiveTable, attribute: str, tests: dict[Notion, _Test]
-    ) -> Iterator[AuditRow]:
-        settings, data = self.settings, self.data
+        self, table: SensitiveTable, attribute: str, tests: dict[Notion, Estimate]
+    ) -> Rows:
         known = int(table.known.sum())
         for notion in self.notions:
-            given = notion.conditions_on_outcome
             for name in MEASURES:
                 found = dependence_interval(
                     name,
-                    data.scores,
+                    self.data.scores,
                     table,
-                    y=data.y if given else None,
-                    outcome=data.outcome if given else None,
-                    draws=settings.draws,
-                    level=settings.level,
-                    random_state=settings.random_state,
+                    **self._given(notion),
+                    draws=self.settings.draws,
+                    level=self.settings.level,
+                    random_state=self.settings.random_state,
                 )
-                used = f"computed on {found.rows} of {known} rows" if found.rows < known else ""
-                yield AuditRow(
-                    notion=str(notion),
-                    metric=f"{name}|Y" if given else name,
-                    attribute=attribute,
-                    group=ALL_ROWS,
-                    value=found.value,
-                    low=found.low,
-                    high=found.high,
-                    p_value=tests[notion].p_value,
-                    n=found.rows,
-                    reason=found.reason or "",
-                    note="; ".join(filter(None, (used, tests[notion].note))),
+                used = f"computed on {found.n} of {known} rows" if found.n < known else ""
+                estimate = replace(found, p=tests[notion].p, note=notes(used, tests[notion].note))
+                metric = f"{name}|Y" if notion.conditions_on_outcome else name
+                yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
+
+    def _tests(self, table: SensitiveTable) -> dict[Notion, Estimate]:
+        """Whether scores depend on these columns, notion by notion."""
+        found = {}
+        for notion in self.notions:
+            try:
+                found[notion] = permutation_test(
+                    self.data.scores,
+                    table,
+                    **self._given(notion),
+                    permutations=self.settings.permutations,
+                    random_state=self.settings.random_state,
                 )
+            except InputError as impossible:
+                found[notion] = Estimate(note=f"no test: {impossible}")
+        return found
 
-    def _tests(self, table: SensitiveTable) -> dict[Notion, _Test]:
-        return {notion: self._test(table, notion) for notion in self.notions}
-
-    def _test(self, table: SensitiveTable, notion: Notion) -> _Test:
+    def _given(self, notion: Notion) -> dict[str, Any]:
+        """What a notion is conditioned on."""
         given = notion.conditions_on_outcome
-        try:
-            found = permutation_test(
-                self.data.scores,
-                table,
-                y=self.data.y if given else None,
-                outcome=self.data.outcome if given else None,
-                permutations=self.settings.permutations,
-                random_state=self.settings.random_state,
-            )
-        except InputError as impossible:
-            return _Test(NAN, f"no test: {impossible}")
-        note = "" if found.exact else "the level of the test is approximate for a continuous y"
-        return _Test(float(found.p_value), note)
+        return {"y": self.data.y, "outcome": self.data.outcome} if given else {}
 
-    def _certificate(self, column: SensitiveColumn, notion: Notion) -> tuple[float, str]:
-        """Upper bound, or NaN and why there is none."""
-        given = notion.conditions_on_outcome
-        try:
-            found = certify(
-                self.arrived.scores,
-                column,
-                y=self.arrived.y if given else None,
-                outcome=self.arrived.outcome if given else None,
-                level=self.settings.level,
-                candidates=self.settings.candidates,
-                random_state=self.settings.random_state,
-            )
-        except InputError as impossible:
-            return NAN, f"no certificate: {impossible}"
-        return float(found.upper), ""
+    def _groups(self, crossed: Intersection | None) -> Rows:
+        threshold = None if self.scored.threshold is None else float(self.scored.threshold[0])
+        columns = [*self.data.table.columns, *([] if crossed is None else [crossed.column])]
+        for column in columns:
+            yield from group_rows(column, self.data, threshold, self.settings.level)
+        for combination in () if crossed is None else crossed.empty:
+            estimate = Estimate(reason="no row has this combination")
+            group = group_label(combination)
+            yield AuditRow("", "mean score", columns[-1].name, group, estimate)
 
 
 def _small_groups(column: SensitiveColumn) -> str:
@@ -404,10 +291,3 @@ def _small_groups(column: SensitiveColumn) -> str:
     sizes = np.bincount(column.codes[~column.missing], minlength=len(column.categories))
     small = int((sizes < SMALL_GROUP).sum())
     return f"{small} of {len(sizes)} groups with fewer than {SMALL_GROUP} rows" if small else ""
-
-
-def _interval_notes(interval: Interval, draws: int) -> Iterator[str]:
-    if interval.undefined_draws:
-        yield f"undefined in {interval.undefined_draws} of {draws} draws, which are left out"
-    if interval.bin_share:
-        yield f"draws from binned scores, which move a distance by at most {interval.bin_share:.2g}"

@@ -23,6 +23,59 @@ from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
 Floats = NDArray[np.float64]
+Favourable = Literal["high", "low"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """Options of `audit`, under the same names."""
+
+    notion: str | None = None
+    threshold: Threshold = "paper"
+    positive: Hashable | None = None
+    outcome: OutcomeKind | None = None
+    favourable: Favourable = "high"
+    references: Mapping[str, Hashable] = field(default_factory=dict)
+    intersections: bool = True
+    level: float = 0.95
+    draws: int = 200
+    permutations: int = 999
+    candidates: int = 1
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if self.notion is not None:
+            Notion.parse(self.notion)
+        if self.outcome is not None:
+            check_choice("outcome", self.outcome, get_args(OutcomeKind))
+        check_choice(
+            "favourable",
+            self.favourable,
+            get_args(Favourable),
+            "; it says whether a high score is good for the person it is about",
+        )
+        if not isinstance(self.references, Mapping):
+            raise InputError(
+                "references must map names of columns to categories, got "
+                f"{self.references!r}; for example references={{'sex': 'M'}}"
+            )
+        check_flag("intersections", self.intersections)
+        check_level(self.level)
+        for name, least in (("draws", 2), ("permutations", 1), ("candidates", 1)):
+            check_whole(name, getattr(self, name), least=least)
+        check_whole("random_state", self.random_state, least=0)
+
+    def notions(self, *, outcome_given: bool) -> tuple[Notion, ...]:
+        """The notions to assess: the one named, else all for which the data suffice."""
+        if self.notion is None:
+            return tuple(n for n in Notion if outcome_given or not n.conditions_on_outcome)
+        chosen = Notion.parse(self.notion)
+        if chosen.conditions_on_outcome and not outcome_given:
+            raise InputError(
+                "y must be given to assess separation, which compares people of equal outcome, got "
+                "None; pass y, or notion='independence'"
+            )
+        return (chosen,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +112,9 @@ class AuditData:
             return None
         return np.asarray(self.y == 1)
 
-    def intersection(self) -> Intersection | None:
-        """All combinations of the discrete columns, where there are several."""
-        return intersect(self.discrete) if len(self.discrete) > 1 else None
+    def intersection(self) -> Intersection:
+        """All combinations of the discrete columns, of which there must be several."""
+        return intersect(self.discrete)
 
     def scored(self, settings: AuditSettings) -> Scored:
         """The scores as metrics take them, with the decision threshold found."""
@@ -69,9 +122,10 @@ class AuditData:
 
     def sorted(self) -> AuditData:
         """The same rows in an order that their values alone decide."""
-        keys: list[NDArray[Any]] = []
-        for column in self.table.columns:
-            keys.append(column.values if column.values is not None else np.asarray(column.codes))
+        keys: list[Any] = [
+            column.codes if column.values is None else column.values
+            for column in self.table.columns
+        ]
         if self.y is not None:
             keys.append(np.unique(self.y, return_inverse=True)[1])
         order = np.lexsort([*keys, self.scores])
@@ -89,15 +143,15 @@ def read_data(
     sensitive_features: Any,
     settings: AuditSettings,
     *,
-    sensitive_types: Mapping[str, Kind] | None,
-    missing_sensitive: Literal["error", "skip"],
+    types: Mapping[str, Kind] | None,
+    missing: Literal["error", "skip"],
 ) -> AuditData:
     """Check everything a user hands over; errors name the argument."""
     check_aligned(scores=scores, y=y, sensitive_features=sensitive_features)
     column = _read_scores(scores)
     n = len(column)
     values, kind, words = _read_outcome(y, n, settings)
-    table = _read_table(sensitive_features, n, sensitive_types, missing_sensitive)
+    table = _read_table(sensitive_features, n, types, missing)
     _check_references(settings.references, table)
     _refuse_repeats(column, values, table)
     return AuditData(column, values, kind, words, table)
@@ -219,24 +273,18 @@ def _check_references(references: Mapping[str, Hashable], table: SensitiveTable)
 def _refuse_repeats(scores: Floats, y: NDArray[Any] | None, table: SensitiveTable) -> None:
     """Refuse a column that is the scores or the outcome: a frame was passed whole by mistake."""
     for column in table.columns:
-        if column.values is not None:
-            same = {"scores": scores, "y": y}
-            repeated = [
-                name
-                for name, values in same.items()
-                if values is not None
-                and values.dtype.kind == "f"
-                and np.array_equal(values, column.values)
-            ]
-        else:
-            assert column.codes is not None
-            codes = None if y is None else np.unique(y, return_inverse=True)[1]
+        repeated = None
+        for name, values in (("scores", scores), ("y", y)):
+            if column.values is not None and values is not None and values.dtype.kind == "f":
+                repeated = name if np.array_equal(values, column.values) else repeated
+        if y is not None and column.codes is not None:
             # Whatever its levels are called, and in which order.
-            repeated = ["y"] if codes is not None and _same_split(codes, column.codes) else []
-        if repeated:
+            codes = np.unique(y, return_inverse=True)[1]
+            repeated = "y" if _same_split(codes, column.codes) else repeated
+        if repeated is not None:
             raise InputError(
-                f"sensitive_features column {column.name!r} must not repeat {repeated[0]}; leave "
-                "it out"
+                f"sensitive_features column {column.name!r} must not repeat {repeated}; leave it "
+                "out"
             )
 
 
@@ -244,58 +292,3 @@ def _same_split(left: NDArray[np.intp], right: NDArray[np.int64]) -> bool:
     """Whether two codings put the same rows together."""
     pairs = len(np.unique(left * (int(right.max()) + 1) + right)) if right.min() >= 0 else 0
     return pairs == int(left.max()) + 1 == int(right.max()) + 1
-
-
-Favourable = Literal["high", "low"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditSettings:
-    """Options of `audit`, under the same names."""
-
-    notion: str | None = None
-    threshold: Threshold = "paper"
-    positive: Hashable | None = None
-    outcome: OutcomeKind | None = None
-    favourable: Favourable = "high"
-    references: Mapping[str, Hashable] = field(default_factory=dict)
-    intersections: bool = True
-    level: float = 0.95
-    draws: int = 200
-    permutations: int = 999
-    candidates: int = 1
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        if self.notion is not None:
-            Notion.parse(self.notion)
-        if self.outcome is not None:
-            check_choice("outcome", self.outcome, get_args(OutcomeKind))
-        check_choice(
-            "favourable",
-            self.favourable,
-            get_args(Favourable),
-            "; it says whether a high score is good for the person it is about",
-        )
-        if not isinstance(self.references, Mapping):
-            raise InputError(
-                "references must map names of columns to categories, got "
-                f"{self.references!r}; for example references={{'sex': 'M'}}"
-            )
-        check_flag("intersections", self.intersections)
-        check_level(self.level)
-        for name, least in (("draws", 2), ("permutations", 1), ("candidates", 1)):
-            check_whole(name, getattr(self, name), least=least)
-        check_whole("random_state", self.random_state, least=0)
-
-    def notions(self, *, outcome_given: bool) -> tuple[Notion, ...]:
-        """The notions to assess: the one named, else all for which the data suffice."""
-        if self.notion is None:
-            return tuple(n for n in Notion if outcome_given or not n.conditions_on_outcome)
-        chosen = Notion.parse(self.notion)
-        if chosen.conditions_on_outcome and not outcome_given:
-            raise InputError(
-                "y must be given to assess separation, which compares people of equal outcome, got "
-                "None; pass y, or notion='independence'"
-            )
-        return (chosen,)

@@ -1,26 +1,82 @@
-"""The result of an audit: one table, said in words, as a frame, JSON, a page and a figure."""
+"""The result of an audit: one table, in words, as a frame, JSON, a page and a figure."""
 
 from __future__ import annotations
 
 import json
 import math
 import platform
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import InputError
+from equipoise.inference import Estimate
 from equipoise.metrics.outcome import OutcomeKind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+ALL_ROWS = "all rows"
+MISSING = "(missing)"
 _PACKAGES = ("equipoise", "numpy", "pandas", "scipy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One number of an audit, and what it is about.
+
+    Attributes
+    ----------
+    notion : str
+        "independence" or "separation"; "" for numbers that belong to neither.
+    metric : str
+    attribute : str
+        Sensitive column; "race x sex" is an intersection, "age, race, sex" all columns jointly,
+        "" none.
+    group : str
+        Group, or range of a continuous attribute; "all rows" for a number about all of them.
+    estimate : Estimate
+        The number. Its parts are also columns: `value`, `low`, `high`, `p_value` (of the
+        permutation test of the notion for this attribute, the same for all its metrics),
+        `certificate`, `n`, `reason` and `note`.
+    """
+
+    notion: str
+    metric: str
+    attribute: str
+    group: str
+    estimate: Estimate
+
+    COLUMNS: ClassVar = (
+        "notion", "metric", "attribute", "group", "value", "low", "high", "p_value", "certificate",
+        "n", "reason", "note",
+    )  # fmt: skip
+    value = property(attrgetter("estimate.value"))
+    low = property(attrgetter("estimate.low"))
+    high = property(attrgetter("estimate.high"))
+    p_value = property(attrgetter("estimate.p"))
+    certificate = property(attrgetter("estimate.certificate"))
+    n = property(attrgetter("estimate.n"))
+    reason = property(attrgetter("estimate.reason"))
+    note = property(attrgetter("estimate.note"))
+
+    def columns(self) -> dict[str, Any]:
+        """The row as a frame and JSON have it."""
+        return {name: getattr(self, name) for name in self.COLUMNS}
+
+
+@dataclass(frozen=True)
+class NotAssessed:
+    """A metric that is not defined for an attribute, and why."""
+
+    metric: str
+    attribute: str
+    reason: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,14 +123,12 @@ class Audit:
 
     def to_frame(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame, one number a row, columns as in `AuditRow`."""
-        return pd.DataFrame(
-            [asdict(row) for row in self.rows], columns=[field.name for field in fields(AuditRow)]
-        )
+        return pd.DataFrame([row.columns() for row in self.rows], columns=list(AuditRow.COLUMNS))
 
     def to_json(self) -> str:
         """All rows, what was not assessed, settings and versions as JSON; undefined is null."""
         content = {
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [row.columns() for row in self.rows],
             "not_assessed": [asdict(row) for row in self.not_assessed],
             "n": self.n,
             "outcome": self.outcome_words,
@@ -82,7 +136,7 @@ class Audit:
             "threshold": self.threshold,
             "sensitive_features": self.sensitive.splitlines(),
             "settings": asdict(self.settings),
-            "versions": _versions(),
+            "versions": versions(),
         }
         return json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False)
 
@@ -95,13 +149,13 @@ class Audit:
         from equipoise.auditing.summary import contents_of
         from equipoise.report.audit_page import audit_page
 
-        return audit_page(contents_of(self, _versions()))
+        return audit_page(contents_of(self))
 
     def summary(self) -> str:
         """The findings in plain language; also what `print` shows."""
-        from equipoise.auditing.summary import summarise
+        from equipoise.auditing.summary import summarize
 
-        return summarise(self)
+        return summarize(self)
 
     def __str__(self) -> str:
         return self.summary()
@@ -125,11 +179,9 @@ class Audit:
         return score_figure(self.histograms, self.bands, threshold=self.threshold)
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in _PACKAGES},
-    }
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 def _plain(value: Any) -> Any:
@@ -143,62 +195,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-NAN = float("nan")
-ALL_ROWS = "all rows"
-MISSING = "(missing)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRow:
-    """One number, with everything that says how sure it is.
-
-    Attributes
-    ----------
-    notion : str
-        "independence" or "separation"; "" for numbers that belong to neither.
-    metric : str
-    attribute : str
-        Sensitive column; "race x sex" is an intersection, "age, race, sex" all columns jointly,
-        "" none.
-    group : str
-        Group, or range of a continuous attribute; "all rows" for a number about all of them.
-    value : float
-        NaN where undefined.
-    low, high : float
-        Interval at the level of the audit.
-    p_value : float
-        Of the permutation test of the notion for this attribute, the same for all its metrics; NaN
-        for groups.
-    certificate : float
-        Upper confidence bound in the population; KS-GSP and KS-GEO have one.
-    n : int
-        Rows the value was computed on.
-    reason : str
-        Why the value is undefined, or "".
-    note : str
-        What else a reader must know about this number, or "".
-    """
-
-    notion: str
-    metric: str
-    attribute: str
-    group: str
-    value: float
-    low: float = NAN
-    high: float = NAN
-    p_value: float = NAN
-    certificate: float = NAN
-    n: int
-    reason: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class NotAssessed:
-    """A metric that is not defined for an attribute, and why."""
-
-    metric: str
-    attribute: str
-    reason: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow, NotAssessed
+from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow, NotAssessed, versions
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.report.audit_page import AuditContents, AuditedAttribute, Finding
@@ -36,7 +36,7 @@ _HEADLINES = {
 _GROUPS_LISTED = 8
 
 
-def summarise(audit: Audit) -> str:
+def summarize(audit: Audit) -> str:
     """Say what was found, wrapped to 100 columns."""
     blocks = [list(opening(audit))]
     blocks += [
@@ -233,7 +233,7 @@ def _listed(items: Sequence[str], separator: str) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def contents_of(audit: Audit, versions: Mapping[str, str]) -> AuditContents:
+def contents_of(audit: Audit) -> AuditContents:
     """Gather what `equipoise.report.audit_page.audit_page` shows."""
     title, *opened = opening(audit)
     return AuditContents(
@@ -252,7 +252,7 @@ def contents_of(audit: Audit, versions: Mapping[str, str]) -> AuditContents:
         level=audit.settings.level,
         sensitive=audit.sensitive,
         settings=asdict(audit.settings),
-        versions=versions,
+        versions=versions(),
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,8 +16,10 @@ from equipoise.errors import InputError, check_level, check_whole
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots, origin_in_words
-from equipoise.frontier.utility import utility_intervals
-from equipoise.inference import Interval, bootstrap, certify
+from equipoise.inference import Estimate, bootstrap
+from equipoise.inference.certificate import certificate_of
+from equipoise.inference.estimate import notes
+from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics import Metric, find_metric, prepare
 from equipoise.pareto import choose
 
@@ -32,23 +36,33 @@ class SelectionRow:
         What was wished: the most for unfairness, the least for utility; NaN for no limit.
     validation : float
         Value on the rows that picked it, which flatters the best of many.
-    test, low, high : float
-        Value on the test rows, with its interval.
-    certificate : float
-        Upper bound in the population, for KS-GSP and KS-GEO; NaN where there is none.
-    note : str
-        Why a number is undefined.
+    estimate : Estimate
+        Value on the test rows, with interval and certificate. Its parts are also columns: `test`
+        (the value), `low`, `high`, `certificate` and `note`.
     """
 
     metric: str
     attribute: str
     limit: float
     validation: float
-    test: float
-    low: float
-    high: float
-    certificate: float = math.nan
-    note: str = ""
+    estimate: Estimate
+
+    COLUMNS: ClassVar = (
+        "metric", "attribute", "limit", "validation", "test", "low", "high", "certificate", "note"
+    )  # fmt: skip
+    test = property(attrgetter("estimate.value"))
+    low = property(attrgetter("estimate.low"))
+    high = property(attrgetter("estimate.high"))
+    certificate = property(attrgetter("estimate.certificate"))
+
+    @property
+    def note(self) -> str:
+        """Why a number is undefined."""
+        return notes(self.estimate.reason, self.estimate.note)
+
+    def columns(self) -> dict[str, Any]:
+        """The row as a table and JSON have it."""
+        return {name: getattr(self, name) for name in self.COLUMNS}
 
     @property
     def name(self) -> str:
@@ -134,8 +148,7 @@ class Selection:
     def to_frame(self) -> pd.DataFrame:
         """The report as a pandas DataFrame, columns as in `SelectionRow`."""
         return pd.DataFrame(
-            [asdict(row) for row in self.rows],
-            columns=[field.name for field in fields(SelectionRow)],
+            [row.columns() for row in self.rows], columns=list(SelectionRow.COLUMNS)
         )
 
     def __str__(self) -> str:
@@ -361,10 +374,6 @@ def granted(unfairness: float) -> float:
     return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
 
 
-#: Metrics whose population value a certificate bounds.
-_CERTIFIED = ("KS-GSP", "KS-GEO")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
     """How sure a report is to be, and for how many selections."""
@@ -390,17 +399,6 @@ class Picked:
     threshold: float | None
 
 
-@dataclass(frozen=True)
-class Found:
-    """One number on the test rows; NaN throughout where there are none."""
-
-    test: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    certificate: float = math.nan
-    note: str = ""
-
-
 def report(
     scores: Floats | None,
     rows: HeldOut | None,
@@ -413,7 +411,7 @@ def report(
     Each snapshot gets the numbers it would get alone.
     """
     # By measure, utility first, then by snapshot.
-    found: list[list[Found]] = [[Found()] * len(picked)] * (1 + len(criteria.measures))
+    found: list[list[Estimate]] = [[Estimate()] * len(picked)] * (1 + len(criteria.measures))
     if scores is not None and rows is not None:
         thresholds = [each.threshold for each in picked]
         found = [_utility(scores, rows, settings)]
@@ -442,37 +440,36 @@ def certificates(
     )
 
 
-def _rows(criteria: Criteria, picked: Picked, found: Sequence[Found]) -> tuple[SelectionRow, ...]:
+def _rows(
+    criteria: Criteria, picked: Picked, found: Sequence[Estimate]
+) -> tuple[SelectionRow, ...]:
     utility, *unfairness = found
     out = [
-        _row(criteria.utility, "", _finite(picked.wish.min_utility), picked.utility, utility),
+        SelectionRow(
+            criteria.utility, "", _finite(picked.wish.min_utility), picked.utility, utility
+        )
     ]
     for (name, attribute), value, each in zip(
         criteria.measures, picked.unfairness, unfairness, strict=True
     ):
         wished = picked.wish.limits if name == picked.wish.metric else {}
         limit = _finite(wished.get(attribute, math.inf))
-        out.append(_row(name, attribute, limit, float(value), each))
+        out.append(SelectionRow(name, attribute, limit, float(value), each))
     return tuple(out)
 
 
-def _row(
-    metric: str, attribute: str, limit: float, validation: float, found: Found
-) -> SelectionRow:
-    return SelectionRow(metric, attribute, limit, validation, **vars(found))
-
-
-def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Found]:
+def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Estimate]:
     by_class = _by_class(scores)
     scored = prepare(by_class, rows.y, weights=rows.weights, threshold=None, outcome=rows.outcome)
-    found = utility_intervals(
+    (found,) = utility_intervals(
         scored,
-        scores.shape[-1],
+        ["R2" if rows.outcome == "continuous" else "AUC"],
+        columns=scores.shape[-1],
         draws=settings.draws,
         level=settings.level,
         random_state=settings.random_state,
     )
-    return [Found(each.value, each.low, each.high) for each in found]
+    return list(found)
 
 
 def _unfairness(
@@ -482,7 +479,7 @@ def _unfairness(
     attribute: str,
     thresholds: Sequence[float | None],
     settings: ReportSettings,
-) -> list[Found]:
+) -> list[Estimate]:
     """One measure of scores (E, n, s); of several classes the largest.
 
     The level of every class by itself is raised so that all intervals hold together (Bonferroni);
@@ -505,20 +502,29 @@ def _unfairness(
     return [
         _worst(
             intervals[classes * number : classes * (number + 1)],
+            settings.level,
             *_certificate(each.T, rows, metric, attribute, settings),
         )
         for number, each in enumerate(scores)
     ]
 
 
-def _worst(intervals: Sequence[Interval], bound: float, why_none: str) -> Found:
+def _worst(classes: Sequence[Estimate], level: float, bound: float, why_none: str) -> Estimate:
     """Sum up the classes of one snapshot."""
     value, low, high = (
         max(ends) if not any(map(math.isnan, ends)) else math.nan
-        for ends in zip(*((each.value, each.low, each.high) for each in intervals), strict=True)
+        for ends in zip(*((each.value, each.low, each.high) for each in classes), strict=True)
     )
-    reason = next((each.reason for each in intervals if each.reason is not None), "")
-    return Found(value, low, high, bound, "; ".join(filter(None, (reason, why_none))))
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        level=level,
+        certificate=bound,
+        n=classes[0].n,
+        reason=next((each.reason for each in classes if each.reason), ""),
+        note=why_none,
+    )
 
 
 def _by_class(scores: Floats) -> Floats:
@@ -530,25 +536,18 @@ def _certificate(
     by_class: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
 ) -> tuple[float, str]:
     """Upper bound for one snapshot, scores (s, n), or NaN and why there is none."""
-    if metric.name not in _CERTIFIED:
-        return math.nan, ""
-    if rows.weights is not None:
-        return math.nan, "no certificate: its inequality is for rows that count the same"
-    given = metric.notion.conditions_on_outcome
-    try:
-        found = certify(
-            by_class,
-            rows.table[attribute],
-            y=rows.y if given else None,
-            outcome=rows.outcome if given else None,
-            level=settings.level,
-            # The bounds of all classes hold together, and so does that of the worst.
-            candidates=settings.candidates * len(by_class),
-            random_state=settings.random_state,
-        )
-    except InputError as impossible:
-        return math.nan, f"no certificate: {impossible}"
-    return float(np.max(found.upper)), ""
+    return certificate_of(
+        metric,
+        by_class,
+        rows.table[attribute],
+        rows.y,
+        rows.outcome,
+        weights=rows.weights,
+        level=settings.level,
+        # The bounds of all classes hold together, and so does that of the worst.
+        candidates=settings.candidates * len(by_class),
+        random_state=settings.random_state,
+    )
 
 
 def _finite(limit: float) -> float:

@@ -16,7 +16,6 @@ from torch.func import functional_call
 
 from equipoise.errors import InputError
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.utility import utilities
 from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
 from equipoise.metrics.partition import rank
 from equipoise.metrics.utility import youden_of_ranking
@@ -388,7 +387,7 @@ class Judge:
         columns = scores.shape[-1]
         flat = scores.transpose(1, 2).flatten(0, 1)
         scored = replace(self._scored, scores=flat, ranking=rank(flat))
-        utility = utilities(scored, columns)[0]
+        utility = scored.utility(columns=columns)[0]
         cut = torch.full_like(utility, torch.nan)
         if self._decides:
             assert scored.y is not None

@@ -1,13 +1,13 @@
-"""Inference: bootstrap intervals, permutation tests, certificates."""
+"""Inference: one number type, bootstrap intervals, permutation tests, certificates."""
 
-from equipoise.inference.bootstrap import Interval, basic_interval, bootstrap
+from equipoise.inference.bootstrap import basic_interval, bootstrap
 from equipoise.inference.certificate import Certificate, certify
-from equipoise.inference.permutation import PermutationTest, permutation_test
+from equipoise.inference.estimate import Estimate
+from equipoise.inference.permutation import permutation_test
 
 __all__ = [
     "Certificate",
-    "Interval",
-    "PermutationTest",
+    "Estimate",
     "basic_interval",
     "bootstrap",
     "certify",

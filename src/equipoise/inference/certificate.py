@@ -56,12 +56,15 @@ from scipy.stats import beta
 from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
+from equipoise.metrics.partition import DECILES
+from equipoise.metrics.registry import Metric
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-DECILES = tuple(r / 10 for r in range(1, 10))
+#: Metrics that have a certificate.
+CERTIFIED = ("KS-GSP", "KS-GEO")
 #: Share of the rows that is set aside for thresholds when none are given.
 THRESHOLD_SHARE = 0.1
 #: Share of the error probability that goes to the factors 1 - p.
@@ -211,6 +214,39 @@ def certify(
     )
 
 
+def certificate_of(
+    metric: Metric,
+    scores: Floats,
+    column: SensitiveColumn,
+    y: Any,
+    outcome: OutcomeKind | None,
+    *,
+    level: float,
+    candidates: int,
+    random_state: int,
+    weights: Floats | None = None,
+) -> tuple[float, str]:
+    """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note why there is none."""
+    if metric.name not in CERTIFIED:
+        return math.nan, ""
+    if weights is not None:
+        return math.nan, "no certificate: its inequality is for rows that count the same"
+    given = metric.notion.conditions_on_outcome
+    try:
+        found = certify(
+            scores,
+            column,
+            y=y if given else None,
+            outcome=outcome if given else None,
+            level=level,
+            candidates=candidates,
+            random_state=random_state,
+        )
+    except InputError as impossible:
+        return math.nan, f"no certificate: {impossible}"
+    return float(np.max(found.upper)), ""
+
+
 def radius(n_inside: int, n_others: int, probability: float) -> float:
     """Least r with P(X_B + X_R > r) <= probability by the argument of this module.
 
@@ -237,15 +273,15 @@ def _tail_of_sum(r: float, m: int, n: int) -> float:
     # For x > r - y0 the rest r - x is below y0 and Y exceeds it for sure.
     surely = 2 * math.exp(-2 * m * (r - y0) ** 2)
     # The integral of 16 m x exp(-2 m x^2 - 2 n (r - x)^2) over x0 <= x <= r - y0: the exponent is
-    # -2 s (x - centre)^2 - 2 (m n / s) r^2 with s = m + n.
+    # -2 s (x - center)^2 - 2 (m n / s) r^2 with s = m + n.
     s = m + n
-    centre = n * r / s
-    low, high = x0 - centre, r - y0 - centre
+    center = n * r / s
+    low, high = x0 - center, r - y0 - center
     gaussian = math.sqrt(math.pi / (8 * s)) * (
         erf(math.sqrt(2 * s) * high) - erf(math.sqrt(2 * s) * low)
     )
     slope = (math.exp(-2 * s * low**2) - math.exp(-2 * s * high**2)) / (4 * s)
-    integral = 16 * m * math.exp(-2 * m * n / s * r**2) * (centre * gaussian + slope)
+    integral = 16 * m * math.exp(-2 * m * n / s * r**2) * (center * gaussian + slope)
     return float(min(1.0, surely + integral))
 
 

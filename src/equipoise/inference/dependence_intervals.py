@@ -1,14 +1,17 @@
 """Intervals for measures of dependence, of one column or of all jointly.
 
-GDP, HGR, dCor and the root of HSIC are sizes of signed departures from independence. As for the
-parity metrics (`equipoise.inference.bootstrap`), draws measure the size of the difference between
-the departures of draw and sample, and value plus and minus the `level` quantile of these sizes is
-the interval: it also holds at independence, where the values are biased upwards and an ordinary
-bootstrap fails. Cells, strata and their shares stay those of the sample.
+GDP, HGR, dCor and the root of HSIC are sizes of signed departures from independence, so their
+intervals are made as those of the parity metrics (`equipoise.inference.bootstrap`): each draw
+measures the size of the difference between the departures of draw and sample. Such intervals also
+hold at independence, where the values are biased upwards and an ordinary bootstrap fails. Cells,
+strata and their shares stay those of the sample.
 
-GDP averages over many cells of few rows, whose means a bootstrap would leave too little room. Its
-draws are normal errors of the cell means instead, with the variance found in the cell and, where it
-is small, in all cells of the stratum.
+* Distance covariance and the root of HSIC are the length of E[f(score) g(A)'] - E f(score) E g(A)',
+  with features f, g of the kernels (Gretton et al. 2005; for distances Sejdinovic et al. 2013).
+* HGR is the largest singular value of the correlations between functions of the score and of A.
+* GDP averages over many cells of few rows, to whose means a bootstrap would leave too little room.
+  Its draws are normal errors of the cell means instead, with the variance found in the cell and,
+  where the cell is small, in all cells of the stratum.
 
 HGR, dCor and HSIC are drawn on at most `DRAWN_ROWS` rows m. Such a size falls as 1 / sqrt(rows), so
 it is scaled by sqrt(m / rows) to the number of rows the value was computed on. Measured coverage is
@@ -18,24 +21,22 @@ in docs/auditing.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from equipoise.errors import InputError
+from equipoise.inference.bootstrap import upper_quantile
+from equipoise.inference.estimate import Estimate
 from equipoise.metrics.dependence import (
+    MEASURES,
     OUTCOME_STRATA,
-    Dependence,
     attribute_functions,
-    distance_correlation,
-    generalised_demographic_parity,
-    hilbert_schmidt,
+    double_centered,
+    gaussian_kernel,
     kernel_vectors,
-    maximal_correlation,
-    median_distance,
     orthonormal,
     parity_cells,
     score_functions,
@@ -51,47 +52,8 @@ Integers = NDArray[np.int64]
 DRAWN_ROWS = 1_000
 # The variance of a cell is drawn towards the pooled one, as by so many further rows.
 _POOLED_ROWS = 10
-
-
-class _Measure(Protocol):
-    def __call__(
-        self,
-        scores: Any,
-        sensitive_features: SensitiveTable,
-        *,
-        y: Any = None,
-        outcome: OutcomeKind | None = None,
-    ) -> Dependence: ...
-
-
-#: The measures by the name they have in tables; "|Y" is added given the outcome.
-MEASURES: dict[str, _Measure] = {
-    "GDP": generalised_demographic_parity,
-    "HGR": maximal_correlation,
-    "dCor": distance_correlation,
-    "HSIC": hilbert_schmidt,
-}
-
-
-@dataclass(frozen=True)
-class DependenceInterval:
-    """A measure of dependence with its interval.
-
-    Attributes
-    ----------
-    value, low, high : float
-        NaN where undefined.
-    rows : int
-        Rows the value was computed on.
-    reason : str or None
-        Why the value is undefined.
-    """
-
-    value: float
-    low: float
-    high: float
-    rows: int
-    reason: str | None
+# Directions that a draw has less than this share of the sample's variance in are left out.
+_NEGLIGIBLE = 1e-6
 
 
 def dependence_interval(
@@ -104,7 +66,7 @@ def dependence_interval(
     draws: int = 200,
     level: float = 0.95,
     random_state: int = 0,
-) -> DependenceInterval:
+) -> Estimate:
     """Measure how scores (n,) depend on all columns jointly, with an interval.
 
     Parameters
@@ -139,7 +101,7 @@ def dependence_interval(
     try:
         found = MEASURES[measure](scores, table, y=y, outcome=outcome)
     except InputError as undefined:
-        return DependenceInterval(np.nan, np.nan, np.nan, len(scores), str(undefined))
+        return Estimate(level=level, n=len(scores), reason=str(undefined))
     random = np.random.default_rng(random_state)
     value = float(found.value)
     scores, power = reduced(scores)
@@ -148,14 +110,14 @@ def dependence_interval(
     else:
         deviations = _deviations(measure, scores, table, strata, draws, random)
         deviations *= math.sqrt(min(len(scores), DRAWN_ROWS) / found.rows)
-    position = min(math.ceil(level * (draws + 1)), draws)
-    reach = float(np.sort(deviations)[position - 1])
+    reach = upper_quantile(deviations, level)
     size = math.sqrt(value) if measure == "HSIC" else value
     low, high = max(size - reach, 0.0), size + reach
     if measure == "HSIC":
         low, high = low**2, high**2
-    largest = math.inf if measure == "GDP" else 1.0
-    return DependenceInterval(value, low, min(high, largest), found.rows, None)
+    if measure != "GDP":
+        high = min(high, 1.0)
+    return Estimate(value=value, low=low, high=high, level=level, n=found.rows)
 
 
 def _deviations(
@@ -196,9 +158,9 @@ def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Float
     else:
         vectors = kernel_vectors(table)
         between = cdist(vectors, vectors)
-    # A distance is minus a kernel, up to terms that centring removes.
-    left = -double_centred(cdist(score[:, None], score[:, None]))
-    right = -double_centred(between)
+    # A distance is minus a kernel, up to terms that centering removes.
+    left = -double_centered(cdist(score[:, None], score[:, None]))
+    right = -double_centered(between)
     scale = math.sqrt(float(np.square(left).mean() * np.square(right).mean()))
     if scale == 0.0:
         return np.zeros(len(counts))
@@ -206,10 +168,7 @@ def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Float
 
 
 def _of_kernels(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
-    left, right = (
-        double_centred(np.exp(cdist(v, v, "sqeuclidean") / (-2 * median_distance(v) ** 2)))
-        for v in (score[:, None], kernel_vectors(table))
-    )
+    left, right = (gaussian_kernel(v) for v in (score[:, None], kernel_vectors(table)))
     return kernel_deviations(left, right, counts)
 
 
@@ -259,14 +218,10 @@ def _sums(codes: Integers, weights: NDArray[Any], count: int) -> Floats:
     return np.asarray(np.bincount(codes, weights=weights, minlength=count), dtype=np.float64)
 
 
-# Directions that a draw has less than this share of the sample's variance in are left out.
-_NEGLIGIBLE = 1e-6
-
-
 def kernel_deviations(score_kernel: Floats, attribute_kernel: Floats, counts: Floats) -> Floats:
     """Length of the difference between a draw's and the sample's covariance of features.
 
-    score_kernel, attribute_kernel: (m, m) with rows and columns of mean 0 (`double_centred`).
+    score_kernel, attribute_kernel: (m, m) with rows and columns of mean 0 (`double_centered`).
 
     With d the drawn shares less 1 / m, the difference is sum d_i f_i g_i' less
     (sum d_i f_i)(sum d_i g_i)', whose squared length needs only the two kernels.
@@ -278,16 +233,6 @@ def kernel_deviations(score_kernel: Floats, attribute_kernel: Floats, counts: Fl
     crossed = np.einsum("mr,mr,mr->r", shares, of_score, of_attribute)
     product = np.einsum("mr,mr->r", shares, of_score) * np.einsum("mr,mr->r", shares, of_attribute)
     return np.asarray(np.sqrt(np.maximum(joint - 2 * crossed + product, 0.0)))
-
-
-def double_centred(matrix: Floats) -> Floats:
-    """A symmetric matrix (m, m) less its row and column means.
-
-    >>> double_centred(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    array([[-0.5,  0.5], [ 0.5, -0.5]])
-    """
-    mean = matrix.mean(axis=0)
-    return np.asarray(matrix - mean[:, None] - mean[None, :] + mean.mean())
 
 
 def correlation_deviations(left: Floats, right: Floats, counts: Floats) -> Floats:
@@ -303,14 +248,14 @@ def correlation_deviations(left: Floats, right: Floats, counts: Floats) -> Float
     both = np.concatenate([left, right], axis=1)
     p = left.shape[1]
     deviations = np.empty(len(counts))
-    centre = left.T @ right / m
+    center = left.T @ right / m
     for draw, count in enumerate(counts):
         share = count / count.sum()
         mean = share @ both
         covariance = (both * share[:, None]).T @ both - np.outer(mean, mean)
         found = _inverse_root(covariance[:p, :p]) @ covariance[:p, p:]
         found = found @ _inverse_root(covariance[p:, p:])
-        deviations[draw] = np.linalg.norm(found - centre, ord=2)
+        deviations[draw] = np.linalg.norm(found - center, ord=2)
     return deviations
 
 

@@ -16,7 +16,7 @@ Patefield 1981). One permutation therefore costs the number of cells, whatever n
 **Level.** p = (1 + #{permuted >= observed}) / (1 + permutations) is valid at every n for
 independence and for separation with discrete y, because rows of a stratum are exchangeable there
 under the hypothesis (Lehmann and Romano 2005, section 15.2). For a continuous y rows are permuted
-within 2 n^(1/3) groups of neighbouring y (a local permutation: Kim, Neykov, Balakrishnan and
+within 2 n^(1/3) groups of neighboring y (a local permutation: Kim, Neykov, Balakrishnan and
 Wasserman 2022), in which they are exchangeable only approximately. To keep what y does inside a
 group out of the statistic, the score is first replaced by its residual from a straight line in y,
 fitted in each group. The level is approximate then; how close it comes is in docs/uncertainty.md.
@@ -25,7 +25,6 @@ fitted in each group. The level is approximate then; how close it comes is in do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.stats import random_table, rankdata
 
 from equipoise.errors import InputError, check_whole
+from equipoise.inference.estimate import Estimate
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
@@ -61,33 +61,6 @@ _KERNEL_WIDTH = 0.25
 _BLOCK_ENTRIES = 4_000_000
 
 
-@dataclass(frozen=True)
-class PermutationTest:
-    """Result of a permutation test.
-
-    Attributes
-    ----------
-    statistic : ndarray of float64
-        (K,) for scores (K, n), a scalar array for scores (n,).
-    p_value : ndarray of float64
-        In the shape of `statistic`.
-    permutations : int
-    rows : int
-        How many rows took part: those with every sensitive value known.
-    strata : int
-        Number of groups of rows within which A was permuted.
-    exact : bool
-        Whether the level holds at every n; False for separation with a continuous outcome.
-    """
-
-    statistic: Floats
-    p_value: Floats
-    permutations: int
-    rows: int
-    strata: int
-    exact: bool
-
-
 def permutation_test(
     scores: Any,
     sensitive_features: SensitiveTable,
@@ -96,13 +69,12 @@ def permutation_test(
     outcome: OutcomeKind | None = None,
     permutations: int = 999,
     random_state: int = 0,
-) -> PermutationTest:
+) -> Estimate:
     """Test whether scores are independent of A, or of A given y.
 
     Parameters
     ----------
-    scores : array of shape (n,) or (K, n)
-        Each of the K members is tested by itself.
+    scores : array of shape (n,)
     sensitive_features : SensitiveTable
         All columns jointly; rows with a missing value are left out.
     y : array of shape (n,), optional
@@ -116,44 +88,40 @@ def permutation_test(
 
     Returns
     -------
-    PermutationTest
+    Estimate
+        Its `p` is the p-value, its `value` the statistic, and its `n` the rows that took part. The
+        note says where the level of the test is approximate.
 
     Examples
     --------
     >>> table = SensitiveTable.from_data(["a"] * 10 + ["b"] * 10)
-    >>> float(permutation_test(range(20), table, permutations=199).p_value)
+    >>> permutation_test(range(20), table, permutations=199).p
     0.005
     """
     check_whole("permutations", permutations)
     check_whole("random_state", random_state, least=0)
     matrix = as_scores(scores).cpu().numpy()
+    if len(matrix) != 1:
+        raise InputError(
+            f"scores must have shape (n,), got {matrix.shape}; test each of several by itself"
+        )
     rows = rows_of(matrix, sensitive_features, y)
-    matrix = matrix[:, rows]
+    score = matrix[0, rows]
     kind = kind_where_given(y, outcome)
     strata = np.zeros(len(rows), dtype=np.int64)
     if kind is not None:
         known_y = outcome_array(y)[rows]
         strata = strata_of(known_y, kind, groups=max(1, round(2 * len(rows) ** (1 / 3))))
         if kind == "continuous":
-            matrix = np.array([reduced(score)[0] for score in matrix])
-            matrix = _residuals(matrix, reduced(known_y.astype(np.float64))[0], strata)
+            known_y = reduced(known_y.astype(np.float64))[0]
+            score = _residuals(reduced(score)[0], known_y, strata)
     cells, cell_factor = _cells(sensitive_features.take(rows))
     stratum_factor = _stratum_factor(strata, ordered=kind == "continuous")
     random = np.random.default_rng(random_state)
-    results = [
-        _test(score, cells, strata, cell_factor, stratum_factor, permutations, random)
-        for score in matrix
-    ]
-    shape = np.shape(scores)[:-1]  # no K axis where none was given
-    statistic, p_value = (column.reshape(shape) for column in np.array(results).T)
-    return PermutationTest(
-        statistic,
-        p_value,
-        permutations,
-        len(rows),
-        len(stratum_factor),
-        kind != "continuous",
-    )
+    statistic, p = _test(score, cells, strata, cell_factor, stratum_factor, permutations, random)
+    approximate = "the level of the test is approximate for a continuous y"
+    note = approximate if kind == "continuous" else ""
+    return Estimate(value=statistic, p=p, n=len(rows), note=note)
 
 
 def _test(
@@ -167,9 +135,9 @@ def _test(
 ) -> tuple[float, float]:
     """Statistic and p-value of one score (n,)."""
     ranks = _ranks_within(score, strata)
-    bins, centres = _bins_of_ranks(ranks)
-    bin_factor = _factor(_gaussian(centres))
-    shape = len(stratum_factor), len(centres), len(cell_factor)
+    bins, centers = _bins_of_ranks(ranks)
+    bin_factor = _factor(_gaussian(centers))
+    shape = len(stratum_factor), len(centers), len(cell_factor)
     flat = np.ravel_multi_index((strata, bins, cells), shape)
     counts = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
     # Summed over strata s as factor[s, m] * bins' * D_s * cells, for observed and permuted counts.
@@ -211,15 +179,15 @@ def _rows_by_stratum(strata: Integers) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(strata))[:-1])
 
 
-def _residuals(scores: Floats, y: Floats, strata: Integers) -> Floats:
-    """Scores (K, n) less a straight line in y fitted within each stratum; (K, n)."""
-    residuals = np.empty_like(scores)
+def _residuals(score: Floats, y: Floats, strata: Integers) -> Floats:
+    """The score (n,) less a straight line in y fitted within each stratum; (n,)."""
+    residuals = np.empty_like(score)
     for rows in _rows_by_stratum(strata):
-        within = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
+        within = score[rows] - score[rows].mean()
         place = y[rows] - y[rows].mean()
         spread = float(place @ place)
-        slope = within @ place / spread if spread > 0 else np.zeros(len(scores))
-        residuals[:, rows] = within - slope[:, None] * place
+        slope = float(within @ place) / spread if spread > 0 else 0.0
+        residuals[rows] = within - slope * place
     return residuals
 
 

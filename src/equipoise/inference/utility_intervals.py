@@ -1,127 +1,121 @@
-"""Bootstrap intervals for utility: AUC of a binary outcome, MAE and R2 of a continuous one.
+"""Bootstrap intervals for utility: AUC of classes, R2 and MAE of a continuous outcome.
 
-These are smooth functions of means, so the basic bootstrap interval is the right one. AUC needs
-only how many positives and negatives have each score; above `EXACT_ROWS` rows scores are first cut
-into bins of equal rank, which moves an AUC by at most half the share of a bin. MAE and R2 need four
-sums of every draw.
+These are smooth functions of means, so the basic bootstrap interval is the right one. Rows are
+drawn with replacement and keep their weights. AUC needs only how many positives and negatives have
+each score: above `EXACT_ROWS` rows, scores are first cut into bins of equal rank, which moves an
+AUC by at most half the share of a bin.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from equipoise.inference.bootstrap import EXACT_ROWS, SCORE_EDGES, basic_interval
-from equipoise.scales import reduced
+from equipoise.inference.bootstrap import (
+    EXACT_ROWS,
+    SCORE_EDGES,
+    Floats,
+    basic_interval,
+    multinomial_counts,
+    row_counts,
+)
+from equipoise.inference.estimate import Estimate
+from equipoise.metrics.partition import rank
+from equipoise.metrics.sample import Scored, UtilityMeasure
 
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class UtilityInterval:
-    """A measure of utility with its bootstrap interval.
-
-    Attributes
-    ----------
-    metric : {"AUC", "MAE", "R2"}
-    value, low, high : float
-    rows : int
-    """
-
-    metric: str
-    value: float
-    low: float
-    high: float
-    rows: int
+_LIMITS = {"AUC": (0.0, 1.0), "R2": (-math.inf, 1.0), "MAE": (0.0, math.inf)}
 
 
-def auc_interval(
-    scores: Floats, positive: NDArray[np.bool_], *, draws: int, level: float, random_state: int
-) -> UtilityInterval:
-    """AUC of scores (n,) for a boolean outcome (n,), with its interval.
+def utility_intervals(
+    scored: Scored,
+    measures: Sequence[UtilityMeasure],
+    *,
+    columns: int = 1,
+    draws: int,
+    level: float,
+    random_state: int,
+) -> tuple[tuple[Estimate, ...], ...]:
+    """Utility of each of E models, scores (E * columns, n), by every measure.
 
-    >>> random = np.random.default_rng(0)
-    >>> positive = np.arange(400) % 2 == 1
-    >>> found = auc_interval(
-    ...     random.normal(size=400) + positive, positive, draws=200, level=0.95, random_state=0
-    ... )
+    Every draw serves all models and measures; a model gets the interval it would get alone.
+    `columns` is as in `Scored.utility`.
+
+    >>> from equipoise.metrics import prepare
+    >>> y = np.arange(400) % 2
+    >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
+    >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
     >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
-    (0.75, 0.79, 0.84)
+    (0.75, 0.79, 0.83)
     """
-    n = len(scores)
-    exact = _auc(_counts(scores, positive))
-    counts = _counts(_binned(scores), positive) if n > EXACT_ROWS else _counts(scores, positive)
-    generator = np.random.default_rng(random_state)
-    flat = counts.ravel()
-    drawn = np.concatenate(
-        [
-            _auc(generator.multinomial(n, flat / n, size=1).reshape(1, *counts.shape[1:]))
-            for _ in range(draws)
+    n = scored.scores.shape[-1]
+    countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
+    drawn = (
+        [_auc_of_counts(scored, draws, random_state)]
+        if countable and n > EXACT_ROWS
+        else _by_row(scored, measures, columns, draws, random_state)
+    )
+    return tuple(
+        tuple(
+            _estimate(float(value), found, level, _LIMITS[measure], n)
+            for value, found in zip(_values(scored, measure, columns)[0], of_draws.T, strict=True)
+        )
+        for measure, of_draws in zip(measures, drawn, strict=True)
+    )
+
+
+def _values(scored: Scored, measure: UtilityMeasure, columns: int) -> Floats:
+    return scored.utility(measure, columns=columns).cpu().numpy()
+
+
+def _estimate(
+    value: float, drawn: Floats, level: float, limits: tuple[float, float], n: int
+) -> Estimate:
+    if not math.isfinite(value):
+        reason = f"a float cannot hold it, {value}; rescale scores and y"
+        return Estimate(level=level, n=n, reason=reason)
+    # A draw without a class, or of a single outcome, says nothing about utility.
+    low, high = basic_interval(value, drawn[np.isfinite(drawn)], level, limits)
+    return Estimate(value=value, low=low, high=high, level=level, n=n)
+
+
+def _by_row(
+    scored: Scored, measures: Sequence[UtilityMeasure], columns: int, draws: int, seed: int
+) -> list[Floats]:
+    """Utilities (draws, E) of rows drawn with replacement, by every measure."""
+    found: list[list[Floats]] = [[] for _ in measures]
+    for counts, _ in row_counts(draws, scored.scores.shape[-1], seed):
+        weights = torch.from_numpy(counts).to(scored.weights.device) * scored.weights
+        resampled = replace(scored, weights=weights)
+        for values, measure in zip(found, measures, strict=True):
+            values.append(_values(resampled, measure, columns))
+    return [np.concatenate(values) for values in found]
+
+
+def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
+    """AUC (draws, K) from drawn counts of (bin of the score, class), moved to the exact value."""
+    exact = _values(scored, "AUC", 1)
+    assert scored.y is not None
+    positive = scored.y.cpu().numpy().astype(np.int64)
+    columns = []
+    for score, value in zip(scored.scores.cpu().numpy(), exact[0], strict=True):
+        edges = np.unique(np.quantile(score, np.arange(1, SCORE_EDGES) / SCORE_EDGES))
+        levels, bins = np.unique(np.searchsorted(edges, score, side="left"), return_inverse=True)
+        counts = np.bincount(2 * bins + positive, minlength=2 * len(levels)).astype(np.float64)
+        scores = torch.arange(len(levels), dtype=torch.float64).repeat_interleave(2)[None]
+        small = replace(
+            scored,
+            scores=scores,
+            ranking=rank(scores),
+            weights=torch.from_numpy(counts)[None],
+            y=torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(len(levels)),
+        )
+        found = [
+            _values(replace(small, weights=torch.from_numpy(drawn)), "AUC", 1)[:, 0]
+            for drawn in multinomial_counts(counts, draws, seed)
         ]
-    )
-    # Draws without a positive or without a negative say nothing about the ranking of the two.
-    kept = drawn[~np.isnan(drawn)] - _auc(counts) + exact
-    low, high = basic_interval(float(exact[0]), kept, level, (0.0, 1.0))
-    return UtilityInterval("AUC", float(exact[0]), low, high, n)
-
-
-def regression_intervals(
-    scores: Floats, y: Floats, *, draws: int, level: float, random_state: int
-) -> tuple[UtilityInterval, UtilityInterval]:
-    """MAE and R2 of predictions (n,) of y (n,), with their intervals."""
-    n = len(scores)
-    (scores, y), power = reduced(np.stack([scores, y]))
-    # y is centred first: R2 does not change, and its sum of squares loses no digits.
-    centred = y - y.mean()
-    error = y - scores
-    table = np.stack([np.abs(error), error**2, centred, centred**2])
-    unit = np.array([power, 0])
-    exact = np.ldexp(_mae_and_r2(table.sum(axis=1)[None], n)[0], unit)
-    generator = np.random.default_rng(random_state)
-    sums = np.empty((draws, 4))
-    for draw in range(draws):
-        sums[draw] = table @ np.bincount(generator.integers(n, size=n), minlength=n)
-    drawn = np.ldexp(_mae_and_r2(sums, n), unit)
-    return (
-        _regression_interval("MAE", exact[0], drawn[:, 0], level, (0.0, np.inf), n),
-        _regression_interval("R2", exact[1], drawn[:, 1], level, (-np.inf, 1.0), n),
-    )
-
-
-def _regression_interval(
-    metric: str, value: float, drawn: Floats, level: float, limits: tuple[float, float], n: int
-) -> UtilityInterval:
-    low, high = basic_interval(float(value), drawn[np.isfinite(drawn)], level, limits)
-    return UtilityInterval(metric, float(value), low, high, n)
-
-
-def _counts(scores: Floats, positive: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows by distinct score and class, (1, distinct scores, 2)."""
-    levels, place = np.unique(scores, return_inverse=True)
-    counts = np.bincount(2 * place + positive, minlength=2 * len(levels))
-    return counts.reshape(1, -1, 2).astype(np.int64)
-
-
-def _binned(scores: Floats) -> Floats:
-    """Number of the bin of equal rank of every score; equal scores share a bin."""
-    edges = np.unique(np.quantile(scores, np.arange(1, SCORE_EDGES) / SCORE_EDGES))
-    return np.searchsorted(edges, scores, side="left").astype(np.float64)
-
-
-def _auc(counts: NDArray[np.int64]) -> Floats:
-    """AUC (R,) from counts (R, distinct scores, 2); NaN without both classes."""
-    negative, positive = counts[..., 0].astype(np.float64), counts[..., 1].astype(np.float64)
-    below = negative.cumsum(axis=-1) - negative / 2
-    pairs = negative.sum(axis=-1) * positive.sum(axis=-1)
-    won = (positive * below).sum(axis=-1)
-    return np.asarray(np.where(pairs > 0, won / np.maximum(pairs, 1.0), np.nan))
-
-
-def _mae_and_r2(sums: Floats, n: int) -> Floats:
-    """MAE and R2 (R, 2) from sums (R, 4) of |e|, e^2, y and y^2; R2 is -inf for a constant y."""
-    absolute, squared, total, square = sums.T / n
-    spread = np.maximum(square - total**2, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.stack([absolute, 1 - squared / spread], axis=1)
+        columns.append(np.concatenate(found) - _values(small, "AUC", 1)[0, 0] + value)
+    return np.stack(columns, axis=1)

@@ -13,7 +13,7 @@ from equipoise.metrics.registry import (
     Metric,
     find_metric,
     measure,
-    register,
+    register_metric,
 )
 from equipoise.metrics.sample import Intersection, Sample, Scored, intersect, prepare
 from equipoise.metrics.utility import auc, mae, mse, r2, youden_threshold
@@ -39,6 +39,6 @@ __all__ = [
     "parity",
     "prepare",
     "r2",
-    "register",
+    "register_metric",
     "youden_threshold",
 ]

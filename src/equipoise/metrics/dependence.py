@@ -1,19 +1,19 @@
 """How strongly a score depends on sensitive attributes of any kind, one column or all jointly.
 
-Four measures of K scores against a :class:`~equipoise.tables.SensitiveTable`; a table of several
+Four measures of K scores against a :class:`~equipoise.tables.SensitiveTable`. A table of several
 columns is measured jointly, which sees what no single column shows. All are 0 when the score
 ignores A. Given the outcome y they measure separation: the value within each stratum of y, averaged
-by size. Strata are the levels of a discrete y, and ten groups of equal size (cut at the deciles) of
-a continuous one; since y still varies inside such a group, a dependence that runs through y alone
-can leave a trace in the value then.
+by size. Strata are the levels of a discrete y, or ten groups of equal size (cut at the deciles) of
+a continuous one. Inside such a group y still varies, so a dependence that runs through y alone can
+leave a trace in the value.
 
-Some measures cost more than sorting and run on a stated number of rows at most, drawn without
-replacement by `random_state`; the result always says how many rows were used.
+Some measures cost more than sorting. They use a stated number of rows at most, drawn without
+replacement by `random_state`; the result says how many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -37,7 +37,7 @@ from equipoise.metrics.outcome import (
     rows_of,
     strata_of,
 )
-from equipoise.metrics.registry import Computed, Metric, register
+from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.scales import reduced
@@ -54,6 +54,11 @@ DISTANCE_ROWS = 10_000
 PAIRED_ROWS = 2_000
 #: Groups of equal size that a continuous outcome is cut into.
 OUTCOME_STRATA = 10
+#: Degree of the polynomials that maximal correlation uses for continuous variables.
+DEGREE = 5
+# Rounding errors: of means of n^2 products, and as a share of sums of n^2 distances. Less is zero.
+_KERNEL_ROUNDING = 1e-15
+_DISTANCE_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Dependence:
     strata: int
 
 
-def generalised_demographic_parity(
+def generalized_demographic_parity(
     scores: Any,
     sensitive_features: SensitiveTable,
     *,
@@ -85,7 +90,7 @@ def generalised_demographic_parity(
     """Mean distance between the average score near one's A and the average score: E abs(m(A) - m).
 
     Here m(a) = E[score | A = a] and m = E[score] (Jiang et al. 2022, weighted total variation), in
-    the units of the score; for decisions 0 / 1 it is a difference of acceptance rates, and for two
+    the units of the score. For decisions 0 / 1 it is a difference of acceptance rates; for two
     groups of shares p and 1 - p it is 2 p (1 - p) times the demographic parity difference. m(a) is
     estimated by the mean over cells: levels of discrete columns crossed with bins of equal
     frequency of continuous ones, n^(1 / (d + 2)) of them for each of d continuous columns, the rate
@@ -109,7 +114,7 @@ def generalised_demographic_parity(
     Examples
     --------
     >>> table = SensitiveTable.from_data(["a", "a", "b", "b"])
-    >>> round(float(generalised_demographic_parity([0.0, 0.2, 0.4, 0.6], table).value), 6)
+    >>> round(float(generalized_demographic_parity([0.0, 0.2, 0.4, 0.6], table).value), 6)
     0.2
     """
     return _measure(_parity, None, scores, sensitive_features, y, outcome, random_state=0)
@@ -123,11 +128,24 @@ def maximal_correlation(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """Hirschfeld-Gebelein-Renyi maximal correlation, in [0, 1], in O(n log n).
+    """Hirschfeld-Gebelein-Renyi maximal correlation, max over f, g of corr(f(score), g(A)).
 
-    Which functions it ranges over and how it is biased is said in
-    `equipoise.metrics.dependence`. A score with at most 10 distinct values is discrete.
-    At most `SORTED_ROWS` rows are used. Parameters are those of `generalised_demographic_parity`.
+    It lies in [0, 1]: 0 exactly at independence, 1 when a function of the score is a function of A.
+    One-to-one maps of either side do not change it, and it is abs(rho) for a bivariate Gaussian of
+    correlation rho (Renyi 1959). Here f and g range over finite sets of functions, which makes it
+    the first canonical correlation between two bases, in O(n log n):
+
+    * a discrete variable: every function of it, so that two of them are treated exactly (the second
+      singular value of the joint table over the roots of its margins; Witsenhausen 1975). A score
+      with at most 10 distinct values is discrete;
+    * a continuous variable: polynomials of degree up to 5 in its normal score, the normal quantile
+      of its rank. The maximal functions of a bivariate Gaussian are linear in normal scores;
+    * several columns: sums of functions of one column and of products of functions of two columns.
+
+    The estimate is biased upwards: at independence, with p and q functions, it is about
+    (sqrt(p) + sqrt(q)) / sqrt(n), the largest singular value of a p x q matrix of noise. A
+    permutation test tells whether a value is more than that. At most `SORTED_ROWS` rows are used.
+    Parameters are those of `generalized_demographic_parity`.
     """
     return _measure(
         _maximal_correlation, SORTED_ROWS, scores, sensitive_features, y, outcome, random_state
@@ -142,13 +160,22 @@ def distance_correlation(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """Distance correlation, in [0, 1] .
+    """Distance correlation (Szekely, Rizzo and Bakirov 2007), in [0, 1], 0 exactly at independence.
+
+    With pairwise distances a_ij of the scores and b_ij of the attribute, the squared distance
+    covariance of the sample is
+
+        V(a, b) = mean_ij(a_ij b_ij) - 2 mean_i(a_i. b_i.) + a.. b..,
+
+    dots standing for means over an index, and the distance correlation is
+    sqrt(V(a, b) / sqrt(V(a, a) V(b, b))). At independence it is positive and falls as 1 / sqrt(n).
 
     One continuous column enters by its values, a discrete one (or the intersection of several) by
-    its label; both on at most `DISTANCE_ROWS` rows. A mixed vector or several continuous columns
-    enter as `SensitiveTable.encode` scales them, on at most `PAIRED_ROWS` rows. At independence the
-    value is positive and falls as 1 / sqrt(n). Parameters are those of
-    `generalised_demographic_parity`.
+    its label, on at most `DISTANCE_ROWS` rows: only sums over rows of distances and one sum of
+    products are needed, in O(n log n) (the idea of Huo and Szekely 2016 and of Chaudhuri and Hu
+    2019). A mixed vector or several continuous columns enter as `SensitiveTable.encode` scales
+    them, in O(n^2), on at most `PAIRED_ROWS` rows. Parameters are those of
+    `generalized_demographic_parity`.
     """
     single = len(sensitive_features.columns) == 1 or sensitive_features.is_discrete
     limit = DISTANCE_ROWS if single else PAIRED_ROWS
@@ -165,10 +192,15 @@ def hilbert_schmidt(
     outcome: OutcomeKind | None = None,
     random_state: int = 0,
 ) -> Dependence:
-    """HSIC with Gaussian kernels and the median heuristic in [0, 1].
+    """Hilbert-Schmidt independence criterion with Gaussian kernels (Gretton et al. 2005), up to 1.
+
+    HSIC = mean_ij(k_ij l_ij) - 2 mean_i(k_i. l_i.) + k.. l.., the biased estimate (a V-statistic),
+    with k a kernel of the scores and l one of the attribute, dots standing for means over an index.
+    Widths are the median of the positive distances between rows. In the population it is 0 exactly
+    at independence; in a sample it is above 0, by about (1 - k..)(1 - l..) / n at independence.
 
     One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
-    it, on at most `PAIRED_ROWS` rows. Parameters are those of `generalised_demographic_parity`.
+    it, on at most `PAIRED_ROWS` rows. Parameters are those of `generalized_demographic_parity`.
     """
     return _measure(
         _hilbert_schmidt, PAIRED_ROWS, scores, sensitive_features, y, outcome, random_state
@@ -208,6 +240,9 @@ def _measure(
     return Dependence(value, len(rows), count)
 
 
+# ------------------------------------------------------------------- generalized demographic parity
+
+
 def _parity(scores: Floats, table: SensitiveTable) -> Floats:
     cell = parity_cells(table)
     scores = scores - scores.mean(axis=1, keepdims=True)  # small differences far from 0 keep digits
@@ -218,7 +253,7 @@ def _parity(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
-    """Cell (n,) of every row in which generalised demographic parity takes a mean; none is empty.
+    """Cell (n,) of every row in which generalized demographic parity takes a mean; none is empty.
 
     The table must have no missing values.
     """
@@ -236,6 +271,9 @@ def _bins(column: SensitiveColumn, bins: int) -> NDArray[np.int64]:
     return np.searchsorted(cuts, column.values, side="left").astype(np.int64)
 
 
+# ------------------------------------------------------------------------------ maximal correlation
+
+
 def _maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
     correlations = []
     attribute = attribute_functions(table)
@@ -248,24 +286,53 @@ def _maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
                 f"sensitive_features, got {len(score)} rows in a stratum and {functions} "
                 "functions; leave out columns or merge levels"
             )
-        correlations.append(canonical_correlation(basis, attribute))
+        values = np.linalg.svd(orthonormal(basis).T @ orthonormal(attribute), compute_uv=False)
+        # A basis without variation is correlated with nothing.
+        correlations.append(min(1.0, float(values[0])) if values.size else 0.0)
     return np.array(correlations)
 
 
 def attribute_functions(table: SensitiveTable) -> Floats:
     """The functions of A that maximal correlation ranges over, (n, q)."""
-    return with_products(
-        [
-            indicators(column.codes) if column.codes is not None else polynomials(_values(column))
-            for column in table.columns
-        ]
-    )
+    bases = [
+        _indicators(column.codes) if column.codes is not None else _polynomials(_values(column))
+        for column in table.columns
+    ]
+    products = [
+        (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+        for left, right in combinations(bases, 2)
+    ]
+    return np.concatenate([*bases, *products], axis=1)
 
 
 def score_functions(score: Floats) -> Floats:
     """The functions of a score (n,) that maximal correlation ranges over, (n, p)."""
     few = len(np.unique(score)) <= MAX_DISCRETE_NUMBERS
-    return indicators(score) if few else polynomials(score)
+    return _indicators(score) if few else _polynomials(score)
+
+
+def orthonormal(basis: Floats) -> Floats:
+    """Orthonormal columns (n, rank) that span the centered columns of a basis (n, p)."""
+    centered = basis - basis.mean(axis=0)
+    length = np.linalg.norm(centered, axis=0)
+    varying = length > 1e-12 * np.linalg.norm(basis, axis=0)
+    left, values, _ = np.linalg.svd(centered[:, varying] / length[varying], full_matrices=False)
+    return np.asarray(left[:, values > 1e-8 * values.max(initial=0.0)])
+
+
+def _polynomials(values: Floats) -> Floats:
+    """Hermite polynomials of degree 1 to `DEGREE` of the normal scores of `values` (n,)."""
+    normal_scores = ndtri((rankdata(values) - 0.5) / len(values))
+    return np.asarray(hermevander(normal_scores, DEGREE)[:, 1:])
+
+
+def _indicators(labels: NDArray[np.generic]) -> Floats:
+    """One column per level of `labels` (n,) but the first, which the others imply."""
+    levels, codes = np.unique(labels, return_inverse=True)
+    return np.asarray(codes[:, None] == np.arange(1, len(levels)), dtype=np.float64)
+
+
+# ----------------------------------------------------------------------------- distance correlation
 
 
 def _distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
@@ -276,218 +343,6 @@ def _distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
     return distance_correlation_with_vector(scores, table.encode().astype(np.float64))
 
 
-def _hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
-    return gaussian_hsic(scores, kernel_vectors(table))
-
-
-def kernel_vectors(table: SensitiveTable) -> Floats:
-    """What the Gaussian kernel of A is taken of, (n, q)."""
-    alone = len(table.columns) == 1 and not table.is_discrete
-    return _values(table.columns[0])[:, None] if alone else table.encode().astype(np.float64)
-
-
-def _values(column: SensitiveColumn) -> Floats:
-    assert column.values is not None
-    return reduced(column.values)[0]
-
-
-class _Measure(Protocol):
-    def __call__(
-        self,
-        scores: Any,
-        sensitive_features: SensitiveTable,
-        *,
-        y: Any = None,
-        outcome: OutcomeKind | None = None,
-    ) -> Dependence: ...
-
-
-def _compute(measure: _Measure, name: str, sample: Sample, *, conditional: bool) -> Computed:
-    """The measure on a registry sample, NaN with the reason where it is undefined."""
-    scored = sample.scored
-    if bool((scored.weights != 1).any()):
-        raise InputError(f"{name} does not take row weights; leave weights out")
-    y = scored.y.cpu().numpy() if conditional and scored.y is not None else None
-    kind = scored.outcome_kind if conditional else None
-    table = SensitiveTable((sample.column,))
-    try:
-        value = measure(scored.scores, table, y=y, outcome=kind).value
-        reasons: list[str | None] = [None] * len(value)
-    except InputError:  # of some score; the others may have a value
-        value = np.full(len(scored.scores), np.nan)
-        reasons = [None] * len(value)
-        for member, score in enumerate(scored.scores):
-            try:
-                value[member] = measure(score, table, y=y, outcome=kind).value
-            except InputError as undefined:
-                reasons[member] = str(undefined)
-    return Computed(torch.from_numpy(value)[None].to(scored.scores.device), tuple(reasons))
-
-
-def _register(
-    measure: _Measure,
-    name: str,
-    description: str,
-    formula: str,
-    *,
-    largest: float = 1.0,
-    rank_based: bool = False,
-) -> None:
-    """Enrol a measure under both notions; `largest` is the largest value it can take."""
-    for conditional in (False, True):
-        full_name = f"{name}|Y" if conditional else name
-        register(
-            Metric(
-                name=full_name,
-                notion=Notion.SEPARATION if conditional else Notion.INDEPENDENCE,
-                description=(
-                    f"{description} Within strata of the outcome, averaged by size."
-                    if conditional
-                    else description
-                ),
-                formula=(
-                    f"mean over strata of Y (levels, or tenths of a continuous Y) of: {formula}"
-                    if conditional
-                    else formula
-                ),
-                compute=partial(_compute, measure, full_name, conditional=conditional),
-                attributes=frozenset({"discrete", "continuous"}),
-                outcomes=frozenset({"binary", "multiclass", "continuous"}),
-                needs_decisions=False,
-                range=(0.0, largest),
-                rank_based=rank_based,
-                weighted=False,
-            )
-        )
-
-
-_register(
-    generalised_demographic_parity,
-    "GDP",
-    "How far the mean score near one's A lies from the mean score, on average.",
-    "E |E[score | A] - E[score]|, by level or by bins of equal frequency of A",
-    largest=float("inf"),
-)
-_register(
-    maximal_correlation,
-    "HGR",
-    "Largest correlation between a function of the score and a function of A.",
-    "max over f, g of corr(f(score), g(A)); degree 5 in normal scores where continuous",
-    rank_based=True,
-)
-_register(
-    distance_correlation,
-    "dCor",
-    "Correlation of distances between scores with distances between values of A.",
-    "sqrt(V(score, A) / sqrt(V(score, score) V(A, A))), V the squared distance covariance",
-)
-_register(
-    hilbert_schmidt,
-    "HSIC",
-    "Distance of the joint law of (score, A) from independence, seen through Gaussian kernels.",
-    "mean(k l) - 2 mean(k. l.) + k.. l.., Gaussian kernels, median heuristic",
-)
-
-
-# Means of n^2 products carry a rounding error of about this size; less than it is zero.
-_KERNEL_ROUNDING = 1e-15
-
-
-def gaussian_hsic(
-    scores: Floats,
-    vectors: Floats,
-    *,
-    score_width: float | None = None,
-    vector_width: float | None = None,
-) -> Floats:
-    """HSIC of K scores (K, n) and vectors (n, q), in O(n^2) time and memory; (K,).
-
-    Widths w not given are the median of the positive distances between rows (the median
-    heuristic; zero distances, of equal rows, say nothing about scale).
-
-    >>> gaussian_hsic(np.array([[0.0, 1.0]]), np.array([[0.0], [1.0]])).round(4)
-    array([0.0387])
-    """
-    attribute = _centred_kernel(vectors, vector_width)
-    values = [
-        float(np.vdot(_centred_kernel(score[:, None], score_width), attribute)) for score in scores
-    ]
-    mean = np.array(values) / len(vectors) ** 2
-    return np.where(mean > _KERNEL_ROUNDING, mean, 0.0)
-
-
-def median_distance(vectors: Floats) -> float:
-    """Median of the positive Euclidean distances between rows of (n, q); 1 if all are equal.
-
-    >>> median_distance(np.array([[0.0], [0.0], [3.0], [7.0]]))
-    4.0
-    """
-    distances = pdist(vectors)
-    positive = distances[distances > 0]
-    return float(np.median(positive)) if positive.size else 1.0
-
-
-def _centred_kernel(vectors: Floats, width: float | None) -> Floats:
-    """Gaussian kernel matrix (n, n) less its row and column means."""
-    width = median_distance(vectors) if width is None else width
-    kernel = np.exp(cdist(vectors, vectors, "sqeuclidean") / (-2 * width**2))
-    mean = kernel.mean(axis=0)
-    kernel -= mean[:, None]
-    kernel -= mean[None, :]
-    kernel += mean.mean()
-    return kernel
-
-
-DEGREE = 5
-
-
-def canonical_correlation(left: Floats, right: Floats) -> float:
-    """Largest correlation between combinations of columns of (n, p) and of (n, q).
-
-    A basis without variation gives 0.
-    """
-    values = np.linalg.svd(orthonormal(left).T @ orthonormal(right), compute_uv=False)
-    return min(1.0, float(values[0])) if values.size else 0.0
-
-
-def orthonormal(basis: Floats) -> Floats:
-    """Orthonormal columns (n, rank) that span the centred columns of a basis (n, p)."""
-    centred = basis - basis.mean(axis=0)
-    length = np.linalg.norm(centred, axis=0)
-    varying = length > 1e-12 * np.linalg.norm(basis, axis=0)
-    left, values, _ = np.linalg.svd(centred[:, varying] / length[varying], full_matrices=False)
-    return np.asarray(left[:, values > 1e-8 * values.max(initial=0.0)])
-
-
-def polynomials(values: Floats) -> Floats:
-    """Hermite polynomials of degree 1 to 5 of the normal scores of `values` (n,); (n, 5)."""
-    normal_scores = ndtri((rankdata(values) - 0.5) / len(values))
-    return np.asarray(hermevander(normal_scores, DEGREE)[:, 1:])
-
-
-def indicators(labels: NDArray[np.generic]) -> Floats:
-    """One column per level of `labels` (n,) but the first, which the others imply; (n, levels - 1).
-
-    >>> indicators(np.array(["a", "b", "a", "c"]))
-    array([[0., 0.], [1., 0.], [0., 0.], [0., 1.]])
-    """
-    levels, codes = np.unique(labels, return_inverse=True)
-    return np.asarray(codes[:, None] == np.arange(1, len(levels)), dtype=np.float64)
-
-
-def with_products(bases: Sequence[Floats]) -> Floats:
-    """The bases (n, p_j) side by side, then all products of columns of two of them."""
-    products = [
-        (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
-        for left, right in combinations(bases, 2)
-    ]
-    return np.concatenate([*bases, *products], axis=1)
-
-
-# Sums of n^2 distances carry a rounding error of about this share; less than it is zero.
-_DISTANCE_ROUNDING = 1e-13
-
-
 def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
     """Distance correlation of K scores (K, n) with one number per row (n,), in O(n log n); (K,).
 
@@ -496,23 +351,13 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
     >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
     """
-    values = _centred(values)
-    attribute_sums = _distance_sums(values)
-    attribute_variance = _covariance(_squared_distances(values), attribute_sums, attribute_sums)
+    values = _centered(values)
     by_value = np.argsort(values, kind="stable")
-    return np.array(
-        [
-            _correlation(
-                _covariance(
-                    _sum_of_products(values[by_value], score[by_value]),
-                    _distance_sums(score),
-                    attribute_sums,
-                ),
-                _score_variance(score),
-                attribute_variance,
-            )
-            for score in _centred(scores)
-        ]
+    return _correlations(
+        scores,
+        lambda score, _: _sum_of_products(values[by_value], score[by_value]),
+        _distance_sums(values),
+        _squared_distances(values),
     )
 
 
@@ -522,38 +367,43 @@ def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -
     This is also the distance correlation with the one-hot vector of the label. O(n log n).
     """
     _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    n = len(codes)
-    attribute_sums = (n - sizes[codes]).astype(np.float64)
-    attribute_variance = _covariance(attribute_sums.sum(), attribute_sums, attribute_sums)
-    correlations = []
-    for score in _centred(scores):
-        score_sums = _distance_sums(score)
+    sums = (len(codes) - sizes[codes]).astype(np.float64)
+    return _correlations(
+        scores,
         # Pairs of different labels are all pairs less the pairs within a label.
-        products = score_sums.sum() - _distances_within(score, codes, sizes)
-        covariance = _covariance(products, score_sums, attribute_sums)
-        correlations.append(_correlation(covariance, _score_variance(score), attribute_variance))
-    return np.array(correlations)
+        lambda score, score_sums: score_sums.sum() - _distances_within(score, codes, sizes),
+        sums,
+        sums.sum(),
+    )
 
 
 def distance_correlation_with_vector(scores: Floats, vectors: Floats) -> Floats:
     """Distance correlation of K scores (K, n) with Euclidean vectors (n, q), in O(n^2); (K,)."""
     distances = cdist(vectors, vectors)
-    attribute_sums = distances.sum(axis=1)
-    attribute_variance = _covariance(
-        float(np.vdot(distances, distances)), attribute_sums, attribute_sums
+    return _correlations(
+        scores,
+        lambda score, _: float(np.vdot(cdist(score[:, None], score[:, None]), distances)),
+        distances.sum(axis=1),
+        float(np.vdot(distances, distances)),
     )
-    correlations = []
-    for score in _centred(scores):
-        products = float(np.vdot(cdist(score[:, None], score[:, None]), distances))
-        covariance = _covariance(products, _distance_sums(score), attribute_sums)
-        correlations.append(_correlation(covariance, _score_variance(score), attribute_variance))
-    return np.array(correlations)
 
 
-def _centred(values: Floats) -> Floats:
-    """Numbers (..., n) less their mean, which far from zero is not exact the first time."""
-    near = values - values.mean(axis=-1, keepdims=True)
-    return np.asarray(near - near.mean(axis=-1, keepdims=True))
+def _correlations(
+    scores: Floats, products: Callable[[Floats, Floats], float], sums: Floats, squares: float
+) -> Floats:
+    """Distance correlations (K,) of scores (K, n) with an attribute.
+
+    sums: of the attribute's distances over rows, (n,); squares: of all its distances. products:
+    from a score and its own sums, the sum over all pairs of the products of both distances.
+    """
+    variance = _covariance(squares, sums, sums)
+    found = []
+    for score in _centered(scores):
+        own = _distance_sums(score)
+        covariance = _covariance(products(score, own), own, sums)
+        both = np.sqrt(_covariance(_squared_distances(score), own, own) * variance)
+        found.append(min(1.0, float(np.sqrt(covariance / both))) if both else 0.0)
+    return np.array(found)
 
 
 def _covariance(products: float, left: Floats, right: Floats) -> float:
@@ -564,20 +414,15 @@ def _covariance(products: float, left: Floats, right: Floats) -> float:
     return float(value) if value > _DISTANCE_ROUNDING * mean_product else 0.0
 
 
-def _correlation(covariance: float, left_variance: float, right_variance: float) -> float:
-    if left_variance == 0.0 or right_variance == 0.0:
-        return 0.0
-    return float(min(1.0, np.sqrt(covariance / np.sqrt(left_variance * right_variance))))
+def _centered(values: Floats) -> Floats:
+    """Numbers (..., n) less their mean, which far from zero is not exact the first time."""
+    near = values - values.mean(axis=-1, keepdims=True)
+    return np.asarray(near - near.mean(axis=-1, keepdims=True))
 
 
-def _score_variance(score: Floats) -> float:
-    sums = _distance_sums(score)
-    return _covariance(_squared_distances(score), sums, sums)
-
-
-def _squared_distances(centred: Floats) -> float:
-    """Sum over all pairs of squared differences of centred numbers (n,)."""
-    return float(2 * len(centred) * (centred @ centred))
+def _squared_distances(centered: Floats) -> float:
+    """Sum over all pairs of squared differences of centered numbers (n,)."""
+    return float(2 * len(centered) * (centered @ centered))
 
 
 def _distance_sums(values: Floats) -> Floats:
@@ -638,3 +483,138 @@ def _sums_of_earlier_and_smaller(y: Floats, terms: Floats) -> Floats:
         sums[:, right] += running[:, ~from_left]
         width *= 2
     return sums[:, :n]
+
+
+# --------------------------------------------------------------------------------------------- HSIC
+
+
+def _hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
+    attribute = gaussian_kernel(kernel_vectors(table))
+    products = [float(np.vdot(gaussian_kernel(score[:, None]), attribute)) for score in scores]
+    mean = np.array(products) / len(attribute) ** 2
+    return np.where(mean > _KERNEL_ROUNDING, mean, 0.0)
+
+
+def kernel_vectors(table: SensitiveTable) -> Floats:
+    """What the Gaussian kernel of A is taken of, (n, q)."""
+    alone = len(table.columns) == 1 and not table.is_discrete
+    return _values(table.columns[0])[:, None] if alone else table.encode().astype(np.float64)
+
+
+def _values(column: SensitiveColumn) -> Floats:
+    assert column.values is not None
+    return reduced(column.values)[0]
+
+
+def gaussian_kernel(vectors: Floats) -> Floats:
+    """Double-centered exp(-d^2 / (2 w^2)) between rows of (n, q), w the median positive distance.
+
+    Zero distances, of equal rows, say nothing about scale; w is 1 if all are equal.
+    """
+    distances = pdist(vectors)
+    positive = distances[distances > 0]
+    width = float(np.median(positive)) if positive.size else 1.0
+    return double_centered(np.exp(cdist(vectors, vectors, "sqeuclidean") / (-2 * width**2)))
+
+
+def double_centered(matrix: Floats) -> Floats:
+    """A symmetric matrix (m, m) less its row and column means.
+
+    >>> double_centered(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    array([[-0.5,  0.5], [ 0.5, -0.5]])
+    """
+    mean = matrix.mean(axis=0)
+    return np.asarray(matrix - mean[:, None] - mean[None, :] + mean.mean())
+
+
+# ---------------------------------------------------------------------------------------- registry
+
+
+class Measure(Protocol):
+    """A measure of dependence."""
+
+    def __call__(
+        self,
+        scores: Any,
+        sensitive_features: SensitiveTable,
+        *,
+        y: Any = None,
+        outcome: OutcomeKind | None = None,
+    ) -> Dependence:
+        """Measure scores against all columns jointly."""
+        ...
+
+
+#: The measures by the name they have in tables; "|Y" is added given the outcome.
+MEASURES: dict[str, Measure] = {
+    "GDP": generalized_demographic_parity,
+    "HGR": maximal_correlation,
+    "dCor": distance_correlation,
+    "HSIC": hilbert_schmidt,
+}
+_WORDS = {
+    "GDP": (
+        "How far the mean score near one's A lies from the mean score, on average.",
+        "E |E[score | A] - E[score]|, by level or by bins of equal frequency of A",
+    ),
+    "HGR": (
+        "Largest correlation between a function of the score and a function of A.",
+        "max over f, g of corr(f(score), g(A)); degree 5 in normal scores where continuous",
+    ),
+    "dCor": (
+        "Correlation of distances between scores with distances between values of A.",
+        "sqrt(V(score, A) / sqrt(V(score, score) V(A, A))), V the squared distance covariance",
+    ),
+    "HSIC": (
+        "Distance of the joint law of (score, A) from independence, seen through Gaussian kernels.",
+        "mean(k l) - 2 mean(k. l.) + k.. l.., Gaussian kernels, median heuristic",
+    ),
+}
+
+
+def _compute(sample: Sample, *, name: str, conditional: bool) -> Computed:
+    """The measure on a registry sample, NaN with the reason where it is undefined."""
+    scored = sample.scored
+    if bool((scored.weights != 1).any()):
+        full = f"{name}|Y" if conditional else name
+        raise InputError(f"{full} does not take row weights; leave weights out")
+    y = scored.y.cpu().numpy() if conditional and scored.y is not None else None
+    kind = scored.outcome_kind if conditional else None
+    table = SensitiveTable((sample.column,))
+    value = np.full(len(scored.scores), np.nan)
+    reasons: list[str | None] = [None] * len(value)
+    try:
+        value = MEASURES[name](scored.scores, table, y=y, outcome=kind).value
+    except InputError:  # of some score; the others may have a value
+        for member, score in enumerate(scored.scores):
+            try:
+                value[member] = MEASURES[name](score, table, y=y, outcome=kind).value
+            except InputError as undefined:
+                reasons[member] = str(undefined)
+    return Computed(torch.from_numpy(value)[None].to(scored.scores.device), tuple(reasons))
+
+
+for _name, (_description, _formula) in _WORDS.items():
+    for _notion in (Notion.INDEPENDENCE, Notion.SEPARATION):
+        _given = _notion.conditions_on_outcome
+        register_metric(
+            Metric(
+                name=f"{_name}|Y" if _given else _name,
+                notion=_notion,
+                description=_description
+                + (" Within strata of the outcome, averaged by size." if _given else ""),
+                formula=(
+                    "mean over strata of Y (levels, or tenths of a continuous Y) of: "
+                    if _given
+                    else ""
+                )
+                + _formula,
+                compute=partial(_compute, name=_name, conditional=_given),
+                attributes=frozenset({"discrete", "continuous"}),
+                outcomes=frozenset({"binary", "multiclass", "continuous"}),
+                needs_decisions=False,
+                range=(0.0, float("inf") if _name == "GDP" else 1.0),
+                rank_based=_name == "HGR",
+                weighted=False,
+            )
+        )

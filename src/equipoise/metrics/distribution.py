@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equipoise.metrics.partition import Partition, Ranking
-from equipoise.metrics.registry import Computed, Metric, register
+from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 
@@ -20,15 +20,15 @@ _BLOCK = 2**19
 
 
 def ks_distances(
-    ranking: Ranking, sets: Partition, weights: Tensor, centre: Tensor | None = None
+    ranking: Ranking, sets: Partition, weights: Tensor, center: Tensor | None = None
 ) -> Tensor:
     """Largest |F(score | set) - F(score)| over all scores, for each set.
 
     Both are weighted empirical distribution functions over the ranked rows, compared at distinct
-    scores. With a centre, that difference under the centre's weights is subtracted before the
+    scores. With a center, that difference under the center's weights is subtracted before the
     largest is taken.
 
-    ranking: of K scores over m rows; sets: of all n rows; weights: (R, n); centre: (1, n).
+    ranking: of K scores over m rows; sets: of all n rows; weights: (R, n); center: (1, n).
     Returns (R, K, sets), NaN for a set without weight.
     """
     members, m = ranking.order.shape
@@ -41,7 +41,7 @@ def ks_distances(
         order, end = ranking.order[some], ends[some].to(weights.dtype)
         ranked = _ranked(weights, order)
         pooled = _distribution(ranked.clone())
-        pooled_centre = None if centre is None else _distribution(_ranked(centre, order))
+        pooled_center = None if center is None else _distribution(_ranked(center, order))
         for j in range(sets.n_sets):
             inside = sets.contains(sets.codes, j).to(weights.dtype)[None]
             # Of several weightings, one set of rows is put in order rather than all the weights.
@@ -49,8 +49,8 @@ def ks_distances(
                 ranked * _ranked(inside, order) if draws > 1 else _ranked(weights * inside, order)
             )
             gap -= pooled
-            if centre is not None and pooled_centre is not None:
-                gap -= _distribution(_ranked(centre * inside, order)) - pooled_centre
+            if center is not None and pooled_center is not None:
+                gap -= _distribution(_ranked(center * inside, order)) - pooled_center
             gap *= end
             out[:, some, j] = gap.abs_().amax(-1)
     return out
@@ -68,9 +68,9 @@ def _distribution(ranked: Tensor) -> Tensor:
     return running.div_(running[..., -1:].clone())
 
 
-def ks_gap(sample: Sample, within: Partition, centre: Sample | None = None) -> Tensor:
+def ks_gap(sample: Sample, within: Partition, center: Sample | None = None) -> Tensor:
     """Combine, as the paper does, the KS distances of A inside each set of `within`; (R, K)."""
-    around = None if centre is None else centre.weights
+    around = None if center is None else center.weights
     gaps = []
     for s in range(within.n_sets):
         rows = within.contains(within.codes, s)
@@ -108,7 +108,7 @@ def _ks_geo(sample: Sample) -> Computed:
     return Computed(values, explain(sample, sample.outcome, values))
 
 
-register(
+register_metric(
     Metric(
         name="KS-GSP",
         notion=Notion.INDEPENDENCE,
@@ -122,10 +122,10 @@ register(
         outcomes=frozenset({"binary", "multiclass", "continuous"}),
         needs_decisions=False,
         rank_based=True,
-        deviation=lambda sample, centre: ks_gap(sample, sample.everybody, centre),
+        deviation=lambda sample, center: ks_gap(sample, sample.everybody, center),
     )
 )
-register(
+register_metric(
     Metric(
         name="KS-GEO",
         notion=Notion.SEPARATION,
@@ -139,6 +139,6 @@ register(
         outcomes=frozenset({"binary", "multiclass", "continuous"}),
         needs_decisions=False,
         rank_based=True,
-        deviation=lambda sample, centre: ks_gap(sample, sample.outcome, centre),
+        deviation=lambda sample, center: ks_gap(sample, sample.outcome, center),
     )
 )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition
-from equipoise.metrics.registry import Computed, Metric, register
+from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.tables import Kind
@@ -165,9 +165,9 @@ def _metric(
         values = torch.exp(-size) if is_ratio else size
         return Computed(values, _explain(sample, within(sample), values, found))
 
-    def deviation(sample: Sample, centre: Sample) -> Tensor:
+    def deviation(sample: Sample, center: Sample) -> Tensor:
         found = departures(sample, within(sample))
-        return found.size(found.signed - departures(centre, within(centre)).signed)
+        return found.size(found.signed - departures(center, within(center)).signed)
 
     bounded = departures is not relative_departures
     return Metric(
@@ -186,7 +186,7 @@ def _metric(
     )
 
 
-register(
+register_metric(
     _metric(
         relative_departures,
         name="SP",
@@ -201,7 +201,7 @@ register(
         outcomes=frozenset({"binary", "continuous"}),
     )
 )
-register(
+register_metric(
     _metric(
         relative_departures,
         name="EO",
@@ -215,7 +215,7 @@ register(
         outcomes=frozenset({"binary", "continuous"}),
     )
 )
-register(
+register_metric(
     _metric(
         rate_departures,
         name="demographic parity difference",
@@ -226,7 +226,7 @@ register(
         outcomes=frozenset({"binary"}),
     )
 )
-register(
+register_metric(
     _metric(
         log_rate_departures,
         name="demographic parity ratio",
@@ -238,7 +238,7 @@ register(
         is_ratio=True,
     )
 )
-register(
+register_metric(
     _metric(
         rate_departures,
         name="equalized odds difference",
@@ -249,7 +249,7 @@ register(
         outcomes=frozenset({"binary"}),
     )
 )
-register(
+register_metric(
     _metric(
         log_rate_departures,
         name="equalized odds ratio",

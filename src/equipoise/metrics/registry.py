@@ -67,7 +67,7 @@ class Metric:
         Whether the value is exp(-size) of the departure from fairness, not its size itself.
     deviation : callable or None
         For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and
-        a centre (the same rows with weights (1, n)) and returns the size (R, K) of the difference
+        a center (the same rows with weights (1, n)) and returns the size (R, K) of the difference
         between their departures; the two sizes differ by at most that, on which bootstrap intervals
         rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
     """
@@ -114,7 +114,7 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 
-def register(metric: Metric) -> Metric:
+def register_metric(metric: Metric) -> Metric:
     """Add a metric to `METRICS`; its name must be new."""
     if metric.name in METRICS:
         raise InputError(f"metric name must be new, got {metric.name!r}, which is registered")

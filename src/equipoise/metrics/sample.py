@@ -19,9 +19,15 @@ from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, Ranking, by_decile, by_level, everybody, rank
-from equipoise.metrics.utility import youden_of_ranking
+from equipoise.metrics.utility import (
+    auc_of_ranking,
+    explained_share,
+    mean_absolute,
+    youden_of_ranking,
+)
 from equipoise.tables import SensitiveColumn, check_aligned
 
+UtilityMeasure = Literal["AUC", "R2", "MAE"]
 Threshold = Literal["paper", "youden"] | float | None | Any
 
 
@@ -59,6 +65,33 @@ class Scored:
         if self.threshold is None:
             return self.scores
         return (self.scores > self.threshold[:, None]).to(torch.float64)
+
+    def utility(self, measure: UtilityMeasure | None = None, *, columns: int = 1) -> Tensor:
+        """Utility (R, E) of E models, from scores (E * columns, n), a model's columns together.
+
+        Unless named, it is R2 for a continuous outcome, else AUC. There is one column, or one for
+        each of several classes. The AUC of several classes is the mean, over the classes, of the
+        AUC of a class's probability for that class against the rest, every class counting the same
+        (Fawcett 2006, An introduction to ROC analysis, section 9, without the weights by class
+        size; ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr", average="macro"``).
+        """
+        assert self.y is not None
+        if measure == "MAE":
+            return mean_absolute(self.scores, self.y, self.weights)
+        if measure == "R2" or self.outcome_kind == "continuous":
+            return explained_share(self.scores, self.y, self.weights)
+        if columns == 1:
+            return auc_of_ranking(self.ranking, self.y, self.weights)
+        order, values = self.ranking.order, self.ranking.values
+        by_class = [
+            auc_of_ranking(
+                Ranking(order[number::columns], values[number::columns]),
+                (self.y == number).to(torch.float64),
+                self.weights,
+            )
+            for number in range(columns)
+        ]
+        return torch.stack(by_class).mean(0)
 
     def against(self, column: SensitiveColumn, reference: Hashable | None = None) -> Sample:
         """Set the scores beside one sensitive column.

@@ -61,8 +61,7 @@ def mae(scores: Any, y: Any, *, weights: Any = None) -> Array:
     >>> float(mae(np.array([1.0, 2.0]), [1.5, 4.0]))
     1.25
     """
-    tensor, values, rows = _regression(scores, y, weights)
-    return like(_finite(_mean((values - tensor).abs(), rows)), scores, weights)
+    return like(_finite(mean_absolute(*_regression(scores, y, weights))), scores, weights)
 
 
 def mse(scores: Any, y: Any, *, weights: Any = None) -> Array:
@@ -94,15 +93,21 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     return like(_finite(found, "give both in the same unit"), scores, weights)
 
 
+def mean_absolute(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """MAE (R, K) of scores (K, n) for y (n,) under weights (R, n)."""
+    small, small_y, power = _of_size_one(scores, y)
+    return _mean((small_y - small).abs(), weights) * 2.0 ** (power // 2) * 2.0 ** (-(-power // 2))
+
+
 def explained_share(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """R2 (R, K) of scores (K, n) for y (n,) under weights (R, n).
 
     Not finite where all rows of positive weight have one outcome.
     """
-    scores, y = _of_size_one(scores, y)
-    centre = _mean(y[None], weights)  # (R, 1)
+    scores, y, _ = _of_size_one(scores, y)
+    center = _mean(y[None], weights)  # (R, 1)
     total = weights.sum(-1, keepdim=True)
-    spread = ((y - centre).square() * weights).sum(-1, keepdim=True) / total
+    spread = ((y - center).square() * weights).sum(-1, keepdim=True) / total
     return 1 - _mean((y - scores).square(), weights) / spread
 
 
@@ -186,12 +191,13 @@ def _finite(errors: Tensor, remedy: str = "divide scores and y by the same numbe
     return errors
 
 
-def _of_size_one(*parts: Tensor) -> tuple[Tensor, ...]:
-    """All numbers over one power of two, so that none is above 1 and squares are numbers, too."""
-    power = math.frexp(max(float(part.abs().max()) for part in parts))[1]
+def _of_size_one(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Both over one power of two, so that none is above 1 and squares are numbers, and its log."""
+    power = math.frexp(max(float(part.abs().max()) for part in (scores, y)))[1]
     # In two steps: the inverse of the smallest numbers is beyond the largest.
     first = -(power // 2)
-    return tuple(part * 2.0**first * 2.0 ** (-power - first) for part in parts)
+    small, small_y = (part * 2.0**first * 2.0 ** (-power - first) for part in (scores, y))
+    return small, small_y, power
 
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:

@@ -181,7 +181,7 @@ def _model(model: Assessed, offered: Offer) -> dict[str, Any]:
     return {
         "snapshot": model.snapshot,
         "threshold": model.threshold,
-        "rows": [asdict(row) for row in model.rows],
+        "rows": [row.columns() for row in model.rows],
         "joint": model.joint_certificates,
         "health": asdict(model.health),
         "scores": [_spread(spread, offered) for spread in model.spreads],

@@ -152,7 +152,7 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
             **told,
             "holds_on_test": selection.holds_on_test,
             "health": list(selection.model.health_.messages),
-            "rows": [asdict(row) for row in selection.rows],
+            "rows": [row.columns() for row in selection.rows],
         }
     )
     return document
