@@ -73,8 +73,8 @@ def test_how_the_model_was_picked_stands_in_the_answer():
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (1.0, "has 1 test row: what is said of group rests on a few people."),
-        (29.0, "has 29 test rows: what is said of group rests on a few people."),
+        (1.0, "has 1 test row: numbers about group rest on a few people."),
+        (29.0, "has 29 test rows: numbers about group rest on a few people."),
         (30.0, None),
     ],
 )

@@ -93,7 +93,7 @@ def test_without_test_rows_the_page_says_so(open_page, tmp_path):
     selection = frontier.select(max_unfairness=0.5)
     page = open_page(frontier_page(frontier, selection, RunFacts(title="Bare")))
     assert_table_is(page, selection)
-    assert "There are no test rows in this run's file" in page.inner_text("#answer")
+    assert "This run was kept without its test rows" in page.inner_text("#answer")
     assert "kept without its test rows" in page.inner_text("main")
     assert page.locator("#score-figures, #threshold").count() == 0
     set_slider(page, "#limit", page.get_attribute("#limit", "min"))

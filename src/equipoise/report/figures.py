@@ -1,4 +1,4 @@
-"""Figures of an audit, in shades of grey that survive a black and white printer."""
+"""Figures of an audit, in shades of gray for black and white printers."""
 
 from __future__ import annotations
 

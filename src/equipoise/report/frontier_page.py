@@ -218,7 +218,7 @@ class Answer:
     Attributes
     ----------
     sentences : tuple of Markup
-        How useful the model is, and how unfair: HTML in which what users named is escaped.
+        How useful the model is, and how unfair: HTML, in which all names are escaped.
     basis : str
         What the numbers rest on.
     """
@@ -243,8 +243,7 @@ def answer(
     ----------
     selection : Selection
     most_useful : sequence of SelectionRow, or None
-        Of the snapshot with the best utility, whatever its unfairness; None where that is the
-        selected one.
+        Of the snapshot with the best utility, whatever its unfairness; None if it is selected.
     target : str
         Name of the outcome; may be empty.
     labels : sequence of str
@@ -252,7 +251,7 @@ def answer(
     meaning : str
         Of the metric, in words.
     picked : str
-        How the model came to be picked, as the end of a sentence; may be empty.
+        How the model was picked, as the end of a sentence; may be empty.
     smallest : mapping of str to SmallestGroup, optional
         Smallest group of each discrete attribute among the test rows.
     """
@@ -286,14 +285,14 @@ def _useful(
         return text.format(share, target or "the outcome", sure, also)
     if row.metric == "macro AUC":
         text = Markup(
-            "Given one case of a class and one of another, the selected model finds the former "
-            "likelier to be of that class <strong>{}</strong> of the time, averaged over the {} "
-            "classes{}{}."
+            "Given a case of one class and a case of another, the selected model gives the first "
+            "the higher probability of its class <strong>{}</strong> of the time, on average over "
+            "the {} classes{}{}."
         )
         return text.format(share, len(labels), sure, also)
     case = f"with {target} = {labels[1]}" if target else f"of class {labels[1]}"
     text = Markup(
-        "Given one case {} and one without, the selected model gives the former the higher score "
+        "Given a case {} and a case without, the selected model gives the first the higher score "
         "<strong>{}</strong> of the time{}{}."
     )
     return text.format(case, share, sure, also)
@@ -351,14 +350,14 @@ def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
     unfairness = f"Unfairness is {selection.metric}: {meaning[0].lower()}{meaning[1:]}"
     if selection.test_rows == 0:
         yield (
-            f"There are no test rows in this run's file, so these are values on the "
-            f"{selection.validation_rows:,} validation rows that picked the model: they flatter "
-            f"the best of many, and nothing says how sure they are."
+            f"This run was kept without its test rows. These are values on the "
+            f"{selection.validation_rows:,} validation rows that picked the model, so they are too "
+            "favorable, and they have no intervals."
         )
     else:
         yield (
-            f"Measured on {selection.test_rows:,} test rows that took part neither in training "
-            f"nor in choosing."
+            f"Measured on {selection.test_rows:,} test rows, which were used neither to train nor "
+            "to choose."
         )
     yield unfairness
     if picked:
@@ -375,12 +374,12 @@ def _few(
             rows = "row" if group.size == 1 else "rows"
             yield (
                 f"The smallest group of {row.attribute}, {group.label}, has {group.size:,.6g} test "
-                f"{rows}: what is said of {row.attribute} rests on a few people."
+                f"{rows}: numbers about {row.attribute} rest on a few people."
             )
 
 
 def _share(value: float) -> str:
-    """Write shares that stand beside one another with the same decimals."""
+    """Shares that are read together have the same number of decimals."""
     return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
 
 
