@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,16 @@ class DataNotFound(FileNotFoundError):
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
     """Training ended in a state a person should look at; the message says which and what to do."""
+
+
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """Return the end of an error about a name that is almost one of those known, else ``""``.
+
+    >>> did_you_mean("adlut", ["adult", "law"])
+    "; did you mean 'adult'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str], remedy: str = "") -> None:

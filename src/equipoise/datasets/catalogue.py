@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import Final, get_args
 
@@ -14,7 +13,7 @@ from equipoise.datasets.dataset import Dataset, Part, Preprocessing
 from equipoise.datasets.files import GivenPath
 from equipoise.datasets.law import LAW, LAW_FILE, load_law
 from equipoise.datasets.synthetic import make_synthetic
-from equipoise.errors import InputError, check_choice
+from equipoise.errors import InputError, check_choice, did_you_mean
 
 _NAMES = ("adult", "credit", "law", "crime", *ACS_SOURCES, "synthetic")
 _WITHOUT_FILE = ("adult", "crime", "synthetic")
@@ -98,8 +97,7 @@ def load_dataset(
 
 def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> None:
     if name not in _NAMES:
-        close = difflib.get_close_matches(str(name), _NAMES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, _NAMES)
         raise InputError(f"name must be one of {', '.join(_NAMES)}; got {name!r}{hint}")
     check_choice("preprocessing", preprocessing, get_args(Preprocessing))
     if name == "synthetic" and preprocessing == "paper":

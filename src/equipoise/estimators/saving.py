@@ -151,15 +151,15 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
 
 def _encoding(encoder: Encoder[Any]) -> Contents:
     (name,) = (name for name, kind in ENCODERS.items() if kind is type(encoder))
-    values, arrays = encoder.parts()
+    values, arrays = encoder.state().parts()
     return Contents({name: written(values)}, arrays)
 
 
 def _encoder_in(contents: Contents) -> Encoder[Any]:
     (name,) = ENCODERS.keys() & contents.document.keys()
     kind = ENCODERS[name]
-    fields_of_state = kind.state_fields(read(contents.document[name]), contents.arrays)
-    state = made(kind.state_type, fields_of_state)
+    values = kind.state_type.fields_in(read(contents.document[name]), contents.arrays)
+    state = made(kind.state_type, values)
     state.check()
     return kind.from_state(state)
 

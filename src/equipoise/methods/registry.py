@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 from equipoise.methods import (
     adel,
     agarwal,
@@ -74,8 +73,7 @@ def parse_method(name: str) -> Declaration:
     try:
         return _KNOWN[name]
     except (KeyError, TypeError):
-        near = difflib.get_close_matches(str(name), _KNOWN, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, _KNOWN)
         allowed = ", ".join(map(repr, METHODS))
         raise InputError(f"method must be one of {allowed}, got {name!r}{hint}") from None
 

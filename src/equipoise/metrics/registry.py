@@ -6,14 +6,13 @@ enrols it everywhere.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 from equipoise.metrics.arrays import Array, like
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.sample import Sample, Threshold, prepare
@@ -125,8 +124,7 @@ def register_metric(metric: Metric) -> Metric:
 def find_metric(name: str) -> Metric:
     """The registered metric called `name`."""
     if not isinstance(name, str) or name not in METRICS:
-        near = difflib.get_close_matches(str(name), METRICS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, METRICS)
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {name!r}{hint}")
     return METRICS[name]
 

@@ -215,10 +215,8 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
         array = values.cast(nw.Float64).to_numpy() if exotic else values.to_numpy()
         return _from_numbers(array.astype(np.float64), name, where)
     # to_list, because to_numpy of a pyarrow dictionary with nulls returns wrong values.
-    objects = _objects(values.to_list())
-    if dtype in (nw.Categorical, nw.Enum):
-        return _from_objects(objects, name, where, categorical=True)
-    return _from_objects(objects, name, where)
+    categorical = dtype in (nw.Categorical, nw.Enum)
+    return _from_objects(_objects(values.to_list()), name, where, categorical=categorical)
 
 
 def _from_array(array: NDArray[Any], name: str, where: str) -> Column:
@@ -258,14 +256,10 @@ def _from_objects(
         column = _from_numbers(numbers, name, where)
         if not categorical:
             return column
-    codes, uniques = pd.factorize(values, use_na_sentinel=True)
-    plain = [whole(float(value)) if word == "number" else value for value in uniques]
-    order = sorted(range(len(plain)), key=plain.__getitem__)
-    position = np.empty(len(plain) + 1, dtype=np.int64)
-    position[order] = np.arange(len(plain))
-    position[-1] = -1  # the code of a missing value is -1, which reads the last entry
+    codes, uniques = pd.factorize(values, sort=True)
+    levels = tuple(whole(float(level)) if word == "number" else level for level in uniques)
     family: Family = "categorical" if categorical else "boolean" if word == "boolean" else "text"
-    return Column(name, family, None, position[codes], tuple(plain[index] for index in order))
+    return Column(name, family, None, codes.astype(np.int64), levels)
 
 
 def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | None:

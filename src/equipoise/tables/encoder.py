@@ -16,10 +16,11 @@ from sklearn.preprocessing import OneHotEncoder
 
 from equipoise.errors import InputError, check_choice
 from equipoise.scales import reduced
-from equipoise.tables.columns import Column, Family
+from equipoise.tables.columns import Column
 from equipoise.tables.features import (
     CATEGORICAL,
     Encoder,
+    LearnedState,
     Unfamiliar,
     level_names,
     named_levels,
@@ -29,7 +30,7 @@ from equipoise.tables.features import (
 from equipoise.tables.scaling import Scaling, check_scaling, learn_scaling, scale
 
 MAX_CATEGORIES = 255
-_SCALER = "scaler."  # how names of the scaling's arrays begin in a file
+_ARRAYS = ("constant", "scaler")  # what a state holds as arrays
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,13 @@ class Levels:
             raise ValueError("categories must be distinct, and rare ones among them")
 
 
-@dataclass(frozen=True, eq=False)
-class EncoderState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncoderState(LearnedState):
     """Everything that decides how a fitted `FeatureEncoder` encodes rows.
 
     Attributes
     ----------
     scaling : {"rank", "minmax", "standard", "none"}
-    families : mapping of input column to its family, in the order seen at fit
     flagged : tuple of str
         Numbers and booleans whose missing values get a 0/1 column.
     medians : mapping of number and boolean columns to what replaces missing values
@@ -115,7 +115,6 @@ class EncoderState:
     """
 
     scaling: Scaling
-    families: Mapping[str, Family]
     flagged: tuple[str, ...]
     medians: Mapping[str, float]
     levels: Mapping[str, Levels]
@@ -152,6 +151,23 @@ class EncoderState:
             unseen=dict.fromkeys(known, "they are scored as having none"),
             known=known,
         )
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The plain values and the arrays that a file holds."""
+        values = {name: value for name, value in vars(self).items() if name not in _ARRAYS}
+        levels = {name: (kept.categories, kept.rare) for name, kept in self.levels.items()}
+        arrays = {f"scaler.{name}": array for name, array in self.scaler.items()}
+        return {**values, "levels": levels}, {**arrays, "constant": self.constant}
+
+    @classmethod
+    def fields_in(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """The fields of the state whose `parts` are among these."""
+        levels = {name: Levels(*pair) for name, pair in values["levels"].items()}
+        of_scaler = [name for name in arrays if name.startswith("scaler.")]
+        scaler = {name.removeprefix("scaler."): arrays[name] for name in of_scaler}
+        return {**values, "levels": levels, "constant": arrays["constant"], "scaler": scaler}
 
     def check(self) -> None:
         """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
@@ -205,45 +221,13 @@ class FeatureEncoder(Encoder[EncoderState]):
     """
 
     state_type = EncoderState
-    missing_words = "the median of the training rows stands in for them"
-    unseen_words = "encoded as zeros"
+    _missing_words = "the median of the training rows stands in for them"
+    _unseen_words = "encoded as zeros"
     #: Every category has a column of its own, so none holds codes.
     categorical_ = ()
 
     def __init__(self, *, scaling: Scaling = "rank") -> None:
         self.scaling = scaling
-
-    @classmethod
-    def from_state(cls, state: EncoderState) -> FeatureEncoder:
-        """Return the encoder whose `state` this is."""
-        encoder = cls(scaling=state.scaling)
-        encoder._adopt(state)
-        return encoder
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the state as the plain values and the arrays that a file holds."""
-        values = dict(vars(self._state))
-        scaler, constant = values.pop("scaler"), values.pop("constant")
-        values["levels"] = {
-            name: (levels.categories, levels.rare) for name, levels in self._state.levels.items()
-        }
-        return values, {
-            **{f"{_SCALER}{name}": array for name, array in scaler.items()},
-            "constant": constant,
-        }
-
-    @classmethod
-    def state_fields(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
-        """Return the fields of the state whose `parts` these are."""
-        scaler = {
-            name.removeprefix(_SCALER): array
-            for name, array in arrays.items()
-            if name.startswith(_SCALER)
-        }
-        levels = {name: Levels(*pair) for name, pair in values["levels"].items()}
-        return {**values, "levels": levels, "constant": arrays["constant"], "scaler": scaler}
 
     def _learned(self, X: Any, columns: Sequence[Column]) -> EncoderState:
         check_choice("scaling", self.scaling, get_args(Scaling))
@@ -268,6 +252,7 @@ class FeatureEncoder(Encoder[EncoderState]):
 
     def _adopt(self, state: EncoderState) -> None:
         self._state = state
+        self.scaling = state.scaling
         self.names_ = [*state.number_names, *state.boolean_names]
         self.names_ += [f"{name} is missing" for name in state.flagged]
         for column, levels in state.levels.items():

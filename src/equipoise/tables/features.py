@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +25,41 @@ _FAMILY_WORDS = {
 }
 
 
-class LearnedState(Protocol):
-    """Everything that decides how a fitted encoder encodes rows, as plain data."""
+@dataclass(frozen=True, eq=False)
+class LearnedState(ABC):
+    """Everything that decides how a fitted encoder encodes rows, as plain data.
+
+    Attributes
+    ----------
+    families : mapping of input column to its family, in the order seen at fit
+    """
+
+    families: Mapping[str, Family]
 
     @property
-    def families(self) -> Mapping[str, Family]:
-        """Family of each input column, in the order seen at fit."""
-
-    @property
+    @abstractmethod
     def complete(self) -> Collection[str]:
         """Numbers and booleans without a missing value at fit."""
 
+    @abstractmethod
     def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
         """What no row held at fit.
 
         never_missing: positions of the columns for whose missing values the trees have no rule.
         """
 
+    @abstractmethod
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The plain values and the arrays that a file holds."""
+
+    @classmethod
+    @abstractmethod
+    def fields_in(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """The fields of the state whose `parts` are among these."""
+
+    @abstractmethod
     def check(self) -> None:
         """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
 
@@ -80,8 +98,8 @@ class Encoder(ABC, Generic[State]):
     """
 
     state_type: ClassVar[type[Any]]
-    missing_words: ClassVar[str]
-    unseen_words: ClassVar[str]
+    _missing_words: ClassVar[str]
+    _unseen_words: ClassVar[str]
     names_: list[str]
     categorical_: tuple[int, ...]
     _state: State
@@ -114,20 +132,11 @@ class Encoder(ABC, Generic[State]):
         return self._state
 
     @classmethod
-    @abstractmethod
     def from_state(cls, state: State) -> Self:
         """Return the encoder whose `state` this is."""
-
-    @abstractmethod
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the state as the plain values and the arrays that a file holds."""
-
-    @classmethod
-    @abstractmethod
-    def state_fields(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
-        """Return the fields of the state whose `parts` these are; other arrays are passed over."""
+        encoder = cls()
+        encoder._adopt(state)
+        return encoder
 
     @abstractmethod
     def _learned(self, X: Any, columns: Sequence[Column]) -> State:
@@ -151,7 +160,7 @@ class Encoder(ABC, Generic[State]):
         if affected:
             warnings.warn(
                 f"X has missing values in {listed(affected)}, where there were none at fit; "
-                f"{self.missing_words}",
+                f"{self._missing_words}",
                 UserWarning,
                 stacklevel=3,
             )
@@ -162,7 +171,7 @@ class Encoder(ABC, Generic[State]):
                 described.append(f"{column.name!r} ({', '.join(shown[:3])}{more})")
         if described:
             warnings.warn(
-                f"X has categories not seen at fit, {self.unseen_words}: {'; '.join(described)}",
+                f"X has categories not seen at fit, {self._unseen_words}: {'; '.join(described)}",
                 UserWarning,
                 stacklevel=3,
             )

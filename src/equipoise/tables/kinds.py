@@ -10,16 +10,15 @@ Rule 4 belongs to reading and is met in `equipoise.tables.columns`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 from equipoise.tables.columns import Column, whole
 
 Kind = Literal["discrete", "continuous"]
@@ -77,15 +76,9 @@ class SensitiveColumn:
     def take(self, rows: ArrayLike) -> SensitiveColumn:
         """Only these rows (positions or a boolean mask); categories and scaling stay."""
         index = np.asarray(rows)
-        return SensitiveColumn(
-            self.name,
-            self.kind,
-            self.rule,
-            None if self.codes is None else self.codes[index],
-            self.categories,
-            None if self.values is None else self.values[index],
-            None if self.scores is None else self.scores[index],
-        )
+        parts = {"codes": self.codes, "values": self.values, "scores": self.scores}
+        taken = {name: part[index] for name, part in parts.items() if part is not None}
+        return replace(self, **taken)
 
 
 def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,10 +95,10 @@ def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     known = ~np.isnan(values)
     scores = np.zeros(len(values))
     ranks = rankdata(values[known])
-    centred = ranks - (len(ranks) + 1) / 2
-    spread = np.sqrt(np.mean(centred**2)) if len(ranks) else 0.0
+    centered = ranks - (len(ranks) + 1) / 2
+    spread = np.sqrt(np.mean(centered**2)) if len(ranks) else 0.0
     if spread > 0:
-        scores[known] = centred / spread
+        scores[known] = centered / spread
     return scores
 
 
@@ -118,8 +111,7 @@ def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
         )
     for name, kind in types.items():
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, names)
             raise InputError(
                 f"sensitive_types names a column {name!r} that sensitive_features does not have "
                 f"(columns: {', '.join(map(repr, names))}){hint}"

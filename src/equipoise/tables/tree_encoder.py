@@ -16,10 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.scales import exponent
-from equipoise.tables.columns import Column, Family
+from equipoise.tables.columns import Column
 from equipoise.tables.features import (
     CATEGORICAL,
     Encoder,
+    LearnedState,
     Unfamiliar,
     level_names,
     named_levels,
@@ -35,12 +36,11 @@ _Declared = tuple[NDArray[np.int64], bool]
 
 
 @dataclass(frozen=True)
-class TreeEncoderState:
+class TreeEncoderState(LearnedState):
     """Everything that decides how a fitted `TreeEncoder` encodes rows.
 
     Attributes
     ----------
-    families : mapping of input column to its family, in the order seen at fit
     levels : mapping of text and categorical columns to the level of each code
         None in the place of a category that the type of the column declares and that no row had
         at fit.
@@ -52,7 +52,6 @@ class TreeEncoderState:
         Only where LightGBM could not tell their values apart as they are.
     """
 
-    families: Mapping[str, Family]
     levels: Mapping[str, tuple[str | None, ...]]
     ordered: tuple[str, ...]
     complete: tuple[str, ...] = ()
@@ -74,6 +73,17 @@ class TreeEncoderState:
         unseen |= {name: lowest for name in names if name in self.ordered}
         known = {name: named_levels(levels) for name, levels in self.levels.items()}
         return Unfamiliar({name: treated[name] for name in names}, unseen, known)
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The plain values that a file holds, and no arrays."""
+        return dict(vars(self)), {}
+
+    @classmethod
+    def fields_in(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        """The fields of the state whose `parts` are among these."""
+        return dict(values)
 
     def check(self) -> None:
         """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
@@ -120,27 +130,8 @@ class TreeEncoder(Encoder[TreeEncoderState]):
     """
 
     state_type = TreeEncoderState
-    missing_words = "LightGBM takes them for 0"
-    unseen_words = "treated as missing"
-
-    @classmethod
-    def from_state(cls, state: TreeEncoderState) -> TreeEncoder:
-        """Return the encoder whose `state` this is."""
-        encoder = cls()
-        encoder._adopt(state)
-        return encoder
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the state as the plain values that a file holds, and no arrays."""
-        return dict(vars(self._state)), {}
-
-    @classmethod
-    def state_fields(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
-        """Return the fields of the state whose `parts` these are."""
-        del arrays
-        return dict(values)
+    _missing_words = "LightGBM takes them for 0"
+    _unseen_words = "treated as missing"
 
     def _learned(self, X: Any, columns: Sequence[Column]) -> TreeEncoderState:
         declared = _declared_codes(X)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 
 #: Parameters that are decided elsewhere, and where.
 _DECIDED: Mapping[str, str] = MappingProxyType(
@@ -87,8 +86,7 @@ def checked_parameters(given: Mapping[str, Any] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, names)
             raise InputError(f"lightgbm has no parameter {name!r}{hint}")
         main = names[name]
         if main in _DECIDED:
