@@ -86,7 +86,7 @@ def test_costs_are_those_measured(measured):
     assert cells("costs") == [
         ["`fit`: until it trains", f"{fit['seconds_to_training']:.0f}", ""],
         [
-            "`fit`: until the first snapshots are judged",
+            "`fit`: until the first evaluation",
             f"{fit['seconds']:.0f}",
             f"{fit['peak_gib']:.1f}",
         ],
