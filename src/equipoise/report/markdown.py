@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 #: What has a meaning inside a line of CommonMark, of its tables or of formulas.
 _MARKS = re.compile(r"([\\`*_{}\[\]#|~$!])")
@@ -12,13 +12,13 @@ _LIST_OR_RULE = re.compile(r"^(\d*)([.)](?= |$)|[-+=]+(?= |$))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def escaped(text: str) -> str:
+def escaped(value: object) -> str:
     r"""One line in which every character stands for itself.
 
     >>> escaped("a: b | <b>c</b>\n# d")
     'a: b \\| &lt;b&gt;c&lt;/b&gt; \\# d'
     """
-    line = " ".join(text.split())
+    line = " ".join(str(value).split())
     line = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(each, each) for each in line))
     return _LIST_OR_RULE.sub(r"\1\\\2", line)
 
@@ -30,7 +30,7 @@ def code_block(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A table; cells are escaped here."""
     lines = [header, ["---"] * len(header), *([escaped(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

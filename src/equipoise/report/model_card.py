@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from equipoise.frontier.snapshots import ONE
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
 from equipoise.report.markdown import code_block, escaped, table
+from equipoise.report.page import find_template
 from equipoise.report.run_facts import RunFacts, select_call
 
 TO_FILL_IN = "to be filled in by the owner"
@@ -70,37 +71,34 @@ class ModelCard:
 
     Attributes
     ----------
-    name, overview : str
-        What the model is called, and what it is in a sentence.
+    selection : Selection
+        The model, and every number of the report on it.
+    about : RunFacts
+        The run it came from.
+    overview : str
+        What the model is, in a sentence.
     task : "tabular-classification" or "tabular-regression"
         As Hugging Face calls it.
     notion, notion_meaning : str
     mitigation, method_reference, architecture : str
     choice : str
-        Which snapshot was chosen, by what wish.
+        Which snapshot was chosen, and why.
     data, target : str
         Name of the data, and of the column that is predicted.
-    training_rows, validation_rows, test_rows : int
+    training_rows : int
     features : tuple of str
     attributes : tuple of AssessedAttribute
     output : str
-        What the model gives.
-    threshold : float or None
-        A decision is score > threshold.
-    level : float
-        Of intervals and certificates.
-    rows : tuple of SelectionRow
-        Every number of the report on the chosen model, as the selection has it.
+        What the model returns.
     limitations, tradeoffs : tuple of str
-    settings, versions : mapping
-    device, command, deploy_command : str
     python : tuple of str
         Lines that load the run and pick this model.
     owner, contact, license, users, use_cases, out_of_scope, risks, citation : str
         For the owner.
     """
 
-    name: str
+    selection: Selection
+    about: RunFacts
     overview: str
     task: Literal["tabular-classification", "tabular-regression"]
     notion: str
@@ -112,21 +110,11 @@ class ModelCard:
     data: str
     target: str
     training_rows: int
-    validation_rows: int
-    test_rows: int
     features: tuple[str, ...]
     attributes: tuple[AssessedAttribute, ...]
     output: str
-    threshold: float | None
-    level: float
-    rows: tuple[SelectionRow, ...]
     limitations: tuple[str, ...]
     tradeoffs: tuple[str, ...]
-    settings: Mapping[str, object]
-    versions: Mapping[str, object]
-    device: str
-    command: str
-    deploy_command: str
     python: tuple[str, ...]
     owner: str = to_fill_in("person or team that answers for this model")
     contact: str = to_fill_in("where questions and complaints go")
@@ -136,6 +124,12 @@ class ModelCard:
     out_of_scope: str = to_fill_in("what it must not be used for")
     risks: str = to_fill_in("who may be harmed by a wrong score, and what is done about it")
     citation: str = to_fill_in("how to cite this model")
+
+    @property
+    def mitigation_sentence(self) -> str:
+        """What was done for the notion, and who described it."""
+        source = f" ({self.method_reference})" if self.method_reference else ""
+        return f"Mitigation for {self.notion}: {self.mitigation}{source}."
 
     @property
     def to_fill_in(self) -> tuple[str, ...]:
@@ -164,7 +158,8 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
     regression = utility == "R2"
     target = about.target or "the outcome"
     return ModelCard(
-        name=about.title,
+        selection=selection,
+        about=about,
         overview=(
             f"{'Predicts' if regression else 'Scores'} {target}, assessed by {', '.join(names)} "
             f"for {notion}: {_MEANINGS[notion]}."
@@ -183,21 +178,11 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
         data=about.data_name or "data without a name",
         target=target,
         training_rows=len(frontier.split_.train),
-        validation_rows=selection.validation_rows,
-        test_rows=selection.test_rows,
         features=tuple(map(str, getattr(model, "feature_names_in_", ()))),
         attributes=_attributes(frontier),
         output=_output(selection, target),
-        threshold=selection.threshold,
-        level=selection.level,
-        rows=selection.rows,
         limitations=tuple(_limitations(selection)),
         tradeoffs=(_tradeoff(selection, frontier),),
-        settings=about.settings,
-        versions=about.versions,
-        device=about.device,
-        command=about.command,
-        deploy_command=about.deploy_command,
         python=(*about.python_lines, f"model = {select_call(selection, metric_for)}.model"),
     )
 
@@ -314,11 +299,15 @@ _METRIC_TYPES = {"AUC": "roc_auc", "macro AUC": "roc_auc", "R2": "r_squared"}
 def to_markdown(card: ModelCard) -> str:
     """Write the card; numbers to four digits in the text and in full in the metadata."""
     header = yaml.safe_dump(_metadata(card), sort_keys=False, allow_unicode=True, width=math.inf)
-    return "\n\n".join([f"---\n{header}---", *_sections(card)]) + "\n"
+    columns, results = _results(card)
+    body = find_template("model_card.md", md=escaped, said=_said, fenced=code_block).render(
+        card=card, placeholder=TO_FILL_IN, table=table, header=columns, results=results
+    )
+    return f"---\n{header}---\n\n{body.rstrip()}\n"
 
 
 def _metadata(card: ModelCard) -> dict[str, object]:
-    measured = [row for row in card.rows if not math.isnan(row.test)]
+    measured = [row for row in card.selection.rows if not math.isnan(row.test)]
     results = [
         {
             "task": {"type": card.task},
@@ -330,15 +319,15 @@ def _metadata(card: ModelCard) -> dict[str, object]:
         }
     ]
     found: dict[str, object] = {
-        # The Hub refuses names of licences that it does not know; the owner's own words are below.
+        # The Hub refuses names of licenses that it does not know; the owner's own words are below.
         "license": "unknown",
         "library_name": "equipoise",
         "pipeline_tag": card.task,
         "tags": ["fairness", card.notion, "tabular"],
-        "metrics": list(dict.fromkeys(map(_metric_type, card.rows))),
+        "metrics": list(dict.fromkeys(map(_metric_type, card.selection.rows))),
     }
     return found | (
-        {"model-index": [{"name": _line(card.name), "results": results}]} if measured else {}
+        {"model-index": [{"name": _line(card.about.title), "results": results}]} if measured else {}
     )
 
 
@@ -351,122 +340,34 @@ def _metric_type(row: SelectionRow) -> str:
     return _METRIC_TYPES.get(row.metric, row.metric.lower())
 
 
-def _sections(card: ModelCard) -> Iterator[str]:
-    yield f"# Model Card for {escaped(card.name)}"
-    yield escaped(card.overview)
-    if card.to_fill_in:
-        yield (
-            "> Written by equipoise from the record of a run. What only the owner of the model can "
-            f"say is marked *{TO_FILL_IN}* ({len(card.to_fill_in)} fields)."
-        )
-    yield "## Model Details"
-    yield "### Model Description"
-    yield _facts(
-        {
-            "Developed by": card.owner,
-            "Model type": card.architecture,
-            "License": card.license,
-            "Notion of fairness": f"{card.notion}: {card.notion_meaning}",
-            "Mitigation": card.mitigation,
-            "Output": card.output,
-        }
-    )
-    yield escaped(card.choice)
-    yield "## Uses"
-    yield _facts({"Users": card.users})
-    yield "### Direct Use"
-    yield _said(card.use_cases)
-    yield "### Out-of-Scope Use"
-    yield _said(card.out_of_scope)
-    yield "## Bias, Risks, and Limitations"
-    yield _said(card.risks)
-    yield _bullets(card.limitations)
-    yield "### Trade-offs"
-    yield _bullets(card.tradeoffs)
-    yield "## How to Get Started with the Model"
-    if card.deploy_command:
-        yield code_block(card.deploy_command, "sh")
-    yield code_block("\n".join(card.python), "python")
-    yield "## Training Details"
-    yield "### Training Data"
-    yield (
-        f"{escaped(card.data)}: {card.training_rows:,} rows train, {card.validation_rows:,} pick, "
-        f"{card.test_rows:,} report. Outcome: {escaped(card.target)}. Features: "
-        f"{escaped(', '.join(card.features))}."
-    )
-    yield "### Training Procedure"
-    source = f": {card.method_reference}" if card.method_reference else ""
-    yield escaped(f"Mitigation for {card.notion}: {card.mitigation}{source}.")
-    if card.settings:
-        yield table(["setting", "value"], [[str(k), str(v)] for k, v in card.settings.items()])
-    yield "## Evaluation"
-    yield "### Testing Data, Factors & Metrics"
-    yield _about_testing(card)
-    if card.attributes:
-        yield _bullets([attribute.in_words for attribute in card.attributes])
-    yield "### Results"
-    yield _results(card)
-    yield "## Technical Specifications"
-    yield "### Model Architecture and Objective"
-    yield escaped(f"{card.architecture}; objective: task loss and penalty for {card.notion}.")
-    yield "### Compute Infrastructure"
-    software = {str(name): str(version) for name, version in card.versions.items()}
-    yield _facts({"Hardware": card.device or "not recorded", **software})
-    if card.command:
-        yield "Made by:"
-        yield code_block(card.command, "sh")
-    yield "## Citation"
-    yield _said(card.citation)
-    yield "## Model Card Contact"
-    yield _said(card.contact)
-
-
-def _about_testing(card: ModelCard) -> str:
-    if card.test_rows == 0:
-        return "The run was kept without its test rows, so there are validation values only."
-    return (
-        f"{card.test_rows:,} rows that neither trained nor picked the model; intervals and "
-        f"certificates at {100 * card.level:g} %. Unfairness is 0 for a score that satisfies "
-        f"{card.notion}. Assessed by:"
-    )
-
-
-def _results(card: ModelCard) -> str:
-    """Every row of the selection's report."""
-    header = ["metric", "by", "test", "interval", "certified at most", "validation", "wished"]
-    noted = any(row.note for row in card.rows)
+def _results(card: ModelCard) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of the selection's report."""
+    header = ["metric", "by", "test", "interval", "certified at most", "validation", "limit"]
+    found = card.selection.rows
+    noted = any(row.note for row in found)
     rows = []
-    for row in card.rows:
-        interval = "" if math.isnan(row.low) else f"{_number(row.low)} to {_number(row.high)}"
-        wished = f"at {'most' if row.attribute else 'least'} {row.limit:g}"
+    for row in found:
+        limit = f"at {'most' if row.attribute else 'least'} {row.limit:g}"
         cells = [
             row.metric,
             row.attribute,
             _number(row.test),
-            interval,
+            "" if math.isnan(row.low) else f"{_number(row.low)} to {_number(row.high)}",
             _number(row.certificate),
             _number(row.validation),
-            "" if math.isnan(row.limit) else wished,
+            "" if math.isnan(row.limit) else limit,
         ]
         rows.append([*cells, row.note] if noted else cells)
-    return table([*header, "note"] if noted else header, rows)
+    return [*header, "note"] if noted else header, rows
 
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
-def _facts(facts: dict[str, str]) -> str:
-    return "\n".join(f"- **{escaped(name)}:** {_said(value)}" for name, value in facts.items())
-
-
-def _said(text: str) -> str:
+def _said(value: object) -> str:
     """A field of the owner's, in italics while it is a placeholder."""
-    return f"*{escaped(text)}*" if text.startswith(TO_FILL_IN) else escaped(text)
-
-
-def _bullets(texts: tuple[str, ...] | list[str]) -> str:
-    return "\n".join(f"- {escaped(text)}" for text in texts)
+    return f"*{escaped(value)}*" if str(value).startswith(TO_FILL_IN) else escaped(value)
 
 
 SCHEMA_VERSION = "0.0.2"
@@ -482,9 +383,9 @@ def to_json(card: ModelCard) -> str:
     content = {
         "schema_version": SCHEMA_VERSION,
         "model_details": {
-            "name": card.name,
+            "name": card.about.title,
             "overview": card.overview,
-            "documentation": f"{card.choice} {_mitigation(card)}",
+            "documentation": f"{card.choice} {card.mitigation_sentence}",
             "owners": [{"name": card.owner, "contact": card.contact}],
             "licenses": [{"custom_text": card.license}],
             "citations": [{"citation": card.citation}],
@@ -499,14 +400,16 @@ def to_json(card: ModelCard) -> str:
                 }
                 for part, rows in (
                     ("training", card.training_rows),
-                    ("validation", card.validation_rows),
-                    ("test", card.test_rows),
+                    ("validation", card.selection.validation_rows),
+                    ("test", card.selection.test_rows),
                 )
             ],
             "input_format": f"a table with the columns {', '.join(card.features)}",
             "output_format": card.output,
         },
-        "quantitative_analysis": {"performance_metrics": [_metric(row) for row in card.rows]},
+        "quantitative_analysis": {
+            "performance_metrics": [_metric(row) for row in card.selection.rows]
+        },
         "considerations": {
             "users": [{"description": card.users}],
             "use_cases": [
@@ -516,16 +419,11 @@ def to_json(card: ModelCard) -> str:
             "limitations": [{"description": text} for text in card.limitations],
             "tradeoffs": [{"description": text} for text in card.tradeoffs],
             "ethical_considerations": [
-                {"name": card.risks, "mitigation_strategy": _mitigation(card)}
+                {"name": card.risks, "mitigation_strategy": card.mitigation_sentence}
             ],
         },
     }
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def _mitigation(card: ModelCard) -> str:
-    source = f" ({card.method_reference})" if card.method_reference else ""
-    return f"Mitigation for {card.notion}: {card.mitigation}{source}."
 
 
 def _metric(row: SelectionRow) -> dict[str, Any]:

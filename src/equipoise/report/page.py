@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,16 +42,13 @@ def render_page(
         Variables of the template.
     """
     script = Markup("\n".join(read_template(name) for name in scripts))
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            style=Markup(read_template("style.css")),
-            script=script,
-            script_hash=_hash(script),
-            data=None if data is None else json_text(data),
-            **context,
-        )
+    digest = hashlib.sha256(script.encode()).digest()
+    return find_template(template, number=number, cell=_cell).render(
+        style=Markup(read_template("style.css")),
+        script=script,
+        script_hash=base64.b64encode(digest).decode(),
+        data=None if data is None else json_text(data),
+        **context,
     )
 
 
@@ -92,22 +88,17 @@ def read_template(name: str) -> str:
     return files("equipoise.report").joinpath("templates", name).read_text("utf-8")
 
 
-def _hash(script: str) -> str:
-    """Return the hash by which a content security policy names a script."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _environment() -> jinja2.Environment:
+def find_template(name: str, **filters: Callable[..., str]) -> jinja2.Template:
+    """A file in ``templates`` to fill in; in HTML every value is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(read_template),
-        autoescape=True,
+        autoescape=name.endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "cell": _cell}
-    return environment
+    environment.filters |= filters
+    return environment.get_template(name)
 
 
 def _cell(value: Any, form: str | None = None) -> Markup:
