@@ -59,7 +59,11 @@ def fits(frame: pd.DataFrame) -> dict[str, float]:
     X, given = frame.drop(columns=["y", "a"]), {"sensitive_features": frame["a"]}
     model = FairClassifier(strength=0.5, iterations=5, random_state=0)
     frontier = FairFrontier(
-        strengths=(0.0, 0.5), seeds=1, iterations=4, evaluate_every=2, random_state=0
+        FairClassifier(iterations=4),
+        strengths=(0.0, 0.5),
+        seeds=1,
+        evaluate_every=2,
+        random_state=0,
     )
     return {
         "FairClassifier.fit": seconds(lambda: model.fit(X, frame["y"], **given)),

@@ -24,16 +24,15 @@ import numpy as np
 import torch
 
 from benchmarks.training import adult_rows
-from equipoise import FairFrontier, load_dataset
-from equipoise.frontier.fitting import read_members, template_of
+from equipoise import FairClassifier, load_dataset
+from equipoise.estimators.fitting import Fitting
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Judge, Recorder, criteria_for, entries_of, scores_of
 from equipoise.predictors.recipe import Inputs
 from equipoise.tables import SensitiveTable
-from equipoise.training import Predictor, Trained, TrainingData
+from equipoise.training import Member, Predictor, Trained, TrainingData
 
-PAPER = FairFrontier.as_in_paper(strengths=(0.1, 0.3, 0.5, 0.7, 0.9), seeds=5).get_params()
-MEMBERS = read_members(PAPER, seed=0)
+MEMBERS = tuple(Member(s, seed) for seed in range(5) for s in (0.1, 0.3, 0.5, 0.7, 0.9))
 ROWS = 6512
 ITERATIONS = 20
 REPEATS = 7
@@ -65,7 +64,7 @@ def seconds_of_evaluation(predictor: Predictor, attributes: Sequence[str]) -> fl
 
 def train(data: TrainingData, iterations: int) -> Trained:
     """Train all members for so many iterations."""
-    recipe = template_of(PAPER, seed=0)._recipe()
+    recipe = Fitting(FairClassifier.as_in_paper()).recipe
     recipe = replace(recipe, training=replace(recipe.training, iterations=iterations))
     return recipe.train(data, MEMBERS, Inputs(task="binary", n_outputs=1))
 
@@ -109,7 +108,7 @@ def main() -> None:
         "members": len(MEMBERS),
         "validation_rows": ROWS,
         "metrics": "default (KS-GSP and SP)",
-        "batch": PAPER["batch_size"],
+        "batch": FairClassifier.as_in_paper().batch_size,
         "networks": "the paper's",
         "training_iterations": ITERATIONS,
         "training_seconds": round(median(training), 4),

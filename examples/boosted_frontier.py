@@ -4,7 +4,7 @@ Census rows, income above 50 000 dollars, with age and sex to be kept out of the
 lightgbm: pip install "equipoise[boosting]".
 """
 
-from equipoise import FairFrontier, load_dataset
+from equipoise import FairBoostingClassifier, FairClassifier, FairFrontier, load_dataset
 
 LIMITS = (0.15, 0.2, 0.3, 0.4)
 
@@ -14,12 +14,10 @@ X = data.X.drop(columns=["relationship", "workclass", "native_country"]).iloc[:6
 y, A = data.y.iloc[:6000], data.A[["age", "sex"]].iloc[:6000]
 
 frontier = FairFrontier(
-    predictor="both",
+    [FairClassifier(iterations=300), FairBoostingClassifier(rounds=60, learning_rate=0.1)],
     strengths=(0.0, 0.7, 0.9),
     seeds=1,
-    iterations=300,
-    boosting={"rounds": 60, "learning_rate": 0.1},
-    evaluate_every_rounds=10,
+    evaluate_every=[100, 10],
     random_state=0,
 ).fit(X, y, sensitive_features=A)
 

@@ -6,7 +6,7 @@ frontier.csv and frontier.png into demo-output/.
 
 from pathlib import Path
 
-from equipoise import FairFrontier, load_dataset
+from equipoise import FairClassifier, FairFrontier, load_dataset
 from equipoise.errors import InputError
 
 BUDGET = {"age": 0.06, "sex": 0.1}
@@ -17,7 +17,7 @@ X = data.X.drop(columns=["relationship", "native_country"])
 A = data.A[["age", "sex"]]
 
 frontier = FairFrontier(
-    strengths=(0.0, 0.5, 0.8, 0.9, 0.95), seeds=2, iterations=600, random_state=0
+    FairClassifier(iterations=600), strengths=(0.0, 0.5, 0.8, 0.9, 0.95), seeds=2, random_state=0
 ).fit(X, data.y, sensitive_features=A)
 
 table = frontier.table()

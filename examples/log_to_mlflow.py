@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from equipoise import FairFrontier, load_dataset
+from equipoise import FairClassifier, FairFrontier, load_dataset
 from equipoise.training import Progress
 
-FRONTIER = FairFrontier(strengths=(0.0, 0.5, 0.9), seeds=2, iterations=600, random_state=0)
+FRONTIER = FairFrontier(
+    FairClassifier(iterations=600), strengths=(0.0, 0.5, 0.9), seeds=2, random_state=0
+)
 
 
 def log_to(mlflow: Any) -> Callable[[Progress], None]:

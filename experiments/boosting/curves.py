@@ -23,13 +23,12 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from equipoise.frontier import FairFrontier
 from experiments.paper.plan import DATASETS, STAND_IN, STUDIES, Cell, in_both_protocols
 from experiments.paper.results import CellResult, pack, read_results, write_result
 from experiments.paper.training import FULL, run_cell
 
 #: Snapshots as often as a frontier takes them.
-SIZE = replace(FULL, evaluate_every=FairFrontier().evaluate_every_rounds)
+SIZE = replace(FULL, evaluate_every=20)
 
 
 def cells() -> tuple[Cell, ...]:

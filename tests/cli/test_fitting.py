@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from people import SMALL_ON_CPU, equipoise, same_model, table
 
-from equipoise import FairFrontier, load
+from equipoise import load
 from equipoise.runs.folder import FILES
 from equipoise.runs.selecting import selection_document
+from tests.composing import composed
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 
@@ -45,7 +46,7 @@ def test_columns_are_said_before_training(folder):
 
 def test_numbers_are_those_of_the_library(folder):
     rows = table()
-    frontier = FairFrontier(
+    frontier = composed(
         strengths=(0.0, 0.9),
         seeds=1,
         iterations=40,

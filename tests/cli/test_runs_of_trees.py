@@ -17,10 +17,11 @@ import pandas as pd
 import pytest
 from people import equipoise, table
 
-from equipoise import FairBoostingClassifier, FairFrontier, load
+from equipoise import FairBoostingClassifier, load
 from equipoise.cli.app import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.record import read_record, write_record
+from tests.composing import composed
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 FEW = ("--strengths", "0,0.9", "--seeds", "1", "--device", "cpu")
@@ -57,8 +58,8 @@ def test_numbers_are_those_of_the_library(place):
     rows = table().astype({"city": "category", "sex": "category", "hired": "category"})
     options = {"strengths": (0.0, 0.9), "seeds": 1, "random_state": 0, "device": "cpu"}
     given = rows[["city", "hours", "grade"]], rows["hired"]
-    trees = FairFrontier(predictor="boosting", boosting={"rounds": 20}, **options)
-    both = FairFrontier(predictor="both", boosting={"rounds": 20}, iterations=40, **options)
+    trees = composed(predictor="boosting", boosting={"rounds": 20}, **options)
+    both = composed(predictor="both", boosting={"rounds": 20}, iterations=40, **options)
     for name, frontier in (("trees", trees), ("both", both)):
         frontier.fit(*given, sensitive_features=rows[["age", "sex"]])
         written = pd.read_csv(place / name / "table.csv", index_col="snapshot")

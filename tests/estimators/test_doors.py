@@ -22,6 +22,7 @@ from equipoise import (
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import same_form
 from equipoise.metrics import measure
+from tests.composing import composed
 
 pytestmark = pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
 N = 60
@@ -44,7 +45,8 @@ def fit(kind, X=X, y=Y, sensitive_features=A, **given):
     options = {name: given.pop(name) for name in [*given] if name != "sample_weight"}
     if y is Y and "Regressor" in kind.__name__:
         y = X["a"].to_numpy()
-    model = kind(**{**CLASSES[kind], **options})
+    make = composed if kind is FairFrontier and "estimator" not in options else kind
+    model = make(**{**CLASSES[kind], **options} if make is not FairFrontier else options)
     return model.fit(X, y, sensitive_features=sensitive_features, **given)
 
 
@@ -324,12 +326,12 @@ def test_options_about_attributes_are_read_without_them(types):
 
 TEXT = ("notion", "method", "divergence", "density_ratio", "scaling", "embedding")
 TEXT += ("normalization", "critic_normalization", "optimizer", "schedule", "loss", "task")
-TEXT += ("missing_sensitive", "predictor")
+TEXT += ("missing_sensitive",)
 WIDTHS = ("hidden", "critic_hidden", "encoder_hidden")
 WHOLE = ("critic_steps", "iterations", "batch_size", "rounds", "warmup", "early_stopping")
-WHOLE += ("seeds", "evaluate_every", "evaluate_every_rounds")
+WHOLE += ("seeds", "evaluate_every")
 NUMBERS = ("strength", "gradient_penalty", "learning_rate", "critic_learning_rate", "momentum")
-NUMBERS += ("weight_decay", "progress_budget")
+NUMBERS += ("weight_decay",)
 REFUSED = {
     **dict.fromkeys(TEXT, (None, "?", "", 1, ["js"], {}, np.array([1, 2]))),
     **dict.fromkeys(WIDTHS, (None, 64, "64", b"6", (0,), (-3,), (2.5,), (True,), {4}, np.array(4))),
@@ -340,7 +342,7 @@ REFUSED = {
     "validation": (None, "?", -1, 0, 1.5, np.nan, True, [0.5]),
     "test": (None, "?", -1, 0, 1.5, np.nan, True, [0.5]),
     "ensemble": (None, "no", 1),
-    "boosting": ("?", 1, {"?": 1}),
+    "estimator": ("?", 1, (), [FairEncoder()], FairClassifier),
     "lightgbm": ("?", 1, {"?": 1}),
     "network": ("?", 1),
     "sensitive_types": ("?", 1, {"age": "?"}, {"?": "discrete"}),
@@ -382,11 +384,8 @@ def test_lists_and_numpy_numbers_are_as_good_as_tuples_and_numbers(kind):
 def test_a_list_of_widths_is_no_change_to_a_run(tmp_path):
     frontier = {"strengths": (0.0,), "seeds": 1, "iterations": 2, "evaluate_every": 1}
     given = {"checkpoint": tmp_path / "run", "resume": True}
-    first = FairFrontier(**frontier, hidden=(4,), random_state=0)
+    first = composed(**frontier, hidden=(4,), random_state=0)
     first.fit(X, Y, sensitive_features=A, **given)
-    again = FairFrontier(**{**frontier, "strengths": [0]}, hidden=[4], random_state=np.int64(0))
+    again = composed(**{**frontier, "strengths": [0]}, hidden=[4], random_state=np.int64(0))
     again.fit(X, Y, sensitive_features=A, **given)
     pd.testing.assert_frame_equal(first.table(), again.table())
-    defaults = FairFrontier(hidden=[64, 64, 64], critic_hidden=[64, 64], predictor="boosting")
-    defaults.set_params(strengths=(0.0,), seeds=1, boosting={"rounds": 20}, random_state=0)
-    assert len(defaults.fit(X, Y, sensitive_features=A).table()) == 1

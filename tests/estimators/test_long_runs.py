@@ -9,10 +9,11 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from equipoise import FairClassifier, FairEncoder, FairFrontier, FairRegressor
+from equipoise import FairClassifier, FairEncoder, FairRegressor
 from equipoise.datasets import make_synthetic
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.methods import METHODS
+from tests.composing import composed
 
 SMALL = {
     "hidden": (8,),
@@ -254,7 +255,7 @@ def test_an_old_checkpoint_is_neither_overwritten_nor_taken_up_unasked(rows, tmp
 
 @pytest.mark.parametrize(
     "other",
-    [FairClassifier(**SMALL), FairFrontier(seeds=1, **SMALL)],
+    [FairClassifier(**SMALL), composed(seeds=1, **SMALL)],
     ids=["estimator", "frontier"],
 )
 def test_of_two_fits_with_one_checkpoint_the_second_is_refused(rows, tmp_path, other):

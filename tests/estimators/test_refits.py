@@ -10,10 +10,10 @@ from equipoise import (
     FairBoostingRegressor,
     FairClassifier,
     FairEncoder,
-    FairFrontier,
     FairRegressor,
 )
 from equipoise.datasets import make_synthetic
+from tests.composing import composed
 
 pytestmark = pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
 N = 120
@@ -67,7 +67,7 @@ def test_a_fit_that_fails_changes_nothing(rows, name):
 
 def test_a_frontier_that_fails_changes_nothing(rows):
     options = {**NETWORK, "strengths": (0.0, 0.5), "seeds": 1, "evaluate_every": 2}
-    frontier = FairFrontier(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
+    frontier = composed(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
     kept, table = dict(vars(frontier)), frontier.table()
     with pytest.raises(Failure):
         frontier.fit(rows.X[["evidence_1"]], rows.y, sensitive_features=rows.A, callback=fail)
@@ -77,7 +77,7 @@ def test_a_frontier_that_fails_changes_nothing(rows):
 
 def test_a_refit_of_an_average_is_a_single_model(rows):
     options = {**NETWORK, "strengths": (0.0,), "seeds": 2, "ensemble": True, "evaluate_every": 2}
-    frontier = FairFrontier(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
+    frontier = composed(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
     snapshot = frontier.table().query("averaged == 2 and on_front").iloc[0]
     limits = {name: snapshot[f"KS-GSP {name}"] for name in ("age", "group")}
     average = frontier.select(max_unfairness=limits, min_utility=snapshot["utility"]).model
@@ -114,7 +114,7 @@ def test_a_frontier_where_gradients_are_switched_off(rows, switched_off):
     options = {**NETWORK, "strengths": (0.5,), "seeds": 1, "evaluate_every": 2}
 
     def fitted():
-        return FairFrontier(**options).fit(rows.X, rows.y, sensitive_features=rows.A).table()
+        return composed(**options).fit(rows.X, rows.y, sensitive_features=rows.A).table()
 
     expected = fitted()
     with switched_off():

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 import torch
 
-from equipoise import FairBoostingRegressor, FairClassifier, FairFrontier, FairRegressor
+from equipoise import FairBoostingRegressor, FairClassifier, FairRegressor
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import read_numbers, row_weights
 from equipoise.predictors.boosting.objectives import level_and_unit
 from equipoise.tables import FeatureEncoder, TreeEncoder
+from tests.composing import composed
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning"
@@ -95,7 +96,7 @@ def test_only_equal_values_are_constant():
 
 
 def small_frontier(**options):
-    return FairFrontier(
+    return composed(
         task="regression",
         strengths=(0.0, 0.6),
         seeds=1,

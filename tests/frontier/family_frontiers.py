@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from small_frontiers import SMALL, own_network, rows, three_classes, weights
 
-from equipoise import FairFrontier
+from tests.composing import composed
 
 #: Options of trees; rows are few, so leaves have to be small.
 BOOSTING = {
@@ -33,14 +33,14 @@ def fitted(name):
     y, given = data.y, {}
     if name in ("network", "boosting", "both"):
         options = {"network": SMALL, "boosting": TREES, "both": BOTH}[name]
-        model = FairFrontier(ensemble=True, **options)
+        model = composed(ensemble=True, **options)
     elif name == "three classes":
-        model, y = FairFrontier(notion="separation", **ONE_SEED), three_classes(data)
+        model, y = composed(notion="separation", **ONE_SEED), three_classes(data)
     elif name == "numbers, weights":
-        model = FairFrontier(task="regression", loss="huber", **ONE_SEED)
+        model = composed(task="regression", loss="huber", **ONE_SEED)
         given = {"sample_weight": weights(600)}
     elif name == "own network":
-        model = FairFrontier(network=own_network, **ONE_SEED)
+        model = composed(network=own_network, **ONE_SEED)
     else:
         raise KeyError(name)
     return model.fit(data.X, y, sensitive_features=data.A, **given)
@@ -48,7 +48,7 @@ def fitted(name):
 
 def kept_numbers(frontier, family):
     """Snapshots of a family that have weights."""
-    curve = frontier._curve
+    curve = frontier.fitted_curve()
     return [n for n in curve.snapshots.weights if curve.owner(n)[0].predictor == family]
 
 
@@ -65,13 +65,13 @@ def assert_same(first, second):
     for family, history in histories[0].items():
         for name, values in vars(history).items():
             np.testing.assert_array_equal(values, vars(histories[1][family])[name], strict=True)
-    kept, again = (each._curve.snapshots.weights for each in (first, second))
+    kept, again = (each.fitted_curve().snapshots.weights for each in (first, second))
     assert kept.keys() == again.keys() and kept
     for number, tensors in kept.items():
         assert tensors.keys() == again[number].keys()
         for name, tensor in tensors.items():
             assert torch.equal(tensor, again[number][name]), (number, name)
-        one, two = (each._curve.model(number) for each in (first, second))
+        one, two = (each.fitted_curve().model(number) for each in (first, second))
         assert type(one) is type(two) and one.get_params() == two.get_params()
         assert np.array_equal(one.predict(X), two.predict(X))
         if hasattr(one, "predict_proba"):

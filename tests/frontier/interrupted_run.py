@@ -12,8 +12,8 @@ import warnings
 
 import torch
 
-from equipoise import FairFrontier
 from equipoise.datasets import make_synthetic
+from tests.composing import composed
 
 #: What Ctrl-C does, and how many iterations there are.
 RUNS = {"raised": (signal.default_int_handler, 10_000_000), "ignored": (signal.SIG_IGN, 200)}
@@ -23,7 +23,7 @@ def main(ctrl_c: str) -> None:
     handler, iterations = RUNS[ctrl_c]
     signal.signal(signal.SIGINT, handler)
     data = make_synthetic(300, random_state=5)
-    frontier = FairFrontier(
+    frontier = composed(
         strengths=(0.5,),
         seeds=1,
         hidden=(8,),

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from equipoise import FairFrontier
 from equipoise.datasets import make_synthetic
 from equipoise.storage import CheckpointFile
+from tests.composing import composed
 
 #: Kills while a checkpoint is on its way to the disk, then kills at moments drawn at random.
 KILLS_WHILE_WRITING, RANDOM_KILLS = 2, 5
@@ -40,7 +40,7 @@ def dropout_network(inputs: int, outputs: int) -> torch.nn.Module:
 def train(**run: object) -> dict[str, np.ndarray]:
     """Return everything a frontier ended with."""
     data = make_synthetic(300, random_state=5)
-    frontier = FairFrontier(
+    frontier = composed(
         strengths=(0.0, 0.9),
         seeds=2,
         network=dropout_network,
@@ -55,7 +55,7 @@ def train(**run: object) -> dict[str, np.ndarray]:
     frontier.fit(data.X, data.y, sensitive_features=data.A, **run)
     ended = {f"table {name}": column.to_numpy() for name, column in frontier.table().items()}
     ended |= {f"history {name}": values for name, values in vars(frontier.history_).items()}
-    for number, weights in frontier._curve.snapshots.weights.items():
+    for number, weights in frontier.fitted_curve().snapshots.weights.items():
         ended |= {f"{number} {name}": tensor.numpy() for name, tensor in weights.items()}
     return ended
 

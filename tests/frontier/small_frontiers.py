@@ -5,8 +5,8 @@ import functools
 import numpy as np
 from torch import nn
 
-from equipoise import FairFrontier
 from equipoise.datasets import make_synthetic
+from tests.composing import composed
 
 SMALL = {
     "strengths": (0.0, 0.9),
@@ -49,17 +49,17 @@ def fitted(name):
     if name == "two classes, ensemble":
         # Longer and of more seeds, so that some averages are on a front.
         longer = {**SMALL, "seeds": 3, "iterations": 80}
-        model, y, given = FairFrontier(ensemble=True, **longer), data.y, {}
+        model, y, given = composed(ensemble=True, **longer), data.y, {}
     elif name == "three classes, ensemble":
-        model, y, given = FairFrontier(ensemble=True, **SMALL), three_classes(data), {}
+        model, y, given = composed(ensemble=True, **SMALL), three_classes(data), {}
     elif name == "numbers, weights":
         data = rows("regression")
-        model, y = FairFrontier(task="regression", validation=range(150), **SMALL), data.y
+        model, y = composed(task="regression", validation=range(150), **SMALL), data.y
         given = {"sample_weight": weights(600)}
     elif name == "separation":
-        model, y, given = FairFrontier(notion="separation", **SMALL), data.y, {}
+        model, y, given = composed(notion="separation", **SMALL), data.y, {}
     elif name == "own network":
-        model, y, given = FairFrontier(network=own_network, ensemble=True, **SMALL), data.y, {}
+        model, y, given = composed(network=own_network, ensemble=True, **SMALL), data.y, {}
     else:
         raise KeyError(name)
     return model.fit(data.X, y, sensitive_features=data.A, **given)

@@ -9,12 +9,13 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 from small_frontiers import SMALL, fitted, rows, three_classes, weights
 
-from equipoise import FairClassifier, FairFrontier, load
+from equipoise import FairClassifier, load
 from equipoise.errors import InputError
 from equipoise.inference import bootstrap, certify
 from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics import measure, prepare, r2
 from equipoise.tables import SensitiveTable
+from tests.composing import composed
 
 ONE = {**SMALL, "strengths": (0.5,), "seeds": 1, "evaluate_every": 40}
 
@@ -32,7 +33,7 @@ def test_utility_of_several_classes_is_the_mean_auc_against_the_rest():
     assert "threshold" not in table
     X, people, positions = held_out(frontier, "validation")
     for number in np.flatnonzero(table["on_front"]).tolist():
-        model = frontier._curve.model(number)
+        model = frontier.fitted_curve().model(number)
         scores = model.predict_proba(X)
         expected = roc_auc_score(y[positions], scores, multi_class="ovr", average="macro")
         assert table.loc[number, "utility"] == pytest.approx(expected, abs=1e-12)
@@ -98,11 +99,11 @@ def test_separation_of_several_classes_has_its_metric():
     data = rows()
     # Enough rows of every class in every group for each part.
     y = np.arange(600) % 3
-    frontier = FairFrontier(notion="separation", **ONE)
+    frontier = composed(notion="separation", **ONE)
     frontier.fit(data.X, y, sensitive_features=data.A[["age"]])
     assert list(frontier.table().columns[4:-1]) == ["utility", "KS-GEO age"]
     X, people, positions = held_out(frontier, "validation")
-    scores = frontier._curve.model(0).predict_proba(X)
+    scores = frontier.fitted_curve().model(0).predict_proba(X)
     worst = max(
         float(measure("KS-GEO", each, people["age"], y[positions], outcome="multiclass"))
         for each in scores.T
@@ -116,7 +117,7 @@ def test_metrics_of_two_classes_are_refused_for_three(metric):
     with pytest.raises(
         InputError, match=f"^metrics must apply to some attribute: {metric} is defined for "
     ):
-        FairFrontier(metrics=[metric], **ONE).fit(
+        composed(metrics=[metric], **ONE).fit(
             data.X, three_classes(data), sensitive_features=data.A[["group"]]
         )
 
@@ -125,12 +126,12 @@ def test_metrics_of_two_classes_are_refused_for_three(metric):
 @pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
 def test_a_weighted_frontier_of_one_is_the_weighted_classifier():
     data, given = rows(), weights(600)
-    frontier = FairFrontier(**ONE)
+    frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     train = frontier.split_.train
     assert (given[train] > 0).all()
-    options = {k: v for k, v in frontier.get_params().items() if k in FairClassifier().get_params()}
-    alone = FairClassifier(**{**options, "strength": 0.5}).fit(
+    options = {"strength": 0.5, "random_state": frontier.random_state}
+    alone = FairClassifier(**{**frontier.estimator.get_params(), **options}).fit(
         data.X.iloc[train],
         data.y.iloc[train],
         sensitive_features=data.A.iloc[train],
@@ -142,7 +143,7 @@ def test_a_weighted_frontier_of_one_is_the_weighted_classifier():
 
 def test_weights_count_when_judging_and_in_the_report():
     data, given = rows(), weights(600)
-    frontier = FairFrontier(**ONE)
+    frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     chosen = frontier.select(min_utility=0.0, draws=30)
     found = frontier.table().loc[0]
@@ -180,7 +181,7 @@ def test_weights_count_when_judging_and_in_the_report():
 
 def test_drawn_rows_keep_their_weight_in_the_interval_of_utility():
     data, given = rows(), weights(600)
-    frontier = FairFrontier(**ONE)
+    frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     utility = frontier.select(min_utility=0.0, draws=30, level=0.8).rows[0]
     X, _, positions = held_out(frontier, "test")
@@ -199,7 +200,7 @@ def test_drawn_rows_keep_their_weight_in_the_interval_of_utility():
 def test_weighted_regression_is_judged_by_weighted_r2():
     data, frontier = rows("regression"), fitted("numbers, weights")
     number = int(np.flatnonzero(frontier.table()["on_front"])[0])
-    model = frontier._curve.model(number)
+    model = frontier.fitted_curve().model(number)
     validation = frontier.split_.validation
     assert 0 < len(validation) < 150  # rows of weight 0 among those named are left out
     expected = r2_score(
@@ -215,7 +216,7 @@ def test_rows_of_weight_0_might_as_well_not_be_there():
     counted = np.flatnonzero(given)
     frontiers = []
     for at, sample_weight in ((np.arange(600), given), (counted, given[counted])):
-        frontier = FairFrontier(**ONE | {"iterations": 20, "evaluate_every": 10})
+        frontier = composed(**ONE | {"iterations": 20, "evaluate_every": 10})
         frontier.fit(
             data.X.iloc[at],
             data.y.iloc[at],
@@ -231,7 +232,7 @@ def test_the_scale_of_weights_does_not_matter_and_ones_are_none():
     data = rows()
     tables = []
     for sample_weight in (None, np.full(600, 8.0)):
-        frontier = FairFrontier(**ONE | {"iterations": 20, "evaluate_every": 20})
+        frontier = composed(**ONE | {"iterations": 20, "evaluate_every": 20})
         frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=sample_weight)
         tables.append(frontier.table())
     pd.testing.assert_frame_equal(*tables, rtol=1e-6)
@@ -285,7 +286,7 @@ def test_more_rows_than_are_drawn_one_by_one_keep_their_weights(monkeypatch):
 def test_wrong_weights_are_refused(options, sample_weight, message):
     data = rows()
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        FairFrontier(**ONE, **options).fit(
+        composed(**ONE, **options).fit(
             data.X, data.y, sensitive_features=data.A, sample_weight=sample_weight
         )
 

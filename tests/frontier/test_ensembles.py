@@ -13,22 +13,19 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from small_frontiers import SMALL, fitted, own_network, rows, three_classes
 
-from equipoise import FairClassifier, FairFrontier, FairRegressor, load
+from equipoise import FairClassifier, FairRegressor, load
 from equipoise.errors import InputError
 from equipoise.metrics import measure
 from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS
 from equipoise.training.averaged import averaged_output
+from tests.composing import composed
 
 
 def members_alone(frontier, strength, y, kind=FairClassifier):
     """The members of one strength, trained by themselves on the same rows."""
     data, train = rows("regression" if kind is FairRegressor else "classification"), frontier.split_
-    options = {
-        name: value
-        for name, value in frontier.get_params().items()
-        if name in kind().get_params() and name != "random_state"
-    }
+    options = frontier.estimator.get_params()
     return [
         kind(**{**options, "strength": strength, "random_state": seed}).fit(
             data.X.iloc[train.train],
@@ -41,15 +38,15 @@ def members_alone(frontier, strength, y, kind=FairClassifier):
 
 def one_of_each(**options):
     """A frontier judged once, so that its snapshots are the members after training."""
-    return FairFrontier(
-        ensemble=True, **{**SMALL, "strengths": (0.0,), "evaluate_every": 40} | options
-    )
+    return composed(ensemble=True, **{**SMALL, "strengths": (0.0,), "evaluate_every": 40} | options)
 
 
 def kept_average(frontier):
     """A model that averages: the last one on a front."""
     table = frontier.table()
-    return frontier._curve.model(int(np.flatnonzero(table["on_front"] & (table["seed"] == -1))[-1]))
+    return frontier.fitted_curve().model(
+        int(np.flatnonzero(table["on_front"] & (table["seed"] == -1))[-1])
+    )
 
 
 def test_an_average_scores_the_mean_of_its_members_probabilities():
@@ -132,7 +129,7 @@ def test_numbers_of_an_average_are_those_of_its_model():
     kept = np.flatnonzero(table["on_front"] & (table["averaged"] == 3)).tolist()
     assert kept
     for number in kept:
-        scores = frontier._curve.model(number).predict_proba(data.X.iloc[validation])[:, 1]
+        scores = frontier.fitted_curve().model(number).predict_proba(data.X.iloc[validation])[:, 1]
         row = table.loc[number]
         assert row["utility"] == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
         for name in ("age", "group"):
@@ -141,19 +138,19 @@ def test_numbers_of_an_average_are_those_of_its_model():
 
 
 def test_an_average_stops_with_its_first_member_and_no_sooner():
-    (strand,) = fitted("two classes, ensemble")._curve.strands
+    (strand,) = fitted("two classes, ensemble").fitted_curve().strands
     average = strand.entries[6]
     assert average.members == (0, 2, 4)
     stops = np.array([0, 5, 50, 0, 30, 0])
     stopped = replace(strand, history=replace(strand.history, stopped_at=stops))
     for iteration, expected in ((20, 0), (30, 30), (40, 30), (80, 30)):
-        assert stopped._history_until(average, iteration).stopped_at.tolist() == [expected]
-    assert stopped._history_until(strand.entries[2], 40).stopped_at.tolist() == [0]
-    assert stopped._history_until(strand.entries[2], 50).stopped_at.tolist() == [50]
+        assert stopped.history_until(average, iteration).stopped_at.tolist() == [expected]
+    assert stopped.history_until(strand.entries[2], 40).stopped_at.tolist() == [0]
+    assert stopped.history_until(strand.entries[2], 50).stopped_at.tolist() == [50]
 
 
 def test_an_average_tells_which_of_its_members_are_unwell():
-    curve = fitted("two classes, ensemble")._curve
+    curve = fitted("two classes, ensemble").fitted_curve()
     (strand,) = curve.strands
     healths = [replace(health, messages=()) for health in strand.member_health]
     healths[2] = replace(healths[2], messages=("It is dull.", "It is slow."))
@@ -233,6 +230,6 @@ def test_averages_need_seeds():
     message = "ensemble=True averages over seeds and needs at least 2, got seeds=1"
     data = rows()
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        FairFrontier(ensemble=True, **{**SMALL, "seeds": 1}).fit(
+        composed(ensemble=True, **{**SMALL, "seeds": 1}).fit(
             data.X, data.y, sensitive_features=data.A
         )

@@ -10,6 +10,7 @@ from small_frontiers import own_network, rows
 
 from equipoise import FairBoostingClassifier, load
 from equipoise.errors import InputError
+from equipoise.frontier.fitting import flat_options
 from equipoise.storage import Contents, read_model_file, write_model_file
 
 
@@ -23,10 +24,10 @@ def test_a_frontier_comes_back_the_same(name, path):
     frontier = fitted(name)
     frontier.save(path)
     again = load(path)
-    assert again.get_params() == frontier.get_params()
+    assert flat_options(again) == flat_options(frontier)
     assert_same(frontier, again)
-    for number in frontier._curve.snapshots.weights:
-        one, two = (each._curve.model(number).health_ for each in (frontier, again))
+    for number in frontier.fitted_curve().snapshots.weights:
+        one, two = (each.fitted_curve().model(number).health_ for each in (frontier, again))
         assert one == two
     wish = {"min_utility": float(frontier.table()["utility"].median()), "draws": 2}
     assert str(frontier.select(**wish)) == str(again.select(**wish))
@@ -49,7 +50,7 @@ def test_a_selected_model_of_trees_can_be_kept(path):
     frontier.save(path)
     for each in (frontier, load(path)):
         for number in kept_numbers(each, "boosting"):
-            model = each._curve.model(number)
+            model = each.fitted_curve().model(number)
             model.save(path)
             again = load(path)
             assert type(again) is FairBoostingClassifier
@@ -60,10 +61,10 @@ def test_the_file_holds_the_trees_that_are_needed_and_no_more(path):
     frontier = fitted("boosting")
     frontier.save(path)
     arrays = read_model_file(path).arrays
-    snapshots = frontier._curve.snapshots
+    snapshots = frontier.fitted_curve().snapshots
     needed = {}
     for number in kept_numbers(frontier, "boosting"):
-        for member in frontier._curve.owner(number)[1].members:
+        for member in frontier.fitted_curve().owner(number)[1].members:
             rounds = int(snapshots.iteration[number])
             needed[member] = max(rounds, needed.get(member, 0))
     texts = {
@@ -76,7 +77,10 @@ def test_the_file_holds_the_trees_that_are_needed_and_no_more(path):
 
 def test_a_network_of_ones_own_beside_trees_is_handed_over_again(path):
     frontier = fitted("own network")
-    assert {frontier._curve.owner(n)[0].predictor for n in frontier._curve.snapshots.weights} == {
+    assert {
+        frontier.fitted_curve().owner(n)[0].predictor
+        for n in frontier.fitted_curve().snapshots.weights
+    } == {
         "network",
         "boosting",
     }

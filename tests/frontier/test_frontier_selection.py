@@ -11,10 +11,10 @@ from sklearn.metrics import roc_auc_score
 
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.frontier import FairFrontier
 from equipoise.frontier.selection import pick, read_wish
 from equipoise.inference import bootstrap, certify
 from equipoise.tables import SensitiveTable
+from tests.composing import composed
 
 OPTIONS = {
     "strengths": (0.0, 0.5, 0.9),
@@ -35,7 +35,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def frontier(rows):
-    return FairFrontier(**OPTIONS).fit(rows.X, rows.y, sensitive_features=rows.A)
+    return composed(**OPTIONS).fit(rows.X, rows.y, sensitive_features=rows.A)
 
 
 # Limits are shares of the snapshots within them, so that they bind whatever training gives.
@@ -288,7 +288,7 @@ def test_what_holds_on_test_rows_is_what_the_numbers_say(frontier):
 
 
 def test_too_few_test_rows_for_a_certificate_are_said(rows):
-    few = FairFrontier(**OPTIONS | {"strengths": (0.0,), "seeds": 1, "test": range(90)})
+    few = composed(**OPTIONS | {"strengths": (0.0,), "seeds": 1, "test": range(90)})
     few.fit(rows.X, rows.y, sensitive_features=rows.A[["age"]])
     _, age, _ = few.select(min_utility=0.5, draws=2).rows
     assert np.isnan(age.certificate) and age.low <= age.test <= age.high
@@ -299,7 +299,7 @@ def test_too_few_test_rows_for_a_certificate_are_said(rows):
 
 
 def test_an_undefined_metric_keeps_a_snapshot_off_its_fronts_and_out_of_choice(frontier):
-    curve = frontier._curve
+    curve = frontier.fitted_curve()
     wish = read_wish(
         curve.snapshots.criteria,
         max_unfairness=10.0,
@@ -330,7 +330,7 @@ def flat_network(n_inputs, n_outputs):
 
 def test_an_unhealthy_snapshot_is_pointed_out(rows):
     # A learning rate this small leaves the score where it started: nearly constant.
-    dull = FairFrontier(
+    dull = composed(
         **OPTIONS | {"strengths": (0.5,), "seeds": 1, "learning_rate": 1e-12, "iterations": 20},
         network=flat_network,
     )

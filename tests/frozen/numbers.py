@@ -61,13 +61,15 @@ def estimator(kind: str, **options: Any) -> Any:
 
 def frontier(predictor: str, outcome: str, **options: Any) -> FairFrontier:
     """Return a small frontier of "network", "boosting" or "both" for an outcome of ``rows``."""
+    own = {name: options.pop(name) for name in ("notion", "method") if name in options}
+    task = "Regressor" if outcome == "numbers" else "Classifier"
+    kinds = (f"Fair{task}", f"FairBoosting{task}")
+    models = [estimator(kind, random_state=None, **own) for kind in kinds]
     small: dict[str, Any] = {"strengths": (0.0, 0.5), "seeds": 2, "random_state": 3}
-    if predictor != "boosting":
-        small |= {**_NETWORK, "evaluate_every": 10}
-    if predictor != "network":
-        small |= {"boosting": _TREES, "evaluate_every_rounds": 3}
-    task = "regression" if outcome == "numbers" else "classification"
-    return FairFrontier(predictor=predictor, task=task, **{**small, **options})
+    if predictor == "both":
+        return FairFrontier(models, evaluate_every=[10, 3], **{**small, **options})
+    trees = predictor == "boosting"
+    return FairFrontier(models[trees], evaluate_every=[10, 3][trees], **{**small, **options})
 
 
 def scores_of(model: Any, features: pd.DataFrame, attributes: Any = None) -> dict[str, Any]:

@@ -334,45 +334,37 @@ def plain_trees_entry(draw: Draw, call: Call) -> None:
 # --------------------------------------------------------------------------------------- frontier
 
 
+_FAMILIES = (("",), ("",), ("Boosting",), ("", "Boosting"))
+
+
 def frontier_entry(draw: Draw, call: Call) -> None:
     draw.calm()
     n = draw.rows(40, 80)
     kind = equipoise.FairFrontier
-    changed, wrong = options_for(draw, _names(kind))
-    if wrong is None and changed.get("predictor", "network") == "network":
-        changed.pop("evaluate_every_rounds", None)
-    options = {
-        **_tiny(kind, draw),
-        "strengths": (0.0, 0.5),
-        "seeds": 1,
-        "evaluate_every": 1,
-        **changed,
-    }
-    options["iterations"] = (
-        min(options["iterations"], 3) if wrong != "iterations" else options["iterations"]
-    )
-    if options.get("predictor") == "boosting" and wrong is None:
-        options = {
-            name: options[name] for name in ("predictor", "strengths", "random_state", "seeds")
-        }
-    if options.get("predictor") in ("boosting", "both") and wrong is None:
-        options["boosting"] = {
-            "rounds": 2,
-            "critic_hidden": (4,),
-            "lightgbm": {"min_data_in_leaf": 2},
-        }
-        options["evaluate_every_rounds"] = 1
-    regression = options.get("task") == "regression"
+    regression = draw.chance(0.3)
+    task = "Regressor" if regression else "Classifier"
+    kinds = [getattr(equipoise, f"Fair{each}{task}") for each in draw.pick(_FAMILIES)]
+    decided = ("estimator", "strength", "random_state", "verbose", "early_stopping")
+    names = {name for each in (*kinds, kind) for name in _names(each)} - set(decided)
+    changed, wrong = options_for(draw, sorted(names))
+    models = []
+    for each in kinds:
+        mine = {name: changed[name] for name in _names(each) if name in changed}
+        small = _tiny(each, draw) | {"random_state": None, "iterations": 3, "rounds": 2}
+        small = {name: value for name, value in small.items() if name in _names(each)}
+        models.append(each(**{**small, **mine}))
+    own = {name: changed[name] for name in _names(kind) if name in changed}
+    options = {"strengths": (0.0, 0.5), "seeds": 1, "evaluate_every": 1, **own}
+    options["random_state"] = draw.whole(0, 99)
     x, a, w = features(draw, n), attributes(draw, n, most=2), weights(draw, n)
     y = outcomes(draw, n) if regression else classes(draw, n, most=2)
     if wrong is None and any(pd.isna(column).any() for column in a.columns):
-        options["missing_sensitive"] = "skip"
-    draw.notes.update(options=options, X=x, y=y, A=a, weights=w)
-    seed = options.get("random_state")
-    globally = {"draws_globally_": not isinstance(seed, int | np.integer)}
-    model = kind(**options)
-    call(model.fit, x, y, sensitive_features=a, sample_weight=w, **globally)
-    must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
+        for each in models:
+            each.set_params(missing_sensitive="skip")
+    draw.notes.update(options=options, estimators=models, X=x, y=y, A=a, weights=w)
+    model = kind(models if len(models) > 1 else models[0], **options)
+    call(model.fit, x, y, sensitive_features=a, sample_weight=w)
+    must(wrong is None, f"{wrong}={changed.get(wrong or '')!r} was accepted")
     table = model.table()
     must(np.isfinite(table.utility).all(), "a utility that is not finite")
     must(
@@ -386,7 +378,7 @@ def frontier_entry(draw: Draw, call: Call) -> None:
     words = ("snapshot", "max_unfairness", "min_utility", "metric")
     chosen = call(model.select, draws=2, names_=words, **wishes)
     must(len(str(chosen)) > 50, "nothing is said")
-    extra = {"sensitive_features": a} if options.get("method") == "scutari" else {}
+    extra = {"sensitive_features": a} if changed.get("method") == "scutari" else {}
     found = call(chosen.model.predict if regression else chosen.model.predict_proba, x, **extra)
     must(np.isfinite(found).all() and len(found) == n, "an answer that is not finite")
     if draw.chance(0.2):

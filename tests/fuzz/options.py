@@ -64,16 +64,12 @@ OPTIONS: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
     "seeds": ((1, 2), _NO_COUNT),
     "ensemble": ((False, True), ("yes", None, 2)),
     "evaluate_every": ((1, 2), _NO_COUNT),
-    "evaluate_every_rounds": ((1, 2), _NO_COUNT),
     "metrics": (
         ("default", ("KS-GSP",), ["KS-GSP", "GDP"]),
         ("KS", (), None, ("nope",), (3,), ("KS-GSP", "KS-GSP")),
     ),
     "validation": ((0.2, 0.4), (*_NO_SHARE, 0.0, 1.0, 2, ())),
     "test": ((0.2, 0.4), (*_NO_SHARE, 0.0, 1.0, 2, ())),
-    "predictor": (("network", "boosting", "both"), (*_NO_WORD, "trees")),
-    "boosting": ((None,), (3, "rounds", {"nope": 1}, {"strength": 0.5}, {"rounds": 0})),
-    "progress_budget": ((0.1, 0.5), (NAN, "0.1", None, -1)),
     # Options of SBPPenalty by its own names.
     "steps": ((1, 2), _NO_COUNT),
     # Options of audit.

@@ -12,12 +12,13 @@ from scipy.special import expit
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from equipoise import FairClassifier, FairFrontier, load
+from equipoise import FairClassifier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods.agarwal import Vote, largest_distance
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
+from tests.composing import composed
 
 CONSTRAINTS = {"independence": DemographicParity, "separation": EqualizedOdds}
 
@@ -138,7 +139,7 @@ def test_a_damaged_vote_is_refused(mitigated, tmp_path):
 
 
 def test_a_frontier_has_one_snapshot_of_each_strength(rows):
-    frontier = FairFrontier(
+    frontier = composed(
         method="agarwal", strengths=(0.0, 0.5, 0.9), seeds=1, metrics=["SP"], random_state=0
     ).fit(rows.X, rows.y, sensitive_features=rows.A[["group"]])
     table = frontier.table()
@@ -147,7 +148,8 @@ def test_a_frontier_has_one_snapshot_of_each_strength(rows):
     best = table["utility"].idxmax()
     assert model.strength == table["strength"][best]
     votes = [
-        len(snapshot["network.share"][0]) for snapshot in frontier._curve.snapshots.weights.values()
+        len(snapshot["network.share"][0])
+        for snapshot in frontier.fitted_curve().snapshots.weights.values()
     ]
     assert len(set(votes)) == 1  # padded to the largest number of classifiers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise import FairClassifier, FairEncoder, FairFrontier, FairRegressor
+from equipoise import FairClassifier, FairEncoder, FairRegressor
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
@@ -23,6 +23,7 @@ from equipoise.methods import (
     refuse_unused_options,
 )
 from equipoise.notions import Notion
+from tests.composing import composed
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
@@ -158,7 +159,7 @@ MIXED = {"continuous": ("age",), "discrete": ("group",), "groups": 3}
     ("model", "words", "problem"),
     [
         (FairClassifier(method="kde", **SMALL), "", {}),
-        (FairFrontier(method="kde", seeds=1, strengths=(0.0, 0.9), **SMALL), "", {}),
+        (composed(method="kde", seeds=1, strengths=(0.0, 0.9), **SMALL), "", {}),
         (FairRegressor(method="kde", **SMALL), " or a continuous outcome", {"classes": None}),
         (
             FairEncoder(method="kde", encoder_hidden=(4,), **SMALL),

@@ -6,7 +6,7 @@ import torch
 from method_settings import Setting, simulated
 from sklearn.metrics import roc_auc_score
 
-from equipoise import FairClassifier, FairFrontier, load
+from equipoise import FairClassifier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods.neu import MIXTURES, Neutralized, Partners
@@ -19,6 +19,7 @@ from equipoise.training import (
     TrainingData,
     TrainingSettings,
 )
+from tests.composing import composed
 
 SETTING = Setting("neu", "independence", "classification")
 
@@ -189,7 +190,7 @@ def test_rows_without_partner_weigh_nothing():
 def test_snapshots_of_a_resting_member_are_all_the_same():
     drawn = make_synthetic(300, random_state=0)
     options = {"hidden": (8, 8), "iterations": 30, "random_state": 0}
-    frontier = FairFrontier(
+    frontier = composed(
         method="neu", strengths=(0.0, 0.9), seeds=1, evaluate_every=10, **options
     ).fit(drawn.X, drawn.y, sensitive_features=drawn.A)
     table = frontier.table()
@@ -244,7 +245,7 @@ def test_a_run_that_was_cut_short_is_resumed_after_plain_training(tmp_path):
     options = {"hidden": (8, 8), "iterations": 40, "evaluate_every": 10, "random_state": 0}
 
     def fit(**run):
-        frontier = FairFrontier(method="neu", strengths=(0.0, 0.9), seeds=1, **options)
+        frontier = composed(method="neu", strengths=(0.0, 0.9), seeds=1, **options)
         return frontier.fit(drawn.X, drawn.y, sensitive_features=drawn.A, **run)
 
     def cut_short(progress):

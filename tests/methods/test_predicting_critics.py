@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss, mutual_info_score, roc_auc_score
 from torch import nn
 
 import equipoise
-from equipoise import FairClassifier, FairEncoder, FairFrontier
+from equipoise import FairClassifier, FairEncoder
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
@@ -18,6 +18,7 @@ from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, TrainingData
 from equipoise.training.members import generators
+from tests.composing import composed
 
 MEMBERS = [Member(0.5, 0), Member(0.9, 1)]
 SHIFT, SHARE = 1.5, 0.3
@@ -233,7 +234,7 @@ def test_an_encoder_may_be_censored(rows, method):
 
 def test_scores_of_several_members_by_adel_are_averaged(rows):
     X, y, A = rows
-    frontier = FairFrontier(
+    frontier = composed(
         method="adel",
         strengths=(0.0, 0.9),
         seeds=2,

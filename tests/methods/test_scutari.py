@@ -7,12 +7,13 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 
-from equipoise import FairClassifier, FairEncoder, FairFrontier, FairRegressor, load
+from equipoise import FairClassifier, FairEncoder, FairRegressor, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods.scutari import LinearFit, LogisticFit, Parts, solve, within
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
+from tests.composing import composed
 
 
 def drawn(columns, *, n=300, seed=0):
@@ -201,7 +202,7 @@ def test_a_classifier_is_saved_and_selected_and_asks_for_a(labels, tmp_path):
     one = {"X": labels.X[:1], "sensitive_features": labels.A[:1]}
     assert again.predict_proba(**one)[0, 1] == pytest.approx(probability[0], abs=1e-12)
 
-    frontier = fitted_on(FairFrontier(strengths=(0.0, 0.9), seeds=1, **options), labels)
+    frontier = fitted_on(composed(strengths=(0.0, 0.9), seeds=1, **options), labels)
     table = frontier.table()
     assert table["iteration"].tolist() == [1, 1]
     assert table["KS-GSP group"][1] < 0.6 * table["KS-GSP group"][0]
@@ -298,7 +299,7 @@ def test_a_rare_level_of_one_class_alone_is_refused():
 
 def test_callbacks_of_a_frontier_are_told_what_the_one_check_saw(labels):
     told = []
-    frontier = FairFrontier(method="scutari", strengths=(0.0, 0.9), seeds=1, random_state=0)
+    frontier = composed(method="scutari", strengths=(0.0, 0.9), seeds=1, random_state=0)
     frontier.fit(labels.X, labels.y, sensitive_features=labels.A, callback=told.append)
     ((iteration, snapshots),) = [(each.iteration, each.snapshots) for each in told]
     assert iteration == 1 and len(snapshots) == 2

@@ -98,9 +98,7 @@ def test_every_changed_byte_is_noticed(fitted, tmp_path):
 def test_trees_have_no_onnx_file(fitted, tmp_path):
     with pytest.raises(InputError) as refused:
         fitted["numbers"].to_onnx(tmp_path / "model.onnx")
-    assert (
-        str(refused.value) == "to_onnx can not write the trees of FairBoostingRegressor; use save"
-    )
+    assert str(refused.value) == "to_onnx cannot write the trees of FairBoostingRegressor; use save"
     assert list(tmp_path.iterdir()) == []
 
 

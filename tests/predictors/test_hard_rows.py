@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairFrontier, load
+from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import read_numbers, training_data
 from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.predictors.boosting.stopping import EarlyStopping, with_rows_aside
 from equipoise.training import Member
+from tests.composing import composed
 
 quietly = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
 
@@ -65,7 +66,7 @@ def test_fewer_rows_in_a_leaf_let_trees_grow_on_few_rows():
 @quietly
 def test_a_frontier_of_trees_that_can_not_grow_has_constants():
     x, y, a = rows(50)
-    frontier = FairFrontier(
+    frontier = composed(
         predictor="boosting",
         task="regression",
         strengths=(0.0, 0.5),

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairFrontier, load
+from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import InputError
 from equipoise.predictors.boosting.continued import joined
 from equipoise.predictors.boosting.stopping import with_rows_aside
 from equipoise.training import Member
+from tests.composing import composed
 
 ROWS = 600
 OPTIONS = {"rounds": 12, "batch_size": 128, "lightgbm": {"num_leaves": 7}}
@@ -53,12 +54,12 @@ def test_a_resumed_frontier_of_trees_ends_as_an_uninterrupted_one(people, tmp_pa
         "evaluate_every_rounds": 3,
         "random_state": 0,
     }
-    whole = FairFrontier(**options).fit(X, y, sensitive_features=A)
+    whole = composed(**options).fit(X, y, sensitive_features=A)
     file = tmp_path / "run.checkpoint"
     # Killed twice: the second time a model that goes on is what is kept.
     for round_ in (6, 9):
         with pytest.raises(Killed):
-            FairFrontier(**options).fit(
+            composed(**options).fit(
                 X,
                 y,
                 sensitive_features=A,
@@ -67,13 +68,13 @@ def test_a_resumed_frontier_of_trees_ends_as_an_uninterrupted_one(people, tmp_pa
                 resume=True,
                 callback=killed_at(round_),
             )
-    resumed = FairFrontier(**options).fit(X, y, sensitive_features=A, checkpoint=file, resume=True)
+    resumed = composed(**options).fit(X, y, sensitive_features=A, checkpoint=file, resume=True)
     pd.testing.assert_frame_equal(resumed.table(), whole.table(), check_exact=True)
     np.testing.assert_array_equal(resumed.history_.penalty, whole.history_.penalty)
     for number in np.flatnonzero(whole.table()["on_front"]):
         np.testing.assert_array_equal(
-            resumed._curve.model(number).predict_proba(X),
-            whole._curve.model(number).predict_proba(X),
+            resumed.fitted_curve().model(number).predict_proba(X),
+            whole.fitted_curve().model(number).predict_proba(X),
         )
 
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pandas as pd
 
-from equipoise import FairFrontier
+from tests.composing import composed
 
 SMALL = {
     "strengths": (0.0, 0.9),
@@ -60,4 +60,4 @@ def curve(kind="two strengths"):
         }
     if kind == "three classes":
         y = np.digitize(X.sum(axis=1), [1.5, 3.5])
-    return FairFrontier(**options).fit(X, y, sensitive_features=A)
+    return composed(**options).fit(X, y, sensitive_features=A)

@@ -5,10 +5,10 @@ import functools
 import numpy as np
 import pandas as pd
 
-from equipoise import FairFrontier
 from equipoise.datasets import make_synthetic
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.run_facts import RunFacts
+from tests.composing import composed
 
 SMALL = {
     "strengths": (0.0, 0.5, 0.9),
@@ -64,7 +64,7 @@ def fitted(kind):
     else:
         assert kind == "two classes"
         options |= {"strengths": (0.0, 0.5, 0.8, 0.95), "iterations": 200, "evaluate_every": 10}
-    return FairFrontier(**options).fit(X, y, sensitive_features=A, **given)
+    return composed(**options).fit(X, y, sensitive_features=A, **given)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from html import unescape
 import numpy as np
 import pytest
 from curves import curve, people
+from sklearn.base import clone
 
 from equipoise import FairFrontier, load
 from equipoise.errors import InputError
@@ -142,7 +143,7 @@ def test_the_answer_names_every_run_and_its_uncertainty(table, html):
 def test_settings_that_differ_are_listed_and_no_others(html):
     part = re.search(r'id="differences">(.*?)</section>', html, flags=re.DOTALL)[1]
     assert re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', part) == [
-        ("iterations", "60", "80")
+        ("estimator__iterations", "60", "80")
     ]
 
 
@@ -222,8 +223,8 @@ def test_what_cannot_be_compared_is_refused():
 
 def test_different_notions_with_a_common_metric_are_said():
     X, y, A = people()
-    given = curve("separation").get_params() | {"metrics": ["KS-GSP"]}
-    other = FairFrontier(**given).fit(X, y, sensitive_features=A)
+    other = clone(curve("separation")).set_params(metrics=["KS-GSP"])
+    other.fit(X, y, sensitive_features=A)
     compared = [run("two strengths", "a"), ComparedRun("b", other, {})]
     assert compare(compared).cautions[0] == (
         "The runs were trained for different notions: a for independence, b for separation."

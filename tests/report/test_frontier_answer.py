@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from page_frontiers import SMALL, fitted, page_of, selected
 
-from equipoise import FairFrontier
 from equipoise.frontier.assessed import SmallestGroup, smallest_group
 from equipoise.metrics import find_metric
 from equipoise.report.frontier_page import answer, frontier_page
@@ -18,6 +17,7 @@ from equipoise.report.model_card import model_card
 from equipoise.report.page import json_text
 from equipoise.report.run_facts import RunFacts
 from equipoise.tables import SensitiveTable
+from tests.composing import composed
 
 LONG = " ".join(["a question of a survey, exported with all its words"] * 3)
 
@@ -39,7 +39,7 @@ def small():
     X = pd.DataFrame({"x": random.normal(size=n), "z": random.normal(size=n)})
     y = (X["x"] + random.normal(size=n) > 0).astype(int)
     options = SMALL | {"strengths": (0.5,), "seeds": 1, "iterations": 20, "evaluate_every": 20}
-    return FairFrontier(**options).fit(X, y, sensitive_features=pd.DataFrame({LONG: sex}))
+    return composed(**options).fit(X, y, sensitive_features=pd.DataFrame({LONG: sex}))
 
 
 def test_a_limit_is_the_one_the_model_was_picked_by():
@@ -108,7 +108,7 @@ def test_formulas_stand_beside_what_the_metrics_are():
 
 
 def test_a_warning_of_the_training_stands_in_the_answer():
-    frontier = FairFrontier(**(SMALL | {"strengths": (0.0,), "seeds": 1, "iterations": 20}))
+    frontier = composed(**(SMALL | {"strengths": (0.0,), "seeds": 1, "iterations": 20}))
     random = np.random.default_rng(0)
     X, A = pd.DataFrame({"x": np.ones(600)}), {"sex": random.choice(["F", "M"], 600)}
     frontier.fit(X, random.integers(0, 2, 600), sensitive_features=pd.DataFrame(A))

@@ -137,7 +137,7 @@ def test_decisions_are_those_of_fairlearn_at_every_threshold(open_page):
     frontier = fitted("two classes")
     page = open_page(page_of("two classes"))
     set_slider(page, "#limit", page.get_attribute("#limit", "max"))
-    curve = frontier._curve
+    curve = frontier.fitted_curve()
     (scores,) = curve.test_scores([chosen(page)])
     scores, y, column = scores[:, 0], curve.test.y, curve.test.table["group"]
     groups = np.array(column.categories)[column.codes]
@@ -175,7 +175,7 @@ def test_decisions_are_those_of_fairlearn_at_every_threshold(open_page):
 def test_bands_of_a_continuous_attribute_are_groups_of_decisions(open_page):
     frontier = fitted("two classes")
     page = open_page(page_of("two classes"))
-    curve = frontier._curve
+    curve = frontier.fitted_curve()
     (scores,) = curve.test_scores([chosen(page)])
     age = curve.test.table["age"].values
     threshold = curve.snapshots.threshold[chosen(page)]
@@ -279,7 +279,7 @@ def test_everything_about_the_model_follows_the_choice(open_page):
     assert found == 4  # of loss and penalty, what came before the snapshot and after
     set_slider(page, "#limit", page.get_attribute("#limit", "min"))
     assert all(now != before for now, before in zip(drawn(), first, strict=True))
-    health = frontier._curve.model(chosen(page)).health_
+    health = frontier.fitted_curve().model(chosen(page)).health_
     shown = [number(text) for text in page.locator("#health dd").all_inner_texts()]
     assert shown == pytest.approx(
         [health.score_spread, health.correlation, health.critic_value], abs=5.1e-4

@@ -60,7 +60,7 @@ def test_several_classes_show_the_worst_one(open_page):
     assert page.inner_text("#chosen-note") == (
         "Unfairness is that of the worst of the 3 classes, each assessed by its own probability."
     )
-    curve = fitted("three classes")._curve
+    curve = fitted("three classes").fitted_curve()
     (scores,) = curve.test_scores([chosen(page)])
     for name in ("age", "group"):
         values = measure("KS-GSP", scores.T.copy(), curve.test.table[name]).values
@@ -73,7 +73,7 @@ def test_several_classes_show_the_worst_one(open_page):
 def test_weights_averages_and_unknown_values_have_their_place(open_page):
     page = open_page(page_of("weights"))
     assert_table_is(page, selected("weights"))
-    curve = fitted("weights")._curve
+    curve = fitted("weights").fitted_curve()
     (scores,) = curve.test_scores([chosen(page)])
     test = curve.test
     decided = scores[:, 0] > curve.snapshots.threshold[chosen(page)]

@@ -160,7 +160,7 @@ def test_edges_are_round_numbers():
 
 
 def test_counts_give_sizes_and_rates_of_every_group():
-    curve = fitted("two classes")._curve
+    curve = fitted("two classes").fitted_curve()
     scores = curve.test_scores([selected("two classes").snapshot])[0, :, 0]
     threshold, y = selected("two classes").threshold, curve.test.y
     for column in curve.test.table.columns:
@@ -203,7 +203,7 @@ def test_quantiles_along_an_attribute_are_numpys():
 
 @pytest.mark.parametrize("kind", ["two classes", "numbers", "three classes", "weights"])
 def test_models_assessed_together_have_the_numbers_they_have_alone(kind):
-    curve = fitted(kind)._curve
+    curve = fitted(kind).fitted_curve()
     numbers = list(curve.snapshots.weights)[:4]
     options = ReportSettings(draws=20, level=0.9)
     together = assess_snapshots(curve, numbers, options)
@@ -217,7 +217,7 @@ def test_models_assessed_together_have_the_numbers_they_have_alone(kind):
 
 
 def test_joint_certificates_hold_for_all_models_together():
-    curve = fitted("two classes")._curve
+    curve = fitted("two classes").fitted_curve()
     numbers = list(curve.snapshots.weights)[:5]
     models = assess_snapshots(curve, numbers, ReportSettings(draws=2))
     scores = curve.test_scores(numbers)[:, :, 0]
@@ -244,7 +244,7 @@ def test_the_page_holds_the_table_of_the_frontier():
     entries = found["entries"]
     assert [entries[e]["strength"] for e in points["entry"]] == table["strength"].tolist()
     (model,) = (m for m in found["models"] if m["snapshot"] == selected("two classes").snapshot)
-    curve = fitted("two classes")._curve
+    curve = fitted("two classes").fitted_curve()
     scores = curve.test_scores([model["snapshot"]])[0, :, 0]
     codes = curve.test.table["group"].codes
     for group, shown in enumerate(model["scores"][1]["quantiles"]):

@@ -8,10 +8,11 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise import FairBoostingClassifier, FairFrontier
+from equipoise import FairBoostingClassifier, FairFrontier, FairRegressor
 from equipoise.cli.app import app
 from equipoise.cli.options import numbers
 from equipoise.errors import InputError
+from equipoise.frontier.fitting import flat_options
 from equipoise.runs.record import FitOptions
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
@@ -47,12 +48,9 @@ def test_options_survive_the_settings_file_and_numbers_the_command_line(columns,
 
 def test_defaults_are_those_of_the_library():
     made = FitOptions(target="y", sensitive=("a",)).frontier("classification", verbose=0)
-    changed = {
-        name: value
-        for name, value in made.get_params().items()
-        if value != FairFrontier().get_params()[name]
-    }
-    assert changed == {"random_state": 0}
+    defaults = flat_options(FairFrontier())
+    changed = {name: value for name, value in flat_options(made).items() if value != defaults[name]}
+    assert changed == {"random_state": 0, "evaluate_every": 100}
 
 
 def test_every_option_reaches_the_frontier():
@@ -73,20 +71,23 @@ def test_every_option_reaches_the_frontier():
         max_unfairness=0.3,
     )
     made = options.frontier("regression", verbose=1).get_params()
-    assert made["sensitive_types"] == {"a": "discrete"}
-    assert (made["task"], made["random_state"], made["verbose"]) == ("regression", 4, 1)
-    assert made["progress_budget"] == 0.3
-    for name in ("notion", "method", "strengths", "seeds", "iterations", "evaluate_every"):
+    assert type(made["estimator"]) is FairRegressor
+    assert made["estimator__sensitive_types"] == {"a": "discrete"}
+    assert (made["random_state"], made["verbose"]) == (4, 1)
+    for name in ("strengths", "seeds", "evaluate_every", "metrics"):
         assert made[name] == getattr(options, name)
-    for name in ("metrics", "missing_sensitive", "device"):
-        assert made[name] == getattr(options, name)
+    for name in ("notion", "method", "iterations", "missing_sensitive", "device"):
+        assert made[f"estimator__{name}"] == getattr(options, name)
 
 
 def test_rounds_reach_the_trees_of_the_frontier():
     for predictor in ("boosting", "both"):
         options = FitOptions(target="y", sensitive=("a",), predictor=predictor, rounds=7)
-        made = options.frontier("classification", verbose=0).get_params()
-        assert (made["predictor"], made["boosting"]) == (predictor, {"rounds": 7})
+        made = options.frontier("classification", verbose=0)
+        *_, trees = made.estimator if predictor == "both" else [made.estimator]
+        assert (type(trees), trees.rounds) == (FairBoostingClassifier, 7)
+        every = "default" if predictor == "boosting" else [100, "default"]
+        assert made.evaluate_every == every
         assert options.to_arguments()[-4:] == ["--predictor", predictor, "--rounds", "7"]
     plain = FitOptions(target="y", sensitive=("a",))
     assert plain.rounds == FairBoostingClassifier().rounds

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairFrontier
+from equipoise import FairBoostingClassifier, FairBoostingRegressor
 from equipoise.runs.scoring import score_file
+from tests.composing import composed
 
 ROWS = 400
 TREES = {"strength": 0, "rounds": 15, "random_state": 0}
@@ -106,7 +107,7 @@ def test_predictions_of_numbers_and_averages_of_seeds(tmp_path):
     frame.to_parquet(tmp_path / "new.parquet")
     y = outcome(frame)
     regressor = FairBoostingRegressor(**TREES).fit(frame[FEATURES], y)
-    frontier = FairFrontier(
+    frontier = composed(
         predictor="boosting",
         boosting={"rounds": 20, "batch_size": 64},
         evaluate_every_rounds=5,
@@ -117,7 +118,7 @@ def test_predictions_of_numbers_and_averages_of_seeds(tmp_path):
         random_state=0,
     ).fit(frame[FEATURES], y, sensitive_features=frame[["job", "hours"]])
     averages = frontier.table().query("averaged == 2 and on_front")
-    average = frontier._curve.model(averages.index[0])
+    average = frontier.fitted_curve().model(averages.index[0])
     assert average.averaged_seeds_ == (0, 1)
     for model in (regressor, average):
         report = score_file(model, tmp_path / "new.parquet", tmp_path / "s.parquet")

@@ -30,6 +30,7 @@ from equipoise import (
     load,
 )
 from equipoise.errors import InputError
+from tests.composing import composed
 
 #: Memory that a forged file may make a program take beyond what it has, and seconds.
 ROOM = 500_000_000
@@ -67,7 +68,7 @@ def short_fit(name, path, *, resume):
         model = FairClassifier(strength=0.5, iterations=60, **tiny)
     else:
         tiny["boosting"] = {"rounds": 3, "lightgbm": {"num_leaves": 3}}
-        model = FairFrontier(
+        model = composed(
             strengths=(0.0, 0.5),
             seeds=1,
             iterations=4,
@@ -109,7 +110,7 @@ def save_subjects(folder):
         trees = {"rounds": 4, "strength": 0, "random_state": 0, "lightgbm": {"num_leaves": 4}}
         FairBoostingClassifier(**trees).fit(frame, labels()).save(folder / "trees")
         FairBoostingRegressor(**trees).fit(rows, rows["a"]).save(folder / "tree numbers")
-        frontier = FairFrontier(
+        frontier = composed(
             strengths=(0.0, 0.5),
             seeds=2,
             ensemble=True,

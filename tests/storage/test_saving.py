@@ -197,7 +197,7 @@ def test_what_can_not_be_saved(path):
         Own(**TINY).fit(X, X[:, 0]).save(path)
     assert str(refused.value) == (
         "save writes the estimators of equipoise, got Own, a class of your own whose code a file "
-        "can not hold; save one of equipoise's and wrap it after loading"
+        "cannot hold; save one of equipoise's and wrap it after loading"
     )
     model = FairRegressor(**TINY).fit(X, X[:, 0]).set_params(device=object())
     with pytest.raises(InputError) as refused:

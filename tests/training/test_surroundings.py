@@ -15,7 +15,6 @@ from equipoise import (
     FairBoostingClassifier,
     FairClassifier,
     FairEncoder,
-    FairFrontier,
     FairRegressor,
     SBPPenalty,
 )
@@ -23,6 +22,7 @@ from equipoise.datasets import make_synthetic
 from equipoise.density_ratio import RatioSettings, fit_density_ratio
 from equipoise.methods import con
 from equipoise.training import Member, TrainingData
+from tests.composing import composed
 
 # Short runs need not end well.
 pytestmark = pytest.mark.filterwarnings("ignore:The critic collapsed")
@@ -74,7 +74,7 @@ def fit_trees():
 
 
 def fit_frontier():
-    frontier = FairFrontier(
+    frontier = composed(
         strengths=(0.0, 0.9), seeds=2, ensemble=True, network=Noisy, evaluate_every=20, **SMALL
     )
     frontier.fit(ROWS.X, ROWS.y, sensitive_features=ROWS.A)

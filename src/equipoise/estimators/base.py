@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ from equipoise.training.loop import gradients_on
 
 class FairEstimator(BaseEstimator, ABC):
     """Fit and evaluation; subclasses have the options, and say what Y and outputs mean."""
+
+    #: Kind of predictor, for tables and words: "network" or "boosting".
+    family: ClassVar[str]
 
     notion: str
     strength: float

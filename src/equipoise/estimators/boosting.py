@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ from equipoise.training import OptimizerSettings, TrainingSettings
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what their outputs mean."""
+
+    family: ClassVar[str] = "boosting"
 
     notion: str = "independence"
     strength: float = 0.5
@@ -51,7 +53,7 @@ class BoostingEstimator(FairEstimator):
 
     def to_onnx(self, path: str | PathLike[str]) -> NoReturn:
         """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
-        raise InputError(f"to_onnx can not write the trees of {type(self).__name__}; use save")
+        raise InputError(f"to_onnx cannot write the trees of {type(self).__name__}; use save")
 
     def _device(self) -> torch.device:
         return torch.device("cpu")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
-from typing import get_args
+from typing import Any, get_args
 
 from equipoise.errors import InputError
 from equipoise.estimators.boosting import FairBoostingClassifier, FairBoostingRegressor
 from equipoise.estimators.encoder import FairEncoder
-from equipoise.estimators.network import FairClassifier, FairRegressor, NetworkEstimator
-from equipoise.estimators.saving import fill, needs_network, parameters_in
+from equipoise.estimators.network import FairClassifier, FairRegressor
+from equipoise.estimators.saving import fill, needs_network, read
 from equipoise.networks import NetworkFactory
 from equipoise.storage import Contents
 
@@ -25,31 +26,30 @@ def estimator_in(
 ) -> Saved:
     """Return the fitted estimator that a file holds, on the CPU."""
     check_network(contents, path, network)
-    model = new_estimator(contents, network)
+    model = new_estimator(contents.document, network)
     fill(model, contents, network)
     return model
 
 
-def new_estimator(contents: Contents, network: NetworkFactory | None) -> Saved:
+def new_estimator(document: Mapping[str, Any], network: NetworkFactory | None) -> Saved:
     """Return an estimator of the class and with the options that a file holds, not fitted."""
-    model = _CLASSES[contents.document["class"]](**parameters_in(contents))
-    if network is not None:
-        assert isinstance(model, NetworkEstimator)
-        model.network = network
-    return model
+    options = read(document["parameters"])
+    if needs_network(document):
+        options["network"] = network
+    return _CLASSES[document["class"]](**options)
 
 
 def check_network(
     contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
 ) -> None:
     """Refuse a missing function that makes the network, and one that nothing asks for."""
-    if needs_network(contents) and network is None:
+    if needs_network(contents.document) and network is None:
         raise InputError(
             f"network is required for '{path}': the model was fitted with a network of its own, "
             "whose code the file does not hold; call load(path, network=...) with the function "
             "given to network= when it was fitted"
         )
-    if network is not None and not needs_network(contents):
+    if network is not None and not needs_network(contents.document):
         raise InputError(
             f"network must be left out for '{path}', whose model has a built-in network, "
             f"got {network!r}"

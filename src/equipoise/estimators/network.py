@@ -85,6 +85,7 @@ class _OnNetworks(FairEstimator):
 class NetworkEstimator(_OnNetworks):
     """Options of networks and their training; subclasses say what a network's outputs mean."""
 
+    family: ClassVar[str] = "network"
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
 
     notion: str = "independence"
@@ -143,7 +144,7 @@ class NetworkEstimator(_OnNetworks):
             raise InputError(f"path must end in '.onnx', got '{target}'")
         if learned_inputs(self).columns:
             raise InputError(
-                f"to_onnx can not write a model of method={self.method!r}, which needs the "
+                f"to_onnx cannot write a model of method={self.method!r}, which needs the "
                 "sensitive features to predict; use save"
             )
         state = self.encoder_.state()

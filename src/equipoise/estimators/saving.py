@@ -52,20 +52,26 @@ def contents_of(model: FairEstimator) -> Contents:
 
 def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
     """Return an estimator without its network: options, labels, names and encoding of columns."""
-    kind = type(model)
-    refuse_foreign_class(kind)
-    parameters = model.get_params(deep=False)
-    if own_network:
-        del parameters["network"]
     encoding = _encoding(model.encoder_)
     document = {
-        "class": kind.__name__,
-        "own_network": own_network,
-        "parameters": written(parameters),
+        **options_of(model, own_network=own_network),
         "learned": written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
         **encoding.document,
     }
     return Contents(document, encoding.arrays)
+
+
+def options_of(model: FairEstimator, *, own_network: bool) -> dict[str, Any]:
+    """Return the class and the options of an estimator, fitted or not."""
+    refuse_foreign_class(type(model))
+    parameters = model.get_params(deep=False)
+    if own_network:
+        del parameters["network"]
+    return {
+        "class": type(model).__name__,
+        "own_network": own_network,
+        "parameters": written(parameters),
+    }
 
 
 def refuse_foreign_class(kind: type) -> None:
@@ -73,7 +79,7 @@ def refuse_foreign_class(kind: type) -> None:
     if kind.__module__.partition(".")[0] != "equipoise":
         raise InputError(
             f"save writes the estimators of equipoise, got {kind.__name__}, a class of your own "
-            "whose code a file can not hold; save one of equipoise's and wrap it after loading"
+            "whose code a file cannot hold; save one of equipoise's and wrap it after loading"
         )
 
 
@@ -92,14 +98,9 @@ def history_in(arrays: Mapping[str, NDArray[Any]]) -> History:
     return history
 
 
-def parameters_in(contents: Contents) -> dict[str, Any]:
-    """Return the options the estimator was made with."""
-    return read(contents.document["parameters"])
-
-
-def needs_network(contents: Contents) -> bool:
-    """Whether the user's function that makes the network is missing from these contents."""
-    own = contents.document["own_network"]
+def needs_network(document: Mapping[str, Any]) -> bool:
+    """Whether the user's function that makes the network is missing from this document."""
+    own = document["own_network"]
     if not isinstance(own, bool):
         raise ValueError("a network is the user's own or not")
     return own

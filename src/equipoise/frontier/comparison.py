@@ -62,12 +62,12 @@ class ComparedRun:
     @property
     def curve(self) -> Curve:
         """What training left behind."""
-        return self.frontier._fitted()
+        return self.frontier.fitted_curve()
 
     @property
     def families(self) -> tuple[str, ...]:
         """Families of its predictors."""
-        return tuple(strand.predictor for strand in self.curve.strands)
+        return self.curve.families
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
 
 
 def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
-    curve, mixed = run.curve, len(run.families) > 1
+    curve, mixed = run.curve, len(run.curve.strands) > 1
     front = curve.front(metric, attribute)
     origins = [
         curve.owner(int(str(number)))[1].describe(int(iteration), mixed=mixed)
@@ -153,7 +153,11 @@ def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
 def _differences(runs: Sequence[ComparedRun]) -> Iterator[Difference]:
     for name in dict.fromkeys(name for run in runs for name in run.settings):
         values = [run.settings.get(name, "") for run in runs]
-        if len({repr(same_form(value)) for value in values}) > 1:
+        # The options of an estimator are settings by themselves.
+        if (
+            not any(hasattr(value, "get_params") for value in values)
+            and len({repr(same_form(value)) for value in values}) > 1
+        ):
             yield Difference(name, tuple(map(str, values)))
 
 
@@ -188,7 +192,7 @@ def common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
 
 def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterator[str]:
     first, *others = runs
-    notions = {run.name: run.frontier.notion for run in runs}
+    notions = {run.name: run.curve.template.notion for run in runs}
     if len(set(notions.values())) > 1:
         said = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
         yield f"The runs were trained for different notions: {said}."

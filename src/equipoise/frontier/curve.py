@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
@@ -24,13 +23,12 @@ from equipoise.frontier.selection import (
     pick,
     report,
 )
-from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights, scores_of
+from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights
 from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
 from equipoise.pareto import hypervolume
-from equipoise.training import Health, History, Member, Predictor, TrainingData
+from equipoise.training import Health, History, Predictor
 from equipoise.training.averaged import AveragedPredictor
-from equipoise.training.engine import judge_health
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,9 +38,13 @@ class Curve:
     Attributes
     ----------
     strands : tuple of Strand
-        One for each family of predictors.
+        One for each estimator.
     snapshots : Snapshots
         Of all strands, one after the other; so are entries.
+    health : mapping of snapshot number to Health
+        Of kept snapshots: how training had gone by then.
+    scores : mapping of snapshot number to ndarray of float64, shape (n, s), or None
+        Of kept snapshots on the test rows; None where the frontier was saved without test rows.
     validation_rows : int
     test : HeldOut or None
         None where the frontier was saved without test rows.
@@ -50,6 +52,8 @@ class Curve:
 
     strands: tuple[Strand, ...]
     snapshots: Snapshots
+    health: Mapping[int, Health]
+    scores: Mapping[int, Floats] | None
     validation_rows: int
     test: HeldOut | None
 
@@ -59,8 +63,13 @@ class Curve:
         return tuple(entry for strand in self.strands for entry in strand.entries)
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """Kinds of predictors, each once."""
+        return tuple(dict.fromkeys(entry.family for entry in self.entries))
+
+    @property
     def template(self) -> Classifies | Regresses:
-        """What all models share: labels, names of columns; options and encoding of one family."""
+        """What all models share: labels, names of columns; options and encoding of the first."""
         return self.strands[0].template
 
     def table(self) -> pd.DataFrame:
@@ -139,20 +148,19 @@ class Curve:
 
     def test_scores(self, numbers: Sequence[int]) -> Floats | None:
         """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""
-        found = []
-        for number in numbers:
-            strand, entry = self.owner(number)
-            scores = strand.test_scores(number, entry, self.snapshots.weights[number])
-            if scores is None:
-                return None
-            found.append(scores)
-        return np.stack(found)
+        return None if self.scores is None else np.stack([self.scores[each] for each in numbers])
 
     def model(self, number: int) -> Classifies | Regresses:
         """Build the fitted estimator of one kept snapshot."""
         strand, entry = self.owner(number)
-        iteration = int(self.snapshots.iteration[number])
-        return strand.model(number, entry, iteration, self.snapshots.weights[number])
+        model = copy.copy(strand.template)
+        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
+        model.health_ = self.health[number]
+        model.predictor_ = strand.filled(entry, self.snapshots.weights[number]).settled()
+        model.history_ = strand.history_until(entry, int(self.snapshots.iteration[number]))
+        if entry.is_average:
+            model.averaged_seeds_ = entry.seeds
+        return model
 
     def owner(self, number: int) -> tuple[Strand, Entry]:
         """Whose snapshot it is."""
@@ -161,7 +169,7 @@ class Curve:
 
 
 def history_of(curve: Curve) -> History | dict[str, History]:
-    """Return the history of all members; by family where there are two, whose iterations differ."""
+    """Return the history of all members; by estimator where there are several."""
     if len(curve.strands) == 1:
         return curve.strands[0].history
     return {strand.predictor: strand.history for strand in curve.strands}
@@ -197,12 +205,12 @@ def _who(entries: Sequence[Entry]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Strand:
-    """What training the members of one family left behind.
+    """What training the members of one estimator left behind.
 
     Attributes
     ----------
     predictor : str
-        The family: "network" or "boosting".
+        "network" or "boosting", with a number where there are several of a kind: "network 2".
     entries : tuple of Entry
         Its members and their averages.
     prototype : Predictor
@@ -213,7 +221,6 @@ class Strand:
         Of all its members after the last iteration.
     template : estimator
         Options, feature encoding, labels and names of columns that all its models share.
-    evidence : Evidence
     """
 
     predictor: str
@@ -222,7 +229,6 @@ class Strand:
     history: History
     member_health: tuple[Health, ...]
     template: Classifies | Regresses
-    evidence: Evidence
 
     def filled(self, entry: Entry, weights: Weights) -> Predictor:
         """Build the network of one snapshot of an entry, or the average of its networks."""
@@ -231,25 +237,6 @@ class Strand:
             for name, tensor in member_tensors(stack):
                 tensor.copy_(weights[name])
         return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
-
-    def model(
-        self, number: int, entry: Entry, iteration: int, weights: Weights
-    ) -> Classifies | Regresses:
-        """Build the fitted estimator of one snapshot of an entry."""
-        predictor = self.filled(entry, weights)
-        history = self._history_until(entry, iteration)
-        model = copy.copy(self.template)
-        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
-        model.health_ = self.evidence.health(number, entry, predictor, history)
-        model.predictor_ = predictor.settled()
-        model.history_ = history
-        if entry.is_average:
-            model.averaged_seeds_ = entry.seeds
-        return model
-
-    def test_scores(self, number: int, entry: Entry, weights: Weights) -> Floats | None:
-        """Scores (n, s) of one snapshot on the test rows; None where there are none."""
-        return self.evidence.test_scores(number, self.filled(entry, weights).settled())
 
     def health_in_words(self, entry: Entry) -> str:
         """How training of an entry ended."""
@@ -262,7 +249,7 @@ class Strand:
             for message in health.messages
         )
 
-    def _history_until(self, entry: Entry, iteration: int) -> History:
+    def history_until(self, entry: Entry, iteration: int) -> History:
         """What the checks saw of one entry up to an iteration; averages of its members."""
         seen = self.history.iterations <= iteration
         stops = self.history.stopped_at[list(entry.members)]
@@ -287,76 +274,3 @@ def strand_of(strands: Iterable[Strand], entry: int) -> Strand:
             return strand
         entry -= len(strand.entries)
     raise IndexError("no strand has this entry")
-
-
-class Evidence(Protocol):
-    """Answers about kept snapshots."""
-
-    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
-        """How training had gone when the snapshot was taken."""
-        ...
-
-    def test_scores(self, number: int, predictor: Predictor) -> Floats | None:
-        """Scores (n, s) on the test rows; None where there are no test rows any more."""
-        ...
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FromRows:
-    """Computed from the rows, right after training.
-
-    Attributes
-    ----------
-    seen : TrainingData
-        Training rows by which health is judged.
-    given_outcome : bool
-        Whether the notion conditions on the outcome.
-    has_critic : bool
-        Whether the method's penalty is what a critic can tell.
-    test : Tensor of float64, shape (n, p)
-        Encoded features of the test rows.
-    center, scale : float
-        A continuous outcome is trained on as (y - center) / scale.
-    """
-
-    seen: TrainingData
-    given_outcome: bool
-    has_critic: bool
-    test: Tensor
-    center: float
-    scale: float
-
-    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
-        """Judge by the training rows."""
-        (found,) = judge_health(
-            predictor,
-            self.seen,
-            [Member(entry.strength, entry.seeds[0])],
-            history,
-            given_outcome=self.given_outcome,
-            has_critic=self.has_critic,
-        )
-        return found
-
-    def test_scores(self, number: int, predictor: Predictor) -> Floats:
-        """Evaluate the predictor, which is one model: a member, or an average."""
-        only = [Entry(0.0, (0,), (0,))]
-        scores = scores_of(predictor, self.test, only, center=self.center, scale=self.scale)
-        found: Floats = scores[0].cpu().numpy()
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class FromFile:
-    """Found before the frontier was saved; scores is None where it was saved without test rows."""
-
-    healths: Mapping[int, Health]
-    scores: Mapping[int, Floats] | None
-
-    def health(self, number: int, entry: Entry, predictor: Predictor, history: History) -> Health:
-        """Look it up."""
-        return self.healths[number]
-
-    def test_scores(self, number: int, predictor: Predictor) -> Floats | None:
-        """Look them up."""
-        return None if self.scores is None else self.scores[number]

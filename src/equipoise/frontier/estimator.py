@@ -11,25 +11,20 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import begin_run
 from equipoise.estimators.loading import Saved, check_network, estimator_in
 from equipoise.estimators.network import (
-    PAPER_CLASSIFIER,
-    PAPER_REGRESSOR,
     PAPER_STRENGTHS,
+    FairClassifier,
 )
-from equipoise.estimators.saving import parameters_in
 from equipoise.frontier.curve import Curve, history_of
-from equipoise.frontier.families import Family
-from equipoise.frontier.fitting import fit_curve
+from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
 from equipoise.frontier.rows import Part, Split
-from equipoise.frontier.saving import contents_of, curve_in, sensitive_in, split_in
+from equipoise.frontier.saving import contents_of, curve_in, options_in, sensitive_in, split_in
 from equipoise.frontier.selection import ReportSettings, Selection, read_wish
-from equipoise.networks import Embedding, NetworkFactory, Normalization
-from equipoise.storage import Contents, read_model_file, refuse_contents, write_model_file
-from equipoise.tables import Kind, Scaling
+from equipoise.networks import NetworkFactory
+from equipoise.storage import read_model_file, refuse_contents, write_model_file
 from equipoise.training import Callback, History
 from equipoise.training.loop import gradients_on
 
@@ -40,13 +35,19 @@ if TYPE_CHECKING:
 class FairFrontier(BaseEstimator):
     """The curve of utility against unfairness, from one training run; then choose a point on it.
 
-    Trains every strength with every seed at once, looks at all of them every ``evaluate_every``
-    iterations on validation rows, and keeps the weights of the snapshots on a Pareto front of
-    utility (AUC, or R2) against each metric and attribute. :meth:`select` picks one by a wish and
-    reports on test rows that nobody looked at before. Two or more classes, or a continuous outcome.
+    Trains every strength with every seed at once, evaluates all of them on validation rows as they
+    train, and keeps the weights of the snapshots on a Pareto front of utility (AUC, or R2) against
+    each metric and attribute. :meth:`select` picks one by a wish and reports on test rows that
+    nobody looked at before.
 
     Parameters
     ----------
+    estimator : estimator or list of estimators, optional
+        What is trained: a :class:`FairClassifier` (the default), :class:`FairRegressor`,
+        :class:`FairBoostingClassifier` or :class:`FairBoostingRegressor`, with the options it
+        should have. The estimators of a list, all classifiers or all regressors, train on the same
+        rows and compete on one front. The frontier trains copies; it decides ``strength``,
+        ``random_state`` and ``verbose`` of each. A list is replaced as a whole by ``set_params``.
     strengths : tuple of float in [0, 1)
         Weights of the penalty; 0 is plain training. The default is the paper's, 0,
         and more of the fair end.
@@ -54,53 +55,34 @@ class FairFrontier(BaseEstimator):
         Members per strength; their seeds are random_state, random_state + 1, ...
     ensemble : bool
         Whether the average score of the members of each strength competes with its members.
-    evaluate_every : int
-        Iterations between snapshots.
+    evaluate_every : "default", int, or a list with one of them for each estimator
+        Iterations of a network, or rounds of boosted trees, between snapshots; 100 or 20 by
+        default.
     metrics : "default" or sequence of str
-        Metrics of unfairness, of which the first is meant where none is named. Default: KS-GSP
+        Metrics of unfairness. The first is meant where none is named. Default: KS-GSP
         under independence, KS-GEO under separation, and SP or EO for two classes.
     validation, test : float or sequence of int
         Share of the rows, or positions of the rows, that pick and that report.
-    predictor : "network", "boosting" or "both"
-        What is trained: neural networks, boosted trees, or both families on the same rows, whose
-        snapshots compete on one front. Trees need ``pip install equipoise[boosting]``.
-    boosting : mapping, optional
-        Options of the trees by the names of :class:`FairBoostingClassifier`, such as
-        ``{"rounds": 200, "lightgbm": {"num_leaves": 15}}``.
-    evaluate_every_rounds : int
-        Boosting rounds between snapshots.
-    task : "classification" or "regression"
-        What is predicted: classes or numbers.
-    loss : "squared", "absolute" or "huber"
-        Task loss of a regression.
-    notion, method, divergence, density_ratio, hidden, network
-        As for :class:`FairClassifier`.
-    scaling, embedding, normalization
-        As for :class:`FairClassifier`.
-    critic_hidden, critic_steps, critic_normalization, gradient_penalty
-        As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
-        As for :class:`FairClassifier`.
-    iterations, batch_size
-        As for :class:`FairClassifier`.
-    sensitive_types, missing_sensitive, random_state, device
-        As for :class:`FairClassifier`; random_state also draws validation and test rows.
-    verbose, progress_budget
+    random_state : int, RandomState or None
+        Seed of the first members; it also draws validation and test rows.
+    verbose : 0 or 1
         1 shows progress on standard error, with the best utility among the snapshots whose first
-        metric is at most progress_budget for all attributes.
+        metric is at most 0.1 for all attributes.
 
     Attributes
     ----------
     split_ : positions of the train, validation and test rows.
     utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2".
     sensitive_ : how each sensitive column was typed, as text.
-    history_ : task loss and penalty of every member over the iterations; of both families by name.
+    history_ : task loss and penalty of every member over the iterations; of several estimators by
+        name: "network", "boosting", "network 2".
 
     Examples
     --------
-    >>> from equipoise import load_dataset
+    >>> from equipoise import FairClassifier, load_dataset
     >>> data = load_dataset("synthetic")
-    >>> frontier = FairFrontier(strengths=(0.0, 0.9), seeds=1, iterations=200, random_state=0)
+    >>> networks = FairClassifier(iterations=200)
+    >>> frontier = FairFrontier(networks, strengths=(0.0, 0.9), seeds=1, random_state=0)
     >>> frontier = frontier.fit(data.X, data.y, sensitive_features=data.A)
     >>> frontier.table()[["strength", "iteration"]].to_numpy().tolist()
     [[0.0, 100.0], [0.9, 100.0], [0.0, 200.0], [0.9, 200.0]]
@@ -116,47 +98,19 @@ class FairFrontier(BaseEstimator):
 
     def __init__(
         self,
+        estimator: Predicts | Sequence[Predicts] | None = None,
         *,
         strengths: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98, 0.995),
         seeds: int = 5,
         ensemble: bool = False,
-        evaluate_every: int = 100,
+        evaluate_every: Literal["default"] | int | Sequence[Literal["default"] | int] = "default",
         metrics: Literal["default"] | Sequence[str] = "default",
         validation: Part = 0.2,
         test: Part = 0.2,
-        predictor: Family = "network",
-        boosting: Mapping[str, Any] | None = None,
-        evaluate_every_rounds: int = 20,
-        task: Literal["classification", "regression"] = "classification",
-        loss: Literal["squared", "absolute", "huber"] = "squared",
-        notion: str = "independence",
-        method: str = "sbp",
-        divergence: str = "js",
-        density_ratio: RatioKind = "auto",
-        hidden: tuple[int, ...] = (64, 64, 64),
-        network: NetworkFactory | None = None,
-        scaling: Scaling = "rank",
-        embedding: Embedding = "pieces",
-        normalization: Literal["batch", "none"] = "none",
-        critic_hidden: tuple[int, ...] = (64, 64),
-        critic_steps: int = 1,
-        critic_normalization: Normalization = "none",
-        gradient_penalty: float = 0.0,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        learning_rate: float = 1e-3,
-        critic_learning_rate: float = 3e-3,
-        momentum: float = 0.2,
-        weight_decay: float = 1.0,
-        schedule: Literal["decay", "constant"] = "decay",
-        iterations: int = 1500,
-        batch_size: int = 300,
-        sensitive_types: Mapping[str, Kind] | None = None,
-        missing_sensitive: Literal["error", "skip"] = "error",
         random_state: int | np.random.RandomState | None = None,
-        device: str = "auto",
         verbose: int = 0,
-        progress_budget: float = 0.1,
     ) -> None:
+        self.estimator = estimator
         self.strengths = strengths
         self.seeds = seeds
         self.ensemble = ensemble
@@ -164,48 +118,19 @@ class FairFrontier(BaseEstimator):
         self.metrics = metrics
         self.validation = validation
         self.test = test
-        self.predictor = predictor
-        self.boosting = boosting
-        self.evaluate_every_rounds = evaluate_every_rounds
-        self.task = task
-        self.loss = loss
-        self.notion = notion
-        self.method = method
-        self.divergence = divergence
-        self.density_ratio = density_ratio
-        self.hidden = hidden
-        self.network = network
-        self.scaling = scaling
-        self.embedding = embedding
-        self.normalization = normalization
-        self.critic_hidden = critic_hidden
-        self.critic_steps = critic_steps
-        self.critic_normalization = critic_normalization
-        self.gradient_penalty = gradient_penalty
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.critic_learning_rate = critic_learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.iterations = iterations
-        self.batch_size = batch_size
-        self.sensitive_types = sensitive_types
-        self.missing_sensitive = missing_sensitive
         self.random_state = random_state
-        self.device = device
         self.verbose = verbose
-        self.progress_budget = progress_budget
 
     @classmethod
-    def as_in_paper(cls, **options: Any) -> Self:
-        """Return a frontier with the paper's strengths, network and training.
+    def as_in_paper(
+        cls, estimator: Predicts | Sequence[Predicts] | None = None, **options: Any
+    ) -> Self:
+        """Return a frontier with the paper's strengths, of the paper's classifier unless given.
 
-        As :meth:`FairClassifier.as_in_paper`; with ``task="regression"`` as the regressor's.
+        For numbers: ``FairFrontier.as_in_paper(FairRegressor.as_in_paper())``.
         """
-        regression = options.get("task") == "regression"
-        settings = PAPER_REGRESSOR if regression else PAPER_CLASSIFIER
-        return cls(**{**settings, "strengths": PAPER_STRENGTHS, **options})
+        chosen = FairClassifier.as_in_paper() if estimator is None else estimator
+        return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
 
     def fit(
         self,
@@ -226,7 +151,7 @@ class FairFrontier(BaseEstimator):
         X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
             Features.
         y : (n,)
-            Outcome: labels of two or more classes, or numbers with ``task="regression"``.
+            Outcome: labels of two or more classes, or numbers where the estimator is a regressor.
         sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
             Any mix of discrete and continuous attributes.
         sample_weight : (n,), optional
@@ -245,11 +170,10 @@ class FairFrontier(BaseEstimator):
 
         Ctrl-C ends training and returns what there is, with a warning; a second one raises.
         """
-        options = self.get_params(deep=False)
         with (
             gradients_on(),
             begin_run(
-                options,
+                flat_options(self),
                 checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
                 resume=resume,
@@ -257,20 +181,27 @@ class FairFrontier(BaseEstimator):
             ) as run,
         ):
             fitted = fit_curve(
-                options,
-                type(self)().get_params(deep=False),
+                self,
                 X,
                 y,
                 sensitive_features=sensitive_features,
                 sample_weight=sample_weight,
                 run=run,
             )
-        self._curve = fitted.curve
-        self.split_ = fitted.split
-        self.utility_ = fitted.curve.snapshots.criteria.utility
-        self.sensitive_ = fitted.sensitive
-        self.history_ = history_of(fitted.curve)
+        return self._keep(fitted.curve, fitted.split, fitted.sensitive)
+
+    def _keep(self, curve: Curve, split: Split, sensitive: str) -> Self:
+        self._curve = curve
+        self.split_ = split
+        self.utility_ = curve.snapshots.criteria.utility
+        self.sensitive_ = sensitive
+        self.history_ = history_of(curve)
         return self
+
+    def fitted_curve(self) -> Curve:
+        """Return everything that answers below come from; for the pages of this package."""
+        check_is_fitted(self)
+        return self._curve
 
     def table(self) -> pd.DataFrame:
         """Every snapshot, judged on the validation rows, one a row.
@@ -280,14 +211,14 @@ class FairFrontier(BaseEstimator):
         (NaN where undefined; of several classes the largest), and on_front: whether some front has
         it, so that its weights are kept. With ``ensemble`` there is also averaged: how many
         members' scores are averaged; averages have seed -1 and are numbered after the members.
-        With both families there is also predictor, "network" or "boosting"; trees come after
-        networks.
+        With several estimators there is also predictor, "network" or "boosting", with a number
+        where there are several of a kind: "network 2". They come in the order of the list.
         """
-        return self._fitted().table()
+        return self.fitted_curve().table()
 
     def members(self) -> pd.DataFrame:
         """Every member and average: strength, seed, snapshots on a front, how training ended."""
-        return self._fitted().member_table()
+        return self.fitted_curve().member_table()
 
     def front(self, metric: str | None = None, attribute: str | None = None) -> pd.DataFrame:
         """Rows of the table on the front of utility against one metric, fairest first.
@@ -295,7 +226,7 @@ class FairFrontier(BaseEstimator):
         The first metric is meant where none is named; the attribute may be left out where there is
         one.
         """
-        return self._fitted().front(metric, attribute)
+        return self.fitted_curve().front(metric, attribute)
 
     def hypervolume(
         self,
@@ -309,7 +240,7 @@ class FairFrontier(BaseEstimator):
         The rectangle spans utility from that of a score that knows nothing (AUC 0.5, R2 0) to 1,
         and unfairness from 0 to ``most_unfairness``.
         """
-        return self._fitted().hypervolume(metric, attribute, most_unfairness)
+        return self.fitted_curve().hypervolume(metric, attribute, most_unfairness)
 
     def select(
         self,
@@ -351,7 +282,7 @@ class FairFrontier(BaseEstimator):
             ``model`` is a fitted FairClassifier or FairRegressor, or their counterpart of trees;
             print the selection for its report.
         """
-        curve = self._fitted()
+        curve = self.fitted_curve()
         wish = read_wish(
             curve.snapshots.criteria,
             max_unfairness=max_unfairness,
@@ -364,7 +295,7 @@ class FairFrontier(BaseEstimator):
 
     def plot(self, metric: str | None = None, attribute: str | None = None) -> Figure:
         """Draw utility against one metric: all snapshots, and the front. Needs matplotlib."""
-        curve = self._fitted()
+        curve = self.fitted_curve()
         column = curve.snapshots.criteria.one(metric, attribute)
         try:
             from equipoise.frontier.figure import frontier_figure
@@ -394,14 +325,10 @@ class FairFrontier(BaseEstimator):
             Ends in ``.equipoise`` by custom.
         include_test_rows : bool
             Whether outcome, sensitive columns and scores of the test rows, which are personal data,
-            go into the file. Without them ``select`` picks the same but can not report.
+            go into the file. Without them ``select`` picks the same but cannot report.
         """
-        curve = self._fitted()
+        curve = self.fitted_curve()
         write_model_file(path, contents_of(self, curve, include_test_rows=include_test_rows))
-
-    def _fitted(self) -> Curve:
-        check_is_fitted(self)
-        return self._curve
 
 
 def load(
@@ -436,22 +363,11 @@ def load(
     try:
         if contents.document["class"] == FairFrontier.__name__:
             check_network(contents, path, network)
-            return _frontier_in(contents, network)
+            frontier = FairFrontier(**options_in(contents, network))
+            curve = curve_in(contents, network)
+            return frontier._keep(curve, split_in(contents), sensitive_in(contents))
         return estimator_in(contents, path, network)
     except InputError:
         raise
     except Exception as error:  # nothing that save wrote: somebody made this file by hand
         refuse_contents(path, error)
-
-
-def _frontier_in(contents: Contents, network: NetworkFactory | None) -> FairFrontier:
-    frontier = FairFrontier(**parameters_in(contents))
-    if network is not None:
-        frontier.network = network
-    curve = curve_in(contents, network)
-    frontier.split_ = split_in(contents)
-    frontier.utility_ = curve.snapshots.criteria.utility
-    frontier.sensitive_ = sensitive_in(contents)
-    frontier.history_ = history_of(curve)
-    frontier._curve = curve
-    return frontier

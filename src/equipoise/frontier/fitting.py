@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
-from equipoise.errors import InputError, check_flag, check_number, check_whole
-from equipoise.estimators import Classifies, Regresses
-from equipoise.estimators.fitting import Fitting, Run, read_rows
-from equipoise.estimators.inputs import (
-    read_seed,
-)
-from equipoise.frontier.curve import Curve, FromRows, Strand, table_of
-from equipoise.frontier.families import families_of, template_of
+from equipoise.errors import InputError, check_flag, check_whole
+from equipoise.estimators import Classifies, FairClassifier, Regresses
+from equipoise.estimators.fitting import Fitting, Run, read_rows, same_form
+from equipoise.estimators.inputs import read_seed
+from equipoise.frontier.curve import Curve, Strand, strand_of, table_of
 from equipoise.frontier.rows import HeldOut, Split, split_rows
 from equipoise.frontier.snapshots import (
     Criteria,
     Entry,
+    Floats,
     Judge,
     Recorder,
     Snapshots,
@@ -32,10 +31,23 @@ from equipoise.frontier.snapshots import (
 )
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
-from equipoise.predictors.boosting.library import refuse_draws
 from equipoise.storage import CheckpointFile
-from equipoise.training import Callback, Member, Progress
-from equipoise.training.engine import HEALTH_ROWS
+from equipoise.training import Callback, Health, Member, Progress
+from equipoise.training.engine import HEALTH_ROWS, judge_health
+
+if TYPE_CHECKING:
+    from equipoise.frontier.estimator import FairFrontier
+
+#: An estimator that a frontier can train.
+Predicts = Classifies | Regresses
+#: Units of training between snapshots unless the user says otherwise.
+_EVALUATE_EVERY = {"iteration": 100, "round": 20}
+#: Options that all estimators of a frontier share, since they are judged on the same rows.
+_SHARED = ("notion", "sensitive_types", "missing_sensitive")
+#: Limit on unfairness of the best model that progress tells of.
+_LIMIT = 0.1
+#: Under what name the state of an estimator holds those of the ones trained before it.
+_BEFORE = "before"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +60,7 @@ class Fitted:
 
 
 def fit_curve(
-    options: Mapping[str, Any],
-    defaults: Mapping[str, Any],
+    frontier: FairFrontier,
     X: Any,
     y: Any,
     *,
@@ -57,21 +68,18 @@ def fit_curve(
     sample_weight: Any,
     run: Run,
 ) -> Fitted:
-    """Train all members of every family and keep the snapshots on a front; see `FairFrontier.fit`.
-
-    ``defaults`` are what the options are where nobody has set them.
-    """
-    families = families_of(options, defaults)
-    seed = read_seed(options["random_state"])
-    members = read_members(options, seed)
-    fittings = {family: _fitting(options, family, seed) for family in families}
-    if run.file is not None and "boosting" in families:
-        refuse_draws(fittings["boosting"].model.get_params()["lightgbm"])
+    """Train all members of every estimator and keep the snapshots on a front."""
+    seed = read_seed(frontier.random_state)
+    members = _members(frontier, seed)
+    fittings = _fittings(frontier, seed)
     if sensitive_features is None:
         raise InputError(
             "sensitive_features is required to judge snapshots: call "
             "fit(X, y, sensitive_features=A)"
         )
+    if run.file is not None:
+        for fitting in fittings.values():
+            fitting.recipe.check_resumable()
     rows = read_rows(
         [fitting.model for fitting in fittings.values()],
         X,
@@ -82,226 +90,333 @@ def fit_curve(
     assert rows.table is not None
     split = split_rows(
         len(rows),
-        validation=options["validation"],
-        test=options["test"],
+        validation=frontier.validation,
+        test=frontier.test,
         seed=seed,
         counted=rows.counted,
     )
-    # All learn before any is trained: what is wrong for one family is told at once.
+    # All learn before any is trained: what is wrong for one estimator is told at once.
     train = rows.alone(split.train)
     for fitting in fittings.values():
         fitting.learn(train)
-    outcome = next(iter(fittings.values())).outcome
+    first = next(iter(fittings.values()))
     validation, test = (
         HeldOut.read(
             part,
             rows.y[positions],
             rows.table.take(positions),
             None if rows.weights is None else rows.weights[positions],
-            outcome,
+            first.outcome,
         )
         for part, positions in (("validation", split.validation), ("test", split.test))
     )
-    criteria = criteria_for(options["metrics"], options["notion"], validation, test)
-    strands = [
+    criteria = criteria_for(frontier.metrics, first.model.notion, validation, test)
+    trainings = [
         _Training(
-            family,
+            predictor,
             fitting,
-            entries_of(members, ensemble=options["ensemble"], predictor=family),
+            members,
+            entries_of(members, ensemble=frontier.ensemble, predictor=predictor),
             fitting.encode(_safe_indexing(rows.X, split.validation), validation.table),
             fitting.encode(_safe_indexing(rows.X, split.test), test.table),
         )
-        for family, fitting in fittings.items()
+        for predictor, fitting in fittings.items()
     ]
-    everybody = [entry for each in strands for entry in each.entries]
-    found: list[_Found] = []
-    for each in strands:
-        before = [earlier.snapshots for earlier in found]
-        found.append(
-            _fit_strand(each, options, members, criteria, validation, test, everybody, before, run)
+    everybody = [entry for each in trainings for entry in each.entries]
+    strands: list[Strand] = []
+    found: list[Snapshots] = []
+    for training in trainings:
+        strand, snapshots, ended = training.run(
+            _Judged(criteria, validation, test), everybody, found, run, frontier.verbose
         )
-        if found[-1].cut_short:
+        strands.append(strand)
+        found.append(snapshots)
+        if ended:
             break
+    snapshots = joined(found)
+    health, scores = _evidence(trainings, strands, everybody, snapshots)
     curve = Curve(
-        strands=tuple(each.strand for each in found),
-        snapshots=joined([each.snapshots for each in found]),
+        strands=tuple(strands),
+        snapshots=snapshots,
+        health=health,
+        scores=scores,
         validation_rows=len(validation),
         test=test,
     )
     return Fitted(curve, split, rows.table.take(rows.counted).describe())
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """One family before training: its members and their averages, and inputs of held-out rows."""
-
-    family: str
-    fitting: Fitting[Classifies | Regresses]
-    entries: tuple[Entry, ...]
-    validation_x: Tensor
-    test_x: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """A strand, its snapshots, and whether Ctrl-C or a callback ended training."""
-
-    strand: Strand
-    snapshots: Snapshots
-    cut_short: bool
-
-
-def _fitting(options: Mapping[str, Any], family: str, seed: int) -> Fitting[Classifies | Regresses]:
-    """Check the options of a family, which is judged as often as its snapshots are wanted."""
-    fitting = Fitting(template_of(options, family, seed))
-    rounds = fitting.recipe.unit == "round"
-    every = options["evaluate_every_rounds" if rounds else "evaluate_every"]
-    training = replace(fitting.recipe.training, check_every=every)
-    fitting.recipe = replace(fitting.recipe, training=training)
-    return fitting
-
-
-def _fit_strand(
-    ready: _Training,
-    options: Mapping[str, Any],
-    members: Sequence[Member],
-    criteria: Criteria,
-    validation: HeldOut,
-    test: HeldOut,
-    everybody: Sequence[Entry],
-    before: Sequence[Snapshots],
-    run: Run,
-) -> _Found:
-    """Train all members of one family together.
-
-    everybody: entries of all families; before: snapshots of those already trained.
-    """
-    fitting, entries = ready.fitting, ready.entries
-    judge = Judge(validation, criteria, ready.validation_x.device)
-    units = {"center": fitting.outcome.center, "scale": fitting.outcome.scale}
-    recorder = Recorder(
-        lambda predictor: judge(scores_of(predictor, ready.validation_x, entries, **units)),
-        criteria,
-        entries,
-    )
-
-    def so_far() -> Snapshots:
-        return joined([*before, recorder.snapshots()])
-
-    note = best_within(so_far, options["progress_budget"])
-    told = None
-    if run.callback is not None:
-        told = with_snapshots(run.callback, so_far, everybody, len(entries))
-    own_run = replace(
-        run,
-        store=None if run.file is None else Stage(run.file, later=bool(before)),
-        callback=told,
-        rows={
-            "validation rows": [ready.validation_x, *validation.tensors()],
-            "test rows": [ready.test_x, *test.tensors()],
-        },
-        parts={"snapshots": recorder},
-    )
-    trained = fitting.train(
-        members, own_run, verbose=options["verbose"], note=note, on_check=recorder
-    )
-    fitting.warn_if_interrupted(trained, run)
-    prototype = select_members(trained.predictor, [0])
-    strand = Strand(
-        predictor=ready.family,
-        entries=entries,
-        prototype=prototype,
-        history=trained.history,
-        member_health=trained.health,
-        template=fitting.model,
-        evidence=FromRows(
-            seen=fitting.data.sample(HEALTH_ROWS),
-            given_outcome=fitting.recipe.notion.conditions_on_outcome,
-            has_critic=parse_method(options["method"]).has_critic,
-            test=ready.test_x,
-            **units,
-        ),
-    )
-    cut_short = bool(trained.interrupted_at) or trained.called_off
-    return _Found(strand, recorder.snapshots(), cut_short)
-
-
-def read_members(options: Mapping[str, Any], seed: int) -> tuple[Member, ...]:
+def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
     """Every strength with every seed: seed, seed + 1, ..."""
-    given = options["strengths"]
+    given = frontier.strengths
     strengths = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(strengths, list | tuple):
         raise InputError(f"strengths must be a tuple of numbers in [0, 1), got {given!r}")
     if not strengths or any(each in strengths[:place] for place, each in enumerate(strengths)):
         raise InputError(f"strengths must be distinct numbers, at least one, got {given!r}")
-    for name in ("seeds", "evaluate_every", "evaluate_every_rounds"):
-        check_whole(name, options[name])
-    if check_flag("ensemble", options["ensemble"]) and options["seeds"] < 2:
+    check_whole("seeds", frontier.seeds)
+    if check_flag("ensemble", frontier.ensemble) and frontier.seeds < 2:
         raise InputError(
-            f"ensemble=True averages over seeds and needs at least 2, got seeds={options['seeds']}"
+            f"ensemble=True averages over seeds and needs at least 2, got seeds={frontier.seeds}"
         )
     return tuple(
         Member(strength, seed + number)
-        for number in range(options["seeds"])
+        for number in range(frontier.seeds)
         for strength in strengths
     )
 
 
-#: Under what name the state of a later family holds that of the finished one before it.
-_BEFORE = "before"
+def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]:
+    """Check the options of copies of the estimators, and name them: "network", "network 2"."""
+    models = _checked_estimators(frontier.estimator)
+    found: dict[str, Fitting[Predicts]] = {}
+    for model, every in zip(models, _evaluations(frontier), strict=True):
+        copied = clone(model).set_params(
+            strength=max(frontier.strengths), random_state=seed, verbose=frontier.verbose
+        )
+        fitting = Fitting(copied)
+        wanted = _EVALUATE_EVERY[fitting.recipe.unit] if isinstance(every, str) else every
+        training = replace(fitting.recipe.training, check_every=wanted)
+        fitting.recipe = replace(fitting.recipe, training=training)
+        alike = sum(other.partition(" ")[0] == model.family for other in found)
+        found[f"{model.family} {alike + 1}" if alike else model.family] = fitting
+    return found
+
+
+def _evaluations(frontier: FairFrontier) -> list[Any]:
+    """How many units of training pass between snapshots of each estimator."""
+    given: Any = frontier.evaluate_every
+    count = len(estimators_of(frontier.estimator))
+    listed = all(isinstance(each, list | tuple) for each in (given, frontier.estimator))
+    every = list(given) if listed else [given] * count
+    if len(every) != count:
+        raise InputError(
+            f"evaluate_every must have one value for each of the {count} estimators, got "
+            f"{given!r}; a single number is for all"
+        )
+    for each in every:
+        if not (isinstance(each, str) and each == "default"):
+            check_whole("evaluate_every", each)
+    return every
+
+
+def estimators_of(estimator: Any) -> list[Any]:
+    """Return the estimators that a frontier is given, as a list."""
+    if estimator is None:
+        return [FairClassifier()]
+    return list(estimator) if isinstance(estimator, list | tuple) else [estimator]
+
+
+def _checked_estimators(estimator: Any) -> list[Predicts]:
+    models = estimators_of(estimator)
+    if not models:
+        raise InputError("estimator must be an estimator or a list of them, got an empty list")
+    for model in models:
+        if not isinstance(model, Classifies | Regresses):
+            raise InputError(
+                "estimator must be a FairClassifier, FairRegressor, FairBoostingClassifier or "
+                f"FairBoostingRegressor, or a list of them, got {model!r}; for example "
+                "FairFrontier(FairClassifier())"
+            )
+        options = model.get_params(deep=False)
+        if options["random_state"] is not None:
+            raise InputError(
+                f"estimator must leave random_state to the frontier, got {type(model).__name__}"
+                f"(random_state={options['random_state']!r}); set FairFrontier(random_state=...)"
+            )
+        if options.get("early_stopping") is not None:
+            raise InputError(
+                f"estimator must leave out early_stopping, got {type(model).__name__}"
+                f"(early_stopping={options['early_stopping']!r}): a frontier keeps the best rounds "
+                "for every wish as it is"
+            )
+        if isinstance(model, Regresses) != isinstance(models[0], Regresses):
+            raise InputError(
+                "estimator must be a list of classifiers or of regressors, got both: "
+                f"{type(models[0]).__name__} and {type(model).__name__}; fit a frontier of each"
+            )
+        for name in _SHARED:
+            one, other = (getattr(each, name) for each in (models[0], model))
+            if same_form(one) != same_form(other):
+                raise InputError(
+                    f"estimator must be a list of estimators with the same {name}, which compete "
+                    f"on one front, got {one!r} and {other!r}; fit a frontier of each"
+                )
+    return models
+
+
+def flat_options(frontier: FairFrontier) -> dict[str, Any]:
+    """Return the options of a frontier and of its estimators, none of which is an estimator."""
+    options: dict[str, Any] = frontier.get_params(deep=False)
+    given = options.pop("estimator")
+    models = estimators_of(given)
+    numbered = isinstance(given, list | tuple)
+    for place, model in enumerate(models):
+        prefix = f"estimator__{place}__" if numbered else "estimator__"
+        if not isinstance(model, Classifies | Regresses):
+            continue  # refused before anything is trained
+        options[f"{prefix}class"] = type(model).__name__
+        options |= {f"{prefix}{name}": v for name, v in model.get_params(deep=False).items()}
+    return options
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What snapshots are judged by, the rows that pick and the rows that report."""
+
+    criteria: Criteria
+    validation: HeldOut
+    test: HeldOut
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """One estimator before training: its members and their averages, inputs of held-out rows."""
+
+    predictor: str
+    fitting: Fitting[Predicts]
+    members: Sequence[Member]
+    entries: tuple[Entry, ...]
+    validation_x: Tensor
+    test_x: Tensor
+
+    def run(
+        self,
+        rows: _Judged,
+        everybody: Sequence[Entry],
+        before: Sequence[Snapshots],
+        run: Run,
+        verbose: int,
+    ) -> tuple[Strand, Snapshots, bool]:
+        """Train all members together; the last value is whether the user ended training.
+
+        everybody: entries of all estimators; before: snapshots of those already trained.
+        """
+        fitting = self.fitting
+        judge = Judge(rows.validation, rows.criteria, self.validation_x.device)
+        recorder = Recorder(
+            lambda predictor: judge(
+                scores_of(predictor, self.validation_x, self.entries, **self.units)
+            ),
+            rows.criteria,
+            self.entries,
+        )
+
+        def so_far() -> Snapshots:
+            return joined([*before, recorder.snapshots()])
+
+        trained = fitting.train(
+            self.members,
+            replace(
+                run,
+                store=None if run.file is None else Stage(run.file, len(before)),
+                callback=_with_snapshots(run.callback, so_far, everybody, len(self.entries)),
+                rows={
+                    "validation rows": [self.validation_x, *rows.validation.tensors()],
+                    "test rows": [self.test_x, *rows.test.tensors()],
+                },
+                parts={"snapshots": recorder},
+            ),
+            verbose=verbose,
+            note=lambda _: _best_in_words(so_far()),
+            on_check=recorder,
+        )
+        fitting.warn_if_interrupted(trained, run)
+        strand = Strand(
+            predictor=self.predictor,
+            entries=self.entries,
+            prototype=select_members(trained.predictor, [0]),
+            history=trained.history,
+            member_health=trained.health,
+            template=fitting.model,
+        )
+        return strand, recorder.snapshots(), bool(trained.interrupted_at) or trained.called_off
+
+    @property
+    def units(self) -> dict[str, float]:
+        """A continuous outcome is trained on as (y - center) / scale."""
+        return {"center": self.fitting.outcome.center, "scale": self.fitting.outcome.scale}
+
+
+def _evidence(
+    trainings: Sequence[_Training],
+    strands: Sequence[Strand],
+    everybody: Sequence[Entry],
+    snapshots: Snapshots,
+) -> tuple[dict[int, Health], dict[int, Floats]]:
+    """Return health and scores (n, s) on the test rows of every kept snapshot."""
+    healths, scores = {}, {}
+    alone = [Entry(0.0, (0,), (0,))]
+    seen = [training.fitting.data.sample(HEALTH_ROWS) for training in trainings]
+    for number, weights in snapshots.weights.items():
+        place = int(snapshots.entry[number])
+        strand, entry = strand_of(strands, place), everybody[place]
+        which = strands.index(strand)
+        training, recipe = trainings[which], trainings[which].fitting.recipe
+        predictor = strand.filled(entry, weights)
+        (healths[number],) = judge_health(
+            predictor,
+            seen[which],
+            [Member(entry.strength, entry.seeds[0])],
+            strand.history_until(entry, int(snapshots.iteration[number])),
+            given_outcome=recipe.notion.conditions_on_outcome,
+            has_critic=parse_method(recipe.method).has_critic,
+        )
+        found = scores_of(predictor.settled(), training.test_x, alone, **training.units)
+        scores[number] = found[0].cpu().numpy()
+    return healths, scores
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The part of a checkpoint that is of one family; printed, it names the file.
+    """The part of a checkpoint that is of one of several estimators; printed, it names the file.
 
-    The file holds the state of the family in training, so that any other run that is given the file
-    finds out what wrote it; the state of the family before is inside it.
-
-    Attributes
-    ----------
-    file : CheckpointFile
-    later : bool
-        Whether another family was trained before, the only one.
+    The file holds the state of the estimator in training, so that any other run that is given the
+    file finds out what wrote it; inside it are the states of those that were trained before.
     """
 
     file: CheckpointFile
-    later: bool
+    number: int
 
     def __str__(self) -> str:
         return str(self.file)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state of this family, or None."""
-        kept = self.file.read()
-        if kept is None or not self.later:
-            return None if kept is None else kept.get(_BEFORE, kept)
-        return kept if _BEFORE in kept else None
+        """Return the state of this estimator, or None."""
+        states = self._states()
+        return states[self.number] if self.number < len(states) else None
 
     def refuse(self, error: Exception) -> NoReturn:
         """Say that the file holds no state of a run."""
         self.file.refuse(error)
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replace the state of this family."""
-        if self.later:
-            kept = self.file.read()
-            assert kept is not None
-            state = {**state, _BEFORE: kept.get(_BEFORE, kept)}
-        self.file.write(state)
+        """Replace the state of this estimator."""
+        before = self._states()[: self.number]
+        self.file.write({**state, _BEFORE: before} if before else state)
+
+    def _states(self) -> list[dict[str, Any]]:
+        kept = self.file.read()
+        if kept is None:
+            return []
+        before = kept.get(_BEFORE, [])
+        # A version of before kept one state here, which its identity refuses in words.
+        earlier = before if isinstance(before, list) else [before]
+        return [*earlier, {name: part for name, part in kept.items() if name != _BEFORE}]
 
 
-#: What returns all snapshots so far, those of families trained before included.
-SoFar = Callable[[], Snapshots]
-
-
-def with_snapshots(
-    callback: Callback, so_far: SoFar, entries: Sequence[Entry], evaluated: int
-) -> Callback:
+def _with_snapshots(
+    callback: Callback | None,
+    so_far: Callable[[], Snapshots],
+    entries: Sequence[Entry],
+    evaluated: int,
+) -> Callback | None:
     """Return a callback that passes on the progress with the rows of its evaluation.
 
-    entries: of all families; evaluated: how many of them each evaluation judges.
+    entries: of all estimators; evaluated: how many of them each evaluation judges.
     """
+    if callback is None:
+        return None
 
     def tell(progress: Progress) -> bool | None:
         rows = table_of(so_far(), entries).tail(evaluated)
@@ -310,21 +425,14 @@ def with_snapshots(
     return tell
 
 
-def best_within(so_far: SoFar, budget: float) -> Callable[[Progress], str]:
-    """Return what says how good the best snapshot is whose unfairness is within the budget."""
-    check_number(
-        "progress_budget", budget, "must be a number of at least 0", lambda most: most >= 0
-    )
-    return lambda _: _best_in_words(so_far(), budget)
-
-
-def _best_in_words(snapshots: Snapshots, budget: float) -> str:
+def _best_in_words(snapshots: Snapshots) -> str:
+    """Say how good the best snapshot is whose unfairness is within a limit."""
     criteria = snapshots.criteria
     metric = criteria.metrics[0]
     counted = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
-    # An undefined value is within no budget.
-    within = (counted <= budget).all(axis=1) & ~np.isnan(snapshots.utility)
+    # An undefined value is within no limit.
+    within = (counted <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
     if not within.any():
-        return f"nothing with {metric} <= {budget:g} yet"
+        return f"No model is within {metric} {_LIMIT:g} yet"
     best = snapshots.utility[within].max()
-    return f"best {criteria.utility} {best:.3f} with {metric} <= {budget:g}"
+    return f"best {criteria.utility} {best:.3f} within {metric} {_LIMIT:g}"

@@ -111,7 +111,7 @@ class Offer:
 
 def offer(frontier: FairFrontier, selection: Selection) -> Offer:
     """Gather what a page shows of a fitted frontier and the model selected from it."""
-    curve = frontier._fitted()
+    curve = frontier.fitted_curve()
     _refuse_foreign(selection, curve)
     test = curve.test
     attributes = () if test is None else grouped_rows(test)
@@ -126,7 +126,7 @@ def offer(frontier: FairFrontier, selection: Selection) -> Offer:
     needed |= {step.snapshot for view in views for step in view.steps}
     return Offer(
         criteria=curve.snapshots.criteria,
-        families=tuple(strand.predictor for strand in curve.strands),
+        families=curve.families,
         labels=tuple(str(label) for label in getattr(curve.template, "classes_", ())),
         outcome=None if test is None else test.outcome,
         weighted=test is not None and test.weights is not None,
@@ -147,7 +147,7 @@ def offer(frontier: FairFrontier, selection: Selection) -> Offer:
 
 def assessed_columns(frontier: FairFrontier) -> tuple[SensitiveColumn, ...]:
     """Sensitive columns of the test rows; () without test rows, as nothing was assessed on them."""
-    test = frontier._fitted().test
+    test = frontier.fitted_curve().test
     return () if test is None else test.table.columns
 
 
@@ -268,7 +268,7 @@ class TrainedEntry:
 def _trained(curve: Curve) -> tuple[TrainedEntry, ...]:
     return tuple(
         TrainedEntry(
-            entry.predictor,
+            entry.family,
             entry.strength,
             entry.seed,
             len(entry.members),

@@ -12,22 +12,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.errors import InputError
 from equipoise.estimators import FairEncoder
 from equipoise.estimators.inputs import n_inputs
-from equipoise.estimators.loading import new_estimator
+from equipoise.estimators.loading import Saved, new_estimator
 from equipoise.estimators.saving import (
     fill_shell,
     history_arrays,
     history_in,
     n_outputs,
     needs_network,
+    options_of,
     read,
     refuse_foreign_class,
     shell_of,
     written,
 )
-from equipoise.frontier.curve import Curve, FromFile, Strand, strand_of
-from equipoise.frontier.families import family_of
+from equipoise.frontier.curve import Curve, Strand, strand_of
+from equipoise.frontier.fitting import estimators_of
 from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.snapshots import UTILITIES, Criteria, Entry, Snapshots, Weights, samples_of
 from equipoise.metrics import OutcomeKind, find_metric
@@ -56,29 +58,39 @@ _PER_SNAPSHOT = ("entry", "iteration", "utility", "threshold", "unfairness")
 def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool) -> Contents:
     """Return all that a fitted frontier answers from, except a user's own code.
 
-    Of training rows nothing is kept, of validation rows what the table says. Health and test scores
-    of kept snapshots are found now, so that the rows they rest on need not be in the file.
+    Of training rows nothing is kept, of validation rows what the table says.
     """
     refuse_foreign_class(type(frontier))
-    own_network = any(strand.prototype.network.of_user for strand in curve.strands)
     parameters = frontier.get_params(deep=False)
-    if own_network:
-        del parameters["network"]
+    given = parameters.pop("estimator")
+    own = [_own_network(model) for model in estimators_of(given)]
+    if len({id(network) for network in own if network is not None}) > 1:
+        raise InputError(
+            "estimator must have one network of your own to be saved, got a list with several, "
+            "of which load could be given one only; save the models that select returns"
+        )
     snapshots = curve.snapshots
     kept = list(snapshots.weights)
     strands = [_strand_contents(strand, curve) for strand in curve.strands]
     test = curve.test if include_test_rows else None
     document = {
         "class": type(frontier).__name__,
-        "own_network": own_network,
+        "own_network": any(network is not None for network in own),
         "parameters": written(parameters),
+        "listed": isinstance(given, list | tuple),
+        "estimators": []
+        if given is None
+        else [
+            options_of(model, own_network=network is not None)
+            for model, network in zip(estimators_of(given), own, strict=True)
+        ],
         "strands": [strand.document for strand in strands],
         "rest": written(
             {
                 "sensitive": frontier.sensitive_,
                 "utility": snapshots.criteria.utility,
                 "measures": snapshots.criteria.measures,
-                "health": [asdict(curve.model(number).health_) for number in kept],
+                "health": [asdict(curve.health[number]) for number in kept],
                 "validation_rows": curve.validation_rows,
             }
         ),
@@ -149,14 +161,13 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
         _check_test_rows(test, criteria, list(scores.values()))
     _same_length([kept, rest["health"]])
     healths = [made(Health, health) for health in rest["health"]]
-    evidence = FromFile(dict(zip(kept, healths, strict=True)), scores)
     parts = [
         Contents(each, _of(f"strand{place}", arrays))
         for place, each in enumerate(document["strands"])
     ]
-    strands = tuple(_strand_in(part, evidence, network) for part in parts)
+    strands = tuple(_strand_in(part, network) for part in parts)
     if len({strand.predictor for strand in strands}) < len(strands) or not strands:
-        raise ValueError("a family is there twice, or none")
+        raise ValueError("an estimator is there twice, or none")
     outcomes = {OUTCOMES[strand.prototype.task.name] for strand in strands}
     if {UTILITIES[outcome] for outcome in outcomes} != {criteria.utility}:
         raise ValueError("the utility is that of another task")
@@ -165,24 +176,28 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     return Curve(
         strands=strands,
         snapshots=_snapshots(arrays, criteria, strands, parts, kept),
+        health=dict(zip(kept, healths, strict=True)),
+        scores=scores,
         validation_rows=rest["validation_rows"],
         test=test,
     )
 
 
-def _strand_in(contents: Contents, evidence: FromFile, network: NetworkFactory | None) -> Strand:
+def _strand_in(contents: Contents, network: NetworkFactory | None) -> Strand:
     document, arrays = contents.document, contents.arrays
     shell = Contents(document["template"], _of("template", arrays))
-    own = network if needs_network(shell) else None
-    template = new_estimator(shell, own)
+    own = network if needs_network(shell.document) else None
+    template = new_estimator(shell.document, own)
     if isinstance(template, FairEncoder):
         raise ValueError("the models of a frontier predict")
     fill_shell(template, shell)
     rest = read(document["rest"])
     names = [field.name for field in fields(Entry)]
     entries = tuple(made(Entry, dict(zip(names, entry, strict=True))) for entry in rest["entries"])
-    if {document["predictor"], *(entry.predictor for entry in entries)} != {family_of(template)}:
-        raise ValueError("the entries of a family are not all of that family")
+    if {entry.predictor for entry in entries} != {document["predictor"]}:
+        raise ValueError("the entries of an estimator are not all its own")
+    if {entry.family for entry in entries} != {template.family}:
+        raise ValueError("the entries of an estimator are of another kind")
     history = history_in(arrays)
     members = len(history.stopped_at)
     _same_length([history.stopped_at, rest["member_health"]])
@@ -206,8 +221,43 @@ def _strand_in(contents: Contents, evidence: FromFile, network: NetworkFactory |
         history=history,
         member_health=tuple(made(Health, health) for health in rest["member_health"]),
         template=template,
-        evidence=evidence,
     )
+
+
+def _own_network(model: Any) -> NetworkFactory | None:
+    return getattr(model, "network", None)
+
+
+def options_in(contents: Contents, network: NetworkFactory | None) -> dict[str, Any]:
+    """Return the options of the frontier, with its estimators."""
+    document = contents.document
+    options = read(document["parameters"])
+    if "estimators" not in document:
+        options, estimators, listed = _options_before(options, document["strands"], network)
+    else:
+        estimators = [new_estimator(each, network) for each in document["estimators"]]
+        listed = document["listed"]
+    if not estimators:
+        return options
+    return {**options, "estimator": estimators if listed else estimators[0]}
+
+
+def _options_before(
+    flat: dict[str, Any], strands: Sequence[Mapping[str, Any]], network: NetworkFactory | None
+) -> tuple[dict[str, Any], list[Saved], bool]:
+    """Read a file of 0.1.0.dev0, whose frontier repeated the options of its estimators."""
+    both = flat["predictor"] == "both"
+    every = [flat["evaluate_every"], flat["evaluate_every_rounds"]]
+    names = ("strengths", "seeds", "ensemble", "metrics", "validation", "test", "random_state")
+    options = {name: flat[name] for name in (*names, "verbose")}
+    options["evaluate_every"] = every if both else every[flat["predictor"] == "boosting"]
+    estimators = []
+    for strand in strands:
+        estimator = new_estimator(strand["template"], network)
+        fresh = type(estimator)().get_params(deep=False)
+        decided = {name: fresh[name] for name in ("strength", "random_state", "verbose")}
+        estimators.append(estimator.set_params(**decided))
+    return options, estimators, both
 
 
 def sensitive_in(contents: Contents) -> str:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -206,11 +206,20 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
     return list(found)
 
 
-#: One model of a family, and many.
-ONE: Mapping[str, str] = MappingProxyType({"network": "network", "boosting": "boosted trees"})
-MANY: Mapping[str, str] = MappingProxyType({"network": "networks", "boosting": "boosted trees"})
-#: What passes in training.
-MOMENT: Mapping[str, str] = MappingProxyType({"network": "iteration", "boosting": "round"})
+class Words(NamedTuple):
+    """What one model of a kind is called, several, and what passes in its training."""
+
+    one: str
+    many: str
+    moment: str
+
+
+WORDS: Mapping[str, Words] = MappingProxyType(
+    {
+        "network": Words("network", "networks", "iteration"),
+        "boosting": Words("boosted trees", "boosted trees", "round"),
+    }
+)
 #: Seed of an average, in tables.
 ALL_SEEDS = -1
 
@@ -227,13 +236,18 @@ class Entry:
     seeds : tuple of int
         Their seeds.
     predictor : str
-        Their family: "network" or "boosting".
+        "network" or "boosting", with a number where there are several of a kind: "network 2".
     """
 
     strength: float
     members: tuple[int, ...]
     seeds: tuple[int, ...]
     predictor: str = "network"
+
+    @property
+    def family(self) -> str:
+        """Kind of predictor: "network" or "boosting"."""
+        return self.predictor.partition(" ")[0]
 
     @property
     def is_average(self) -> bool:
@@ -246,7 +260,7 @@ class Entry:
         return ALL_SEEDS if self.is_average else self.seeds[0]
 
     def describe(self, iteration: int, *, mixed: bool = False) -> str:
-        """Say in words what it is at an iteration; ``mixed``: beside other families.
+        """Say in words what it is at an iteration; ``mixed``: beside other predictors.
 
         >>> Entry(0.5, (1,), (7,)).describe(100)
         'strength 0.5, seed 7, iteration 100'
@@ -265,23 +279,34 @@ def origin_in_words(
     *,
     mixed: bool = False,
 ) -> str:
-    """Say how a snapshot came about; networks are named only where families are mixed.
+    """Say how a snapshot came about; a network is named only beside other predictors.
 
     >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
     'boosted trees, strength 0.5, average of 2 seeds, round 40'
     """
-    kind = f"{ONE[predictor]}, " if mixed or predictor != "network" else ""
+    kind = f"{one_in_words(predictor)}, " if mixed or predictor != "network" else ""
     who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
-    return f"{kind}strength {strength:g}, {who}, {MOMENT[predictor]} {iteration}"
+    moment = WORDS[predictor.partition(" ")[0]].moment
+    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
+
+
+def one_in_words(predictor: str) -> str:
+    """Name one model of a frontier.
+
+    >>> one_in_words("boosting"), one_in_words("network 2")
+    ('boosted trees', 'network 2')
+    """
+    family, _, number = predictor.partition(" ")
+    return f"{WORDS[family].one} {number}".rstrip()
 
 
 def families_in_words(families: Sequence[str]) -> str:
-    """Name the families of a frontier.
+    """Name the kinds of predictors of a frontier.
 
     >>> families_in_words(["network", "boosting"])
     'networks and boosted trees'
     """
-    return " and ".join(MANY[family] for family in families)
+    return " and ".join(WORDS[family].many for family in families)
 
 
 def entries_of(

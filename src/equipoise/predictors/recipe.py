@@ -75,6 +75,9 @@ class Recipe(ABC):
         parse_method(self.method)
         check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
 
+    def check_resumable(self) -> None:  # noqa: B027 - most families can
+        """Refuse options with which a run cannot go on from a checkpoint."""
+
     @gradients_on()
     def train(
         self,
@@ -103,6 +106,8 @@ class Recipe(ABC):
                 weighted=data.weight is not None,
             )
             refuse_unsupported(declared, problem)
+        if supervision is not None and supervision.store is not None:
+            self.check_resumable()
         run = Run(data, members, inputs, declared, penalized, on_check, supervision)
         return self._train(run)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from equipoise.frontier.assessed import DRAWS
 from equipoise.frontier.comparison import BUDGETS, Comparison, Measure
-from equipoise.frontier.snapshots import ONE, families_in_words
+from equipoise.frontier.snapshots import families_in_words, one_in_words
 from equipoise.report.page import listed, number, records, render_page
 
 
@@ -44,7 +44,7 @@ def compare_page(found: Comparison) -> str:
         panels=panels,
         rows=records(found.table),
         mixed=mixed,
-        one_of=ONE,
+        one_of={each: one_in_words(each) for each in found.table["predictor"].unique() if each},
     )
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, Spread
 from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
-from equipoise.frontier.snapshots import MANY, MOMENT, ONE, Floats
+from equipoise.frontier.snapshots import WORDS, Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.page import render_page
@@ -46,7 +46,8 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     --------
     >>> from equipoise import load_dataset
     >>> data = load_dataset("synthetic")
-    >>> frontier = FairFrontier(strengths=(0.0, 0.9), seeds=1, iterations=100, random_state=0)
+    >>> networks = FairClassifier(iterations=100)
+    >>> frontier = FairFrontier(networks, strengths=(0.0, 0.9), seeds=1, random_state=0)
     >>> frontier = frontier.fit(data.X, data.y, sensitive_features=data.A)
     >>> chosen = frontier.select(min_utility=0.6)
     >>> page = frontier_page(frontier, chosen, RunFacts(title="A first look"))
@@ -79,10 +80,10 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         left_out=offered.left_out,
         metrics=[find_metric(name) for name in offered.criteria.metrics],
         marks=[
-            f"{mark}: {MANY[family]}"
+            f"{mark}: {WORDS[family].many}"
             for mark, family in zip(_MARKS, offered.families, strict=False)
         ],
-        moment=" or ".join(dict.fromkeys(MOMENT[family] for family in offered.families)),
+        moment=" or ".join(dict.fromkeys(WORDS[family].moment for family in offered.families)),
         front=_front(offered),
         labels=offered.labels,
         sensitive=frontier.sensitive_,
@@ -104,7 +105,8 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
         "measures": criteria.measures,
         "points": vars(offered.points),
         "families": [
-            {"name": name, "one": ONE[name], "moment": MOMENT[name]} for name in offered.families
+            {"name": name, "one": WORDS[name].one, "moment": WORDS[name].moment}
+            for name in offered.families
         ],
         "entries": [_entry(entry) for entry in offered.entries],
         "views": [_view(view, offered) for view in offered.views],
@@ -143,7 +145,7 @@ def _front(offered: Offer) -> list[dict[str, Any]]:
         entry = offered.entries[points.entry[at]]
         found.append(
             {
-                "predictor": ONE[entry.predictor],
+                "predictor": WORDS[entry.predictor].one,
                 "unfairness": step.unfairness,
                 "utility": points.utility[at],
                 "strength": entry.strength,

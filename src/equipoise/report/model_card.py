@@ -25,7 +25,7 @@ import yaml
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.offer import assessed_columns
-from equipoise.frontier.snapshots import ONE
+from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
 from equipoise.report.markdown import code_block, escaped, table
@@ -190,7 +190,7 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
 def _architecture(selection: Selection) -> str:
     averaged = selection.averaged
     options = selection.model.get_params(deep=False)
-    if selection.predictor != "network":
+    if selection.model.family != "network":
         trees = (
             f"gradient-boosted trees (LightGBM), {options['rounds']} rounds at most, learning rate "
             f"{options['learning_rate']:g}"
@@ -282,7 +282,7 @@ def _tradeoff(selection: Selection, frontier: FairFrontier) -> str:
     table = frontier.table()
     best = table.iloc[int(np.nanargmax(table["utility"].to_numpy()))]
     # The table names the family where there are two.
-    family = f"{ONE[best['predictor']]}, " if "predictor" in table else ""
+    family = f"{one_in_words(best['predictor'])}, " if "predictor" in table else ""
     chosen = selection.rows[0]
     return (
         f"Strength trades {chosen.metric} for less dependence. On the validation rows the best "

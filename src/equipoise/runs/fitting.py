@@ -198,7 +198,8 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
     """Write all files of a trained frontier; the run has ended once all are there."""
     options = run.record.options
     trained = {
-        strand.predictor: int(strand.history.iterations[-1]) for strand in frontier._curve.strands
+        strand.predictor: int(strand.history.iterations[-1])
+        for strand in frontier.fitted_curve().strands
     }
     record = run.record.ended(
         "interrupted" if _cut_short(frontier, options) else "finished",
@@ -224,7 +225,7 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     """Whether training ended early although some member could have gone on."""
     if parse_method(options.method).solve is not None:
         return False
-    strands = {strand.predictor: strand.history for strand in frontier._curve.strands}
+    strands = {strand.predictor: strand.history for strand in frontier.fitted_curve().strands}
     wanted = {
         **({"network": options.iterations} if options.has_networks else {}),
         **({"boosting": options.rounds} if options.has_trees else {}),

@@ -16,10 +16,16 @@ from typing import Any, Literal, Self, TypeVar
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.estimators import FairBoostingClassifier
+from equipoise.estimators import (
+    Classifies,
+    FairBoostingClassifier,
+    FairBoostingRegressor,
+    FairClassifier,
+    FairRegressor,
+    Regresses,
+)
 from equipoise.files.kinds import Task
 from equipoise.frontier import FairFrontier
-from equipoise.frontier.families import Family
 from equipoise.report.page import plain
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
@@ -31,10 +37,13 @@ PACKAGES = ("equipoise", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", 
 State = Literal["training", "interrupted", "finished"]
 
 Name = TypeVar("Name", str, str | None)
-_DEFAULTS, _DEFAULTS_OF_TREES = (
-    {name: parameter.default for name, parameter in inspect.signature(of).parameters.items()}
-    for of in (FairFrontier, FairBoostingClassifier)
-)
+_DEFAULTS: dict[str, Any] = {
+    name: parameter.default
+    for of in (FairBoostingClassifier, FairClassifier, FairFrontier)
+    for name, parameter in inspect.signature(of).parameters.items()
+}
+#: Iterations of a network between snapshots, as `FairFrontier` has it.
+_EVALUATE_EVERY = 100
 #: Options that are of no use to some predictors, and to which.
 _UNUSED: Mapping[str, tuple[str, ...]] = {
     "network": ("rounds",),
@@ -75,14 +84,14 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     task: str = ""
-    predictor: Family = _DEFAULTS["predictor"]
+    predictor: Literal["network", "boosting", "both"] = "network"
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
     strengths: tuple[float, ...] = _DEFAULTS["strengths"]
     seeds: int = _DEFAULTS["seeds"]
     iterations: int = _DEFAULTS["iterations"]
-    evaluate_every: int = _DEFAULTS["evaluate_every"]
-    rounds: int = _DEFAULTS_OF_TREES["rounds"]
+    evaluate_every: int = _EVALUATE_EVERY
+    rounds: int = _DEFAULTS["rounds"]
     metrics: tuple[str, ...] = ()
     types: Mapping[str, Kind] = field(default_factory=dict)
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
@@ -176,23 +185,29 @@ class FitOptions:
 
     def frontier(self, task: Task, *, verbose: int) -> FairFrontier:
         """Return the frontier to train."""
+        regression = task == "regression"
+        shared: dict[str, Any] = {
+            "notion": self.notion,
+            "method": self.method,
+            "sensitive_types": dict(self.types) or None,
+            "missing_sensitive": self.missing_sensitive,
+        }
+        estimators: list[Classifies | Regresses] = []
+        if self.has_networks:
+            network = FairRegressor if regression else FairClassifier
+            estimators.append(network(iterations=self.iterations, device=self.device, **shared))
+        if self.has_trees:
+            trees = FairBoostingRegressor if regression else FairBoostingClassifier
+            estimators.append(trees(rounds=self.rounds, **shared))
+        every: list[Any] = [self.evaluate_every, "default"]
         return FairFrontier(
+            estimators if len(estimators) > 1 else estimators[0],
             strengths=self.strengths,
             seeds=self.seeds,
-            evaluate_every=self.evaluate_every,
+            evaluate_every=every if len(estimators) > 1 else every[not self.has_networks],
             metrics=self.metrics or "default",
-            predictor=self.predictor,
-            boosting={"rounds": self.rounds} if self.has_trees else None,
-            task=task,
-            notion=self.notion,
-            method=self.method,
-            iterations=self.iterations,
-            sensitive_types=dict(self.types) or None,
-            missing_sensitive=self.missing_sensitive,
             random_state=self.seed,
-            device=self.device,
             verbose=verbose,
-            progress_budget=self.max_unfairness,
         )
 
 

@@ -47,7 +47,7 @@ class Choice:
 
     def select(self, frontier: FairFrontier) -> Selection:
         """Pick the snapshot; metric and attribute are read without regard to case."""
-        criteria = frontier._curve.snapshots.criteria
+        criteria = frontier.fitted_curve().snapshots.criteria
         metric = known_name(self.metric, criteria.metrics)
         named = criteria.by_attribute(criteria.find(metric))
         return frontier.select(
@@ -106,7 +106,7 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
 
     Where no snapshot is within the budget, the smallest limit that one keeps takes its place.
     """
-    criteria = frontier._curve.snapshots.criteria
+    criteria = frontier.fitted_curve().snapshots.criteria
     metric = criteria.metrics[0]
     columns = [f"{metric} {attribute}" for attribute in criteria.by_attribute(metric)]
     kept = frontier.table().query("on_front").dropna(subset=columns)

@@ -51,11 +51,13 @@ class BoostingRecipe(Recipe):
             check_whole("early_stopping", self.early_stopping, of=" of rounds")
         checked_parameters(self.parameters)
 
+    def check_resumable(self) -> None:
+        """Refuse draws, whose state LightGBM does not tell."""
+        refuse_draws(self.parameters)
+
     def _train(self, run: Run) -> Trained:
         data, members, supervision = run.data, run.members, run.supervision
         task, n_outputs = run.inputs.task, run.inputs.n_outputs
-        if supervision is not None and supervision.store is not None:
-            refuse_draws(self.parameters)
         held_out = None
         if self.early_stopping is not None:
             members, held_out = with_rows_aside(members, len(data), data.outcome_class)
