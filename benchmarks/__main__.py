@@ -14,7 +14,7 @@ SHARED = ("environment", "page")
 
 def main(names: list[str]) -> None:
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
-    available = [name for name in found if name not in SHARED]
+    available = [name for name in found if name not in SHARED and name != "__main__"]
     unknown = [name for name in names if name not in available]
     if unknown:
         sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(available)}")

@@ -10,6 +10,8 @@ from pathlib import Path
 from equipoise.errors import DataNotFound, InputError
 from experiments import RESULTS
 
+ABOUT = "What we ran and wrote about. experiments/README.md is the index."
+
 
 def reproduce(asked: argparse.Namespace) -> None:
     """Repeat the paper's experiments: tables beside its own numbers, figures, one page.
@@ -76,7 +78,10 @@ def pages(asked: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    top = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    top = argparse.ArgumentParser(
+        prog="python -m experiments",
+        description="What we ran and wrote about; see experiments/README.md.",
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(command: object) -> argparse.ArgumentParser:

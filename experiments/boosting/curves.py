@@ -27,7 +27,7 @@ from experiments.paper.plan import DATASETS, STAND_IN, STUDIES, Cell, in_both_pr
 from experiments.paper.results import CellResult, pack, read_results, write_result
 from experiments.paper.training import FULL, run_cell
 
-#: Snapshots as often as a frontier takes them.
+#: Snapshots every 20 rounds, as often as a frontier takes them.
 SIZE = replace(FULL, evaluate_every=20)
 
 

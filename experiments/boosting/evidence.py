@@ -91,7 +91,7 @@ class Evidence:
         return pd.DataFrame(rows, columns=columns)
 
     @cached_property
-    def standings(self) -> pd.DataFrame:
+    def against_peers(self) -> pd.DataFrame:
         """How the frontiers stand to every peer's points on test rows: a row each.
 
         Columns: those of `TRADE_OFF`, peer, points, level and shortfall of both families
@@ -315,7 +315,7 @@ def ahead_in_splits(frontier: CellResult, peer: CellResult, measure: str) -> Ahe
 WHOLE_SPLITS = (0, 1)
 #: Measures of the whole distribution of scores: what the penalty is about.
 MEASURES = ("KS-GSP", "KS-GEO")
-#: Where the curvature of the penalty is taken from the critic, and the constant that they changed.
+#: Where the Hessian of the penalty is taken from the critic, and the constant that they changed.
 FROM_THE_CRITIC, CONSTANT = ("gn.5", "gn2", "fisher"), "base"
 _RUN = ["dataset", "attributes", "notion", "split"]
 

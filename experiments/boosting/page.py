@@ -88,7 +88,7 @@ ABOUT = ["scenario", "data", "notion", "measure"]
 
 
 def area_table(evidence: Evidence, protocol: Protocol) -> Shown:
-    """Mean areas, the largest in bold; a dash where a contender can not run."""
+    """Mean areas, the largest in bold; a dash where a contender cannot run."""
     places = {(c.scenario, c.dataset, c.notion): c for c in evidence.of(protocol)}
     open_cells = {cell for cell, _ in evidence.missing}
     lines: list[list[str | Text]] = []
@@ -213,7 +213,7 @@ def by_the_paper(evidence: Evidence) -> str:
 
 def goal(evidence: Evidence) -> str:
     """Whether the joint frontier is level with every point of every peer, and where it is not."""
-    table = evidence.standings
+    table = evidence.against_peers
     behind = table[table["level"] < table["points"]]
     level, points = int(table["level"].sum()), int(table["points"].sum())
     open_runs = unfinished(evidence, "honest")
@@ -244,16 +244,16 @@ def goal(evidence: Evidence) -> str:
         f"{name} {sum(found) / len(found):.1f}" for name, found in counts.items() if found
     )
     sentences.append(f"Mean number of points reported in a trade-off and split: {sizes}.")
-    parts = [escaped(" ".join(sentences)), standings_table(table).markdown()]
+    parts = [escaped(" ".join(sentences)), peers_table(table).markdown()]
     if not behind.empty:
         parts.append(_details("Every trade-off with a point that is missed", _missed(behind)))
     return "\n\n".join(parts)
 
 
-def standings_table(standings: pd.DataFrame) -> Shown:
+def peers_table(table: pd.DataFrame) -> Shown:
     """A row for each peer."""
     lines = []
-    for peer, mine in standings.groupby("peer", sort=False):
+    for peer, mine in table.groupby("peer", sort=False):
         points, everywhere = mine["points"].sum(), (mine["level"] == mine["points"]).sum()
         worst = mine.iloc[int(mine["shortfall"].argmax())]
         where = ", ".join(_about([str(worst[name]) for name in TRADE_OFF]))
@@ -297,7 +297,7 @@ def trials(found: Trials) -> str:
         for row in found.lost.itertuples()
     ]
     parts = [
-        escaped(_curvature(found, everything)),
+        escaped(_hessian(found, everything)),
         escaped(
             f"Base: {found.about['base']}. Device: {found.about['device']}; versions: "
             f"{found.about['versions']}. Means are over what all settings have; lost to an "
@@ -308,14 +308,14 @@ def trials(found: Trials) -> str:
     return "\n\n".join(parts)
 
 
-def _curvature(found: Trials, areas: pd.DataFrame) -> str:
-    """Curvatures from the critic beside the constant, in a sentence."""
+def _hessian(found: Trials, areas: pd.DataFrame) -> str:
+    """Hessians from the critic beside the constant, in a sentence."""
     constant = areas[CONSTANT]
     texts = []
     for config in FROM_THE_CRITIC:
         difference = areas[config] - constant
         error = difference.std() / math.sqrt(len(difference))
-        what = found.words[config].removeprefix("curvature of the penalty: ")
+        what = found.words[config].removeprefix("Hessian of the penalty: ")
         texts.append(
             f"{signed(difference.mean())} (standard error {number(error)}, more in "
             f"{(difference > 0).sum()} of {len(difference)}) for {what}"
@@ -393,7 +393,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-#: Marker and colour of each contender (Okabe and Ito's palette, as the other figures).
+#: Marker and color of each contender (Okabe and Ito's palette, as the other figures).
 LOOKS: Mapping[str, tuple[str, str]] = {
     BOOSTING: ("o", "#0072B2"),
     NETWORKS: ("^", "#D55E00"),
@@ -444,9 +444,9 @@ def _panel(cell: Cell, metric: str, attribute: str, contenders: Contenders) -> P
     return Panel(f"{DATA_NAMES[cell.dataset]}, {attribute}", metric, utility, points, ())
 
 
-def _points(name: str, result: CellResult, measure: str, marker: str, colour: str) -> Points:
+def _points(name: str, result: CellResult, measure: str, marker: str, color: str) -> Points:
     found = np.concatenate(reported_fronts(result, measure))
-    return Points(name, marker, colour, found[:, 1], found[:, 0])
+    return Points(name, marker, color, found[:, 1], found[:, 0])
 
 
 def write_picture(evidence: Evidence, path: Path) -> None:

@@ -1,6 +1,6 @@
 """The paper's figures, and one of our own: unfairness to the right, utility upwards.
 
-Every method has a marker and a colour of its own (Okabe and Ito's palette, which colour-blind
+Every method has a marker and a color of its own (Okabe and Ito's palette, which color-blind
 readers can tell apart), so that neither alone carries the meaning.
 """
 
@@ -28,7 +28,7 @@ from experiments.paper.tables import TRADE_OFF, Contents, Results
 AREAS = "areas"
 #: The paper shows SBP and CON once more on their own in this figure, so close are they.
 SBP_AND_CON = "figure2_sbp_con"
-#: Marker and colour of each method.
+#: Marker and color of each method.
 LOOKS = {
     "sbp": ("o", "#0072B2"),
     "con": ("^", "#D55E00"),
@@ -44,7 +44,7 @@ _PANEL = 2.9, 2.5
 _BEYOND = 0.02
 #: Resolution of PNG files, and of the points inside SVG files.
 _DPI = 80
-_COLOURS_OF_SMALL = 128
+_COLORS_OF_SMALL = 128
 
 
 def caption(figure: str) -> str:
@@ -76,7 +76,7 @@ class Points:
 
     label: str
     marker: str
-    colour: str
+    color: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
 
@@ -130,17 +130,17 @@ def _points(
     measure = measure_column(metric, attribute)
     front = result.snapshots[run_fronts(result, measure)]
     if plan.by == "method":
-        marker, colour = LOOKS[cell.method]
-        yield _of(front, measure, method_name(cell.method), marker, colour)
+        marker, color = LOOKS[cell.method]
+        yield _of(front, measure, method_name(cell.method), marker, color)
         return
-    for strength, (marker, colour) in zip(_three(result), STRENGTH_LOOKS, strict=False):
+    for strength, (marker, color) in zip(_three(result), STRENGTH_LOOKS, strict=False):
         mine = front[front["strength"] == strength]
-        yield _of(mine, measure, f"strength {strength:g}", marker, colour)
+        yield _of(mine, measure, f"strength {strength:g}", marker, color)
 
 
-def _of(front: pd.DataFrame, measure: str, label: str, marker: str, colour: str) -> Points:
+def _of(front: pd.DataFrame, measure: str, label: str, marker: str, color: str) -> Points:
     x, y = front[measure].to_numpy(np.float64), front["utility"].to_numpy(np.float64)
-    return Points(label, marker, colour, x, y)
+    return Points(label, marker, color, x, y)
 
 
 def _three(result: CellResult) -> list[float]:
@@ -201,8 +201,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
             points.y,
             s=9,
             marker=points.marker,
-            facecolors="none" if open_marker else points.colour,
-            edgecolors=points.colour if open_marker else None,
+            facecolors="none" if open_marker else points.color,
+            edgecolors=points.color if open_marker else None,
             linewidths=0.6,
             label=points.label,
             zorder=1,
@@ -288,10 +288,10 @@ def write_figure(name: str, contents: Contents, folder: Path) -> None:
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """A figure as a PNG of few colours, which is a third of the size and looks the same."""
+    """A figure as a PNG of few colors, which is a third of the size and looks the same."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
     small = io.BytesIO()
-    image = Image.open(buffer).convert("RGB").quantize(_COLOURS_OF_SMALL)
+    image = Image.open(buffer).convert("RGB").quantize(_COLORS_OF_SMALL)
     image.save(small, format="png", optimize=True)
     return small.getvalue()

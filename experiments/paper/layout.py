@@ -57,7 +57,7 @@ class Shown:
 
 
 def _each(table: pd.DataFrame) -> Iterator[Any]:
-    """Rows by name of column, which types can not know."""
+    """Rows by name of column, which types cannot know."""
     yield from table.itertuples()
 
 

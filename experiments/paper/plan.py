@@ -29,7 +29,7 @@ Place = Literal["score", "representation"]
 #: "paper" picks and reports on the same fifth; "honest" picks on one fifth, reports on another.
 Protocol = Literal["paper", "honest"]
 
-#: The data the paper calls ACSEmployment can not be had without the Census' file.
+#: The data the paper calls ACSEmployment cannot be had without the Census' file.
 STAND_IN = "acs_employment_standin_publiccoverage"
 
 #: Data sets of each scenario, as `load_dataset` names them.

@@ -1,8 +1,16 @@
-"""Results of cells on disk: found again by anybody, written whole or not at all.
+"""Results of cells: their files, and two protocols that turn snapshots into one number.
 
 A cell has two files, named by its key: ``KEY.parquet`` with one snapshot a row, and ``KEY.json``
-with everything else. The second is written last, so that a cell with both is finished. A folder of
-many cells can be packed into two files (`experiments.paper.results`), to be kept for good.
+with everything else. The second is written last, so that a cell with both is finished. `pack` puts
+many cells into two files, to be kept for good.
+
+The paper's protocol: on the validation fifth, the Pareto front of every run (a strength with a
+split); among all points of these fronts whose utility reaches a threshold, mean and deviation of
+the five smallest values. The rows that pick are the rows that report, so the numbers flatter.
+
+The honest protocol: in each split the snapshot, of all strengths and iterations, that the
+validation rows like best at the threshold; its value on test rows, which
+picked nothing, is reported.
 """
 
 from __future__ import annotations
@@ -105,7 +113,7 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise InputError(
-            f"'{path}' must be a JSON file of results, got one that can not be read ({error}); "
+            f"'{path}' must be a JSON file of results, got one that cannot be read ({error}); "
             "move it away to train its cells anew, or fetch it again"
         ) from error
 
@@ -132,6 +140,29 @@ def _checked(content: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
             f"{FORMAT}; move the file away to train its cells anew"
         )
     return content
+
+
+def pack(folder: Path, results: Iterable[CellResult]) -> None:
+    """Write results as two files; the snapshots are those on a front, all that pages need."""
+    results = list(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [result.snapshots[on_a_front(result)].assign(key=result.cell.key) for result in results]
+    table = pd.concat(parts, ignore_index=True)
+    measured = table.select_dtypes("number").columns.difference(["split", "strength", "iteration"])
+    # Five digits are beyond what a few thousand rows can tell, and pack well.
+    table[measured] = table[measured].astype("float64").round(5).astype("float32")
+    write_atomically(folder / SNAPSHOTS, parquet_bytes(table))
+    records = [
+        {
+            "format": FORMAT,
+            "cell": asdict(result.cell),
+            "record": dict(result.record),
+            "picks": json.loads(result.picks.to_json(orient="split", double_precision=6)),
+        }
+        for result in results
+    ]
+    lines = ",\n".join(json.dumps(record, allow_nan=False) for record in records)
+    write_atomically(folder / RECORDS, f"[\n{lines}\n]\n".encode())
 
 
 def parquet_bytes(table: pd.DataFrame) -> bytes:
@@ -292,26 +323,3 @@ def test_hypervolumes(result: CellResult, measure: str) -> NDArray[np.float64]:
         area = hypervolume(costs, (-least, MOST_UNFAIRNESS)) if len(points) else 0.0
         found.append(area / ((1 - least) * MOST_UNFAIRNESS))
     return np.array(found)
-
-
-def pack(folder: Path, results: Iterable[CellResult]) -> None:
-    """Write results as two files; the snapshots are those on a front, all that pages need."""
-    results = list(results)
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = [result.snapshots[on_a_front(result)].assign(key=result.cell.key) for result in results]
-    table = pd.concat(parts, ignore_index=True)
-    measured = table.select_dtypes("number").columns.difference(["split", "strength", "iteration"])
-    # Five digits are beyond what a few thousand rows can tell, and pack well.
-    table[measured] = table[measured].astype("float64").round(5).astype("float32")
-    write_atomically(folder / SNAPSHOTS, parquet_bytes(table))
-    records = [
-        {
-            "format": FORMAT,
-            "cell": asdict(result.cell),
-            "record": dict(result.record),
-            "picks": json.loads(result.picks.to_json(orient="split", double_precision=6)),
-        }
-        for result in results
-    ]
-    lines = ",\n".join(json.dumps(record, allow_nan=False) for record in records)
-    write_atomically(folder / RECORDS, f"[\n{lines}\n]\n".encode())

@@ -45,7 +45,7 @@ Results = Mapping[Cell, CellResult]
 PLACE = ["table", "scenario", "dataset", "attribute", "metric", "threshold"]
 #: Digits after the point that the paper prints, and that decide who wins.
 DECIMALS = 3
-#: The data of these columns of the paper can not be had, so nothing of ours stands beside them.
+#: The data of these columns of the paper cannot be had, so nothing of ours stands beside them.
 NOT_TO_BE_HAD = "acs_employment"
 #: Our entries of a row, by the start of their columns' names: settings and protocol of the run.
 RUNS: Mapping[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def table_rows(results: Results, tables: Iterable[str] = tuple(TABLES)) -> pd.Da
 
 
 def stand_in_rows(results: Results, tables: Iterable[str] = tuple(TABLES)) -> pd.DataFrame:
-    """The same for the stand-in of the data that can not be had: without the paper's numbers."""
+    """The same for the stand-in of the data that cannot be had: without the paper's numbers."""
     asked = published().query("table in @names", local_dict={"names": list(tables)})
     asked = asked[asked["dataset"] == NOT_TO_BE_HAD].assign(
         dataset=STAND_IN, mean=np.nan, std=np.nan, approx_zero=False

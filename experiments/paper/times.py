@@ -27,10 +27,17 @@ import torch
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
 from equipoise.estimators.network import PAPER_STRENGTHS
-from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Progress, Supervision
 from experiments.paper.plan import METHODS, Cell, NotionName, Scenario
-from experiments.paper.training import FULL, CellRows, Size, cell_rows, device_name, estimator_of
+from experiments.paper.training import (
+    FULL,
+    CellRows,
+    Size,
+    cell_rows,
+    device_name,
+    estimator_of,
+    train_members,
+)
 
 #: The notion that each table is about.
 TABLES: Mapping[str, NotionName] = MappingProxyType(
@@ -164,16 +171,5 @@ def _minutes(
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     begun = time.monotonic()
-    trained = estimator._recipe().train(
-        rows.data,
-        stack,
-        Inputs(
-            task=estimator._task(rows.outcome),
-            n_outputs=rows.outcome.n_outputs,
-            sensitive=rows.trained_on,
-        ),
-        supervision=Supervision(callbacks=(look,)),
-    )
-    if trained.interrupted_at:
-        raise KeyboardInterrupt
+    train_members(estimator, rows, stack, supervision=Supervision(callbacks=(look,)))
     return taken

@@ -2,7 +2,7 @@
 
 P(Y = 1 | A = a) = 1 / (1 + exp(-a)) and P(A = a) = 1/2, for a in {0, 1} (Sohn, Song and Lin 2024,
 supplement, "Estimation performance from D_beta on a toy experiment"). The network has two hidden
-layers of 64 without normalisation and is trained on batches of 100 for 10 000 iterations, of which
+layers of 64 without normalization and is trained on batches of 100 for 10 000 iterations, of which
 the last counts; descent of learning rate 0.005 and momentum 0.9 is that of the released program.
 The paper does not say how many rows there were.
 """

@@ -1,4 +1,10 @@
-"""How the cells are trained: networks and training by whoever chose them, and sizes of runs."""
+"""Train cells: sizes and settings, rows and splits, one run for all members, and its judging.
+
+Read it from top to bottom. A cell's estimator says how its members are trained. Its data set is
+split five times, and the training rows of all splits lie side by side in one table, so that members
+of different splits train together. Every snapshot is judged on rows that do not train.
+`run_missing` does all of that for the cells that have no result yet.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +35,7 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
+from equipoise.estimators.fitting import Fitting
 from equipoise.estimators.inputs import (
     Outcome,
     read_classes,
@@ -44,7 +51,7 @@ from equipoise.inference import bootstrap
 from equipoise.metrics import mae
 from equipoise.predictors.recipe import Inputs
 from equipoise.tables import FeatureEncoder, SensitiveTable
-from equipoise.training import Member, Predictor, TrainingData
+from equipoise.training import Member, Predictor, Supervision, Trained, TrainingData
 from experiments.paper import variants  # noqa: F401, registers methods
 from experiments.paper.plan import Cell, Protocol, training_of
 from experiments.paper.results import CellResult, measure_column, read_results, write_result
@@ -213,7 +220,7 @@ class CellRows:
 
 
 def split_rows(n: int, protocol: Protocol, number: int) -> Split:
-    """Deal n rows: four fifths and one, or three fifths, one and one; by the split's number.
+    """Split n rows at random: four fifths and one, or three fifths, one and one.
 
     >>> split = split_rows(10, "honest", 0)
     >>> len(split.train), len(split.validation), len(split.test)
@@ -226,7 +233,7 @@ def split_rows(n: int, protocol: Protocol, number: int) -> Split:
 
 
 def cell_rows(cell: Cell, size: Size, device: torch.device) -> CellRows:
-    """Load, deal and encode the rows of a cell."""
+    """Load, split and encode the rows of a cell."""
     data = load_dataset(cell.dataset, preprocessing="paper")
     chosen = np.arange(len(data.y))
     if size.rows is not None and len(chosen) > size.rows:
@@ -320,25 +327,13 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
         for number, own in zip(size.split_numbers, rows.ranges, strict=True)
         for strength in strengths
     ]
-    recipe = estimator._recipe()
-    recipe = replace(recipe, training=replace(recipe.training, check_every=size.evaluate_every))
     collected = _Scores(rows, len(strengths))
     prepared = time.perf_counter()
-    trained = recipe.train(
-        rows.data,
-        members,
-        Inputs(
-            task=estimator._task(rows.outcome),
-            n_outputs=rows.outcome.n_outputs,
-            sensitive=rows.trained_on,
-        ),
-        on_check=collected,
+    trained = train_members(
+        estimator, rows, members, on_check=collected, check_every=size.evaluate_every
     )
     if where.type == "cuda":
         torch.cuda.synchronize(where)
-    if trained.interrupted_at:
-        # A shortened run must not pass for a finished one.
-        raise KeyboardInterrupt
     ended = time.perf_counter()
     record = {
         "size": asdict(size),
@@ -356,6 +351,32 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
     return [
         CellResult(each, *_judged(each, size, rows, collected, strengths), record) for each in cells
     ]
+
+
+def train_members(
+    estimator: Estimator,
+    rows: CellRows,
+    members: Sequence[Member],
+    *,
+    on_check: Callable[[int, Predictor], bool] | None = None,
+    check_every: int | None = None,
+    supervision: Supervision | None = None,
+) -> Trained:
+    """Train members together, as the estimator's options say."""
+    recipe = Fitting(estimator).recipe
+    if check_every is not None:
+        recipe = replace(recipe, training=replace(recipe.training, check_every=check_every))
+    loss = estimator.get_params().get("loss")
+    inputs = Inputs(
+        task="binary" if loss is None else loss,
+        n_outputs=rows.outcome.n_outputs,
+        sensitive=rows.trained_on,
+    )
+    trained = recipe.train(rows.data, members, inputs, on_check=on_check, supervision=supervision)
+    if trained.interrupted_at:
+        # A shortened run must not pass for a finished one.
+        raise KeyboardInterrupt
+    return trained
 
 
 def _of_settings(cell: Cell) -> tuple[str, ...]:

@@ -1,15 +1,15 @@
 """fairlearn's ExponentiatedGradient around LightGBM (Agarwal et al. 2018, A Reductions Approach).
 
-It finds a mixture of classifiers whose randomised decisions keep within a bound on the difference
+It finds a mixture of classifiers whose randomized decisions keep within a bound on the difference
 between groups: demographic parity for independence, equalized odds for separation. Groups must be
 discrete, so where there is a continuous attribute it gets the crossing with its quartiles, which
 ``setting`` says. It has no such constraint for regression: the peer is not offered for crime.
 
-The decisions are randomised, and there are two ways to read a score from the mixture. Both are
+The decisions are randomized, and there are two ways to read a score from the mixture. Both are
 judged, as settings of their own, so that no reading is chosen against the peer:
 ``score=probabilities`` is the mixture (``weights_``) of the members' probabilities, by far the
 better one by AUC, though the constraint says nothing of scores away from the members' cut;
-``score=decisions`` is the mixture of the members' decisions, the probability that the randomised
+``score=decisions`` is the mixture of the members' decisions, the probability that the randomized
 decision is positive: coarse, hence poor by AUC, but what the constraint is about.
 """
 

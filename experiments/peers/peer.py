@@ -1,4 +1,8 @@
-"""What a peer is: which cells it can do, and which scores its models give on held-out rows."""
+"""What a peer is, and the rows it trains and is judged on: one split of a cell at a time.
+
+A peer's cell is a `Cell` whose method is the peer's name. With the paper's settings its features
+are the numeric frame as the loader gives it, which is what trees want.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ class Peer:
 
 
 def missing_package(name: str) -> str | None:
-    """Say so where a package can not be imported."""
+    """Say so where a package cannot be imported."""
     return None if find_spec(name) else f"{name} is not installed"
 
 

@@ -178,7 +178,7 @@ def test_pairs_are_compared_split_by_split(evidence):
 
 
 def test_the_goal_is_judged_by_every_point(evidence):
-    standings = evidence.standings.groupby("peer")[["points", "level", "boosting_level"]].sum()
+    standings = evidence.against_peers.groupby("peer")[["points", "level", "boosting_level"]].sum()
     points = standings["points"]
     assert (points > 0).all()
     # FairGBM is fairer at the same utility by 0.01; nobody else is.

@@ -69,23 +69,23 @@ def test_a_trade_off_by_strength_shows_the_least_the_middle_and_the_greatest():
     assert means == sorted(means, reverse=True)
 
 
-def test_methods_differ_in_marker_and_in_colour():
+def test_methods_differ_in_marker_and_in_color():
     for looks in (list(figures.LOOKS.values()), list(figures.STRENGTH_LOOKS)):
-        markers, colours = zip(*looks, strict=True)
-        assert len(set(markers)) == len(set(colours)) == len(looks)
+        markers, colors = zip(*looks, strict=True)
+        assert len(set(markers)) == len(set(colors)) == len(looks)
     shown = {cell.method for plan in FIGURES.values() for cell in plan.cells}
     assert shown == set(figures.LOOKS)
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """Relative luminance (WCAG 2)."""
-    shares = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    shares = np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) / 255
     linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def test_strengths_are_told_apart_in_shades_of_grey_as_well():
-    shades = [luminance(colour) for _, colour in figures.STRENGTH_LOOKS]
+    shades = [luminance(color) for _, color in figures.STRENGTH_LOOKS]
     assert shades == sorted(shades, reverse=True)
     assert min(-np.diff(shades)) > 0.1
 

@@ -44,7 +44,7 @@ def test_its_figures_are_there_and_small(kept_contents):
 
 @kept
 def test_words_of_the_prose_are_those_of_the_results(kept_contents):
-    """What the page says by hand about winners and trials, so that it can not grow stale."""
+    """What the page says by hand about winners and trials, so that it cannot grow stale."""
     contents = kept_contents
     for table in ("table3", "table11"):
         rows = contents.of_table(table)

@@ -1,6 +1,7 @@
 """Variants for the reproduction: each has exactly the fault that it is kept for."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from equipoise.methods import (
     methods_for,
     parse_method,
     refuse_unsupported,
+    register_method,
 )
 from equipoise.methods.shared.batch_statistics import row_weights
 from equipoise.methods.shared.conditional import covariance_gap
@@ -41,6 +43,14 @@ def test_variants_answer_to_their_names_and_no_list_offers_them():
     known = {*VARIANTS, "li"}
     assert not known & {*METHODS, *capability_table().index}
     assert not known & set(methods_for(Problem(notion=Notion.SEPARATION)))
+
+
+def test_a_name_is_registered_once():
+    register_method(LI, listed=False)  # the same again changes nothing
+    taken = replace(LI, name="sbp")
+    with pytest.raises(InputError, match="'sbp'"):
+        register_method(taken)
+    assert parse_method("sbp") is METHODS["sbp"] is not taken
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Theorem 1: how far the objective of the trained predictor can be from the best in its class."""
+"""Theorem 1 and Corollary 1: how far training can end from the best, and what utility that costs.
+
+`estimation_bound` has the constants that we can prove ("corrected") and those that the paper prints
+("printed"); docs/theory.md derives the former.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +74,7 @@ class EstimationBound:
 
     @property
     def largest_possible(self) -> float:
-        """What the error can not exceed anyway: a bound above this says nothing.
+        """What the error cannot exceed anyway: a bound above this says nothing.
 
         A loss lies in an interval, and R_F (0 at independence) between 0 and twice
         log sigmoid(c) + log 2, since a critic that guesses is in the class.
@@ -114,7 +118,7 @@ class EstimationBound:
             lines.append("Estimates are from below, so this sum is no bound.")
         if self.total >= self.largest_possible:
             lines.append(
-                f"The error can not exceed {self.largest_possible:.4g} anyway: this says nothing "
+                f"The error cannot exceed {self.largest_possible:.4g} anyway: this says nothing "
                 f"below {_rows(self.rows_needed)} rows."
             )
         return "\n".join(lines)
@@ -228,21 +232,21 @@ def loss_range(game: Game, loss: Loss) -> float:
     return game.score_bound + (1 if loss == "absolute" else 0)
 
 
-def loss_slope(game: Game, loss: Loss) -> float:
-    """Return the steepest slope of the loss in the score."""
+def loss_gradient(game: Game, loss: Loss) -> float:
+    """Return the largest gradient of the loss in the score, in size."""
     return 1.0 if loss == "absolute" else float(expit(game.score_bound))
 
 
 def _corrected(game: Game, loss: Loss) -> Constants:
-    slope = float(expit(game.critic_bound))
+    gradient = float(expit(game.critic_bound))
     return Constants(
         # Only one of the two deviations is over all h, and contraction without absolute values
-        # costs nothing beside the slope.
-        loss_complexity=2 * loss_slope(game, loss),
+        # costs nothing beside the gradient.
+        loss_complexity=2 * loss_gradient(game, loss),
         loss_offset=0.0,
         loss_confidence=2 * loss_range(game, loss),
         # Both are over all critics. Resampled pairs fall into at most three independent parts.
-        pair_complexity=4 * (1 + math.sqrt(3)) * slope,
+        pair_complexity=4 * (1 + math.sqrt(3)) * gradient,
         # A row is in one real and in two resampled pairs.
         pair_confidence=2 * 3 * game.critic_bound,
         events=2,
@@ -261,8 +265,8 @@ def _printed(game: Game, loss: Loss) -> Constants:
     both = 2 * _one_plus_exp(game.critic_bound)
     longest = math.hypot(math.sqrt(game.attribute_columns), twice_score)
     return Constants(
-        # 4 R(L), where R(L) <= E |mean of eps L(y, 0)| + 2 slope R(H): absolute values cost the 2.
-        loss_complexity=4 * 2 * loss_slope(game, loss),
+        # 4 R(L), where R(L) <= E |mean of eps L(y, 0)| + 2 gradient R(H); absolute values cost 2.
+        loss_complexity=4 * 2 * loss_gradient(game, loss),
         loss_offset=4 * (math.log(2) if loss == "log" else 1.0),
         loss_confidence=2 * row,
         pair_complexity=2 * 2 * both,

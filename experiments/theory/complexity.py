@@ -1,4 +1,4 @@
-"""Rademacher complexities of the predictors, and of critics fed by predictors, in closed form.
+"""Rademacher complexities of the predictors, and of critics fed by predictors.
 
 R = E sup | (1/n) sum_i eps_i g(Z_i) | over the class, with independent signs eps_i (the paper's
 definition). Both classes contain -g with every g, so the absolute value changes nothing.
@@ -17,6 +17,10 @@ With the scales s_j that make the product of Frobenius norms least this gives
     R(D) <= (1 + sqrt(2 log 2 (r + q))) prod_k M_w(k) (b^(2/(r+1)) + k)^((r+1)/2) / sqrt(n)
 
 where k counts the columns carried: the attributes and, if the critic has biases, the constant.
+
+`estimate_complexities` estimates them from below: for drawn signs it looks for the supremum by
+gradient ascent from random starts. What it finds is attained by some network, so it is at most the
+supremum.
 """
 
 from __future__ import annotations

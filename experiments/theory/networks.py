@@ -1,4 +1,9 @@
-"""A trained network as what it is in evaluation: dense layers with ReLU in between."""
+"""Networks of the theorem: trained ones folded into dense layers, and classes of bounded norms.
+
+`fold` writes a network in evaluation mode as dense layers with ReLU in between, `NetworkClass` is
+the set of all networks of given widths and norms, `Game` a class of predictors with a class of
+critics. The functions below evaluate many networks of a class at once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from equipoise.errors import InputError
 from equipoise.networks import StackedBatchNorm, StackedLinear, StackedMLP
 from equipoise.penalty import SBPPenalty
 
-_SUPPORTED = "dense layers, batch normalisation and ReLU"
+_SUPPORTED = "dense layers, batch normalization and ReLU"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +61,12 @@ class DenseNetwork:
 
     @property
     def lipschitz(self) -> float:
-        """How much further apart outputs can be than inputs, at most; ReLU has slope one."""
+        """How much further apart outputs can be than inputs, at most; ReLU adds nothing."""
         return math.prod(self.spectral_norms)
 
 
 def fold(network: nn.Module) -> DenseNetwork:
-    """Write a network in evaluation mode as dense layers; batch normalisation folds into them.
+    """Write a network in evaluation mode as dense layers; batch normalization folds into them.
 
     Parameters
     ----------
@@ -151,7 +156,7 @@ def _affine_map(layer: nn.Module) -> tuple[Tensor, Tensor]:
     """Weight (out, in) and bias (out,) of a layer that is affine in evaluation.
 
     They are read off what the layer does to zero and to the unit vectors, so that whatever is
-    divided out or multiplied in on the way (spectral normalisation, parametrisations) is in them.
+    divided out or multiplied in on the way (spectral normalization, parametrizations) is in them.
     """
     if isinstance(layer, StackedLinear | StackedBatchNorm):
         width = (layer.weight if isinstance(layer, StackedLinear) else layer.running_mean).shape[-1]

@@ -95,10 +95,13 @@ def paper_sized() -> str:
     found = read_results()["paper_sized"]
     rows = [
         [
-            "slope of the trained predictor, by spectral norms",
+            "Lipschitz constant of the trained predictor, by spectral norms",
             f"{found['lipschitz_of_the_fitted']:.1f}",
         ],
-        ["slope of its class, by Frobenius norms", f"{found['lipschitz_of_the_class']:.0f}"],
+        [
+            "Lipschitz constant of its class, by Frobenius norms",
+            f"{found['lipschitz_of_the_class']:.0f}",
+        ],
         ["largest score seen", f"{found['largest_score_seen']:.1f}"],
         ["largest score in the class", f"{found['score_bound']:.0f}"],
         ["largest critic output in the class", f"{found['critic_bound']:.0f}"],

@@ -17,7 +17,7 @@ from experiments.theory import (
     closed_form_complexities,
     estimation_bound,
 )
-from experiments.theory.bounds import loss_range, loss_slope
+from experiments.theory.bounds import loss_gradient, loss_range
 
 #: b = 2 and c = 3 sqrt(2^2 + 1).
 TINY = Game(NetworkClass((1, 1), (2.0,)), NetworkClass((2, 1), (3.0,)), radius=1.0)
@@ -73,7 +73,7 @@ def test_losses_and_log_sigmoids_span_exactly_what_is_claimed():
     both = torch.cat([zero, one]).detach()
     assert float(both.max() - both.min()) == pytest.approx(loss_range(TINY, "log"))
     (slope,) = torch.autograd.grad(one.sum(), scores)
-    assert float(slope.abs().max()) == pytest.approx(loss_slope(TINY, "log"))
+    assert float(slope.abs().max()) == pytest.approx(loss_gradient(TINY, "log"))
     absolute = (scores.detach()[:, None] - torch.linspace(0, 1, 101).double()).abs()
     assert float(absolute.max() - absolute.min()) == pytest.approx(loss_range(TINY, "absolute"))
     outputs = torch.linspace(-C, C, 4001).double()
@@ -213,7 +213,7 @@ def test_the_bound_in_words():
         "6.708."
     )
     few = str(estimation_bound(TINY, n=50, strength=0.25, delta=0.05))
-    assert few.endswith("The error can not exceed 1.846 anyway: this says nothing below 400 rows.")
+    assert few.endswith("The error cannot exceed 1.846 anyway: this says nothing below 400 rows.")
 
 
 @pytest.mark.parametrize(

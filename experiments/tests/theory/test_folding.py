@@ -49,7 +49,7 @@ def stacked(normalization: str, members: int = 1) -> StackedMLP:
     return network
 
 
-def test_batch_normalisation_folds_without_changing_an_output():
+def test_batch_normalization_folds_without_changing_an_output():
     network = sequential()
     expected = network.double().eval()(rows())[:, 0]
     folded = fold(network)
@@ -124,12 +124,12 @@ def test_the_lipschitz_constant_is_reached_by_a_linear_network():
     [
         (
             nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1)),
-            "network must be made of dense layers, batch normalisation and ReLU, got Tanh; a norm "
+            "network must be made of dense layers, batch normalization and ReLU, got Tanh; a norm "
             "bound for it is not known here (a built-in network needs embedding='none')",
         ),
         (
             nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False), nn.Linear(2, 1)),
-            "network must be made of dense layers, batch normalisation and ReLU, got BatchNorm1d; "
+            "network must be made of dense layers, batch normalization and ReLU, got BatchNorm1d; "
             "a norm bound for it is not known here (a built-in network needs embedding='none')",
         ),
         (
