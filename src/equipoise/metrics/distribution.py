@@ -43,7 +43,7 @@ def ks_distances(
         pooled = _distribution(ranked.clone())
         pooled_center = None if center is None else _distribution(_ranked(center, order))
         for j in range(sets.n_sets):
-            inside = sets.contains(sets.codes, j).to(weights.dtype)[None]
+            inside = sets.inside(j).to(weights.dtype)[None]
             # Of several weightings, one set of rows is put in order rather than all the weights.
             gap = _distribution(
                 ranked * _ranked(inside, order) if draws > 1 else _ranked(weights * inside, order)
@@ -68,12 +68,13 @@ def _distribution(ranked: Tensor) -> Tensor:
     return running.div_(running[..., -1:].clone())
 
 
-def ks_gap(sample: Sample, within: Partition, center: Sample | None = None) -> Tensor:
-    """Combine, as the paper does, the KS distances of A inside each set of `within`; (R, K)."""
+def ks_gap(sample: Sample, notion: Notion, center: Sample | None = None) -> Tensor:
+    """Combine, as the paper does, the KS distances of A inside each set of rows; (R, K)."""
+    within = sample.within(notion)
     around = None if center is None else center.weights
     gaps = []
     for s in range(within.n_sets):
-        rows = within.contains(within.codes, s)
+        rows = within.inside(s)
         ranking = sample.scored.ranking
         if not bool(rows.all()):
             ranking = ranking.restrict(rows)
@@ -82,63 +83,42 @@ def ks_gap(sample: Sample, within: Partition, center: Sample | None = None) -> T
     return within.combine(torch.stack(gaps, dim=-1), -1)
 
 
-def explain(sample: Sample, within: Partition, values: Tensor) -> tuple[str | None, ...]:
-    """Why the values are undefined under the first weighting: a set of rows is empty.
-
-    Which rows belong to a set does not depend on the score, so all members share the reason.
-    """
-    if not bool(values[0].isnan().any()):
-        return (None,) * len(values[0])
-    present = sample.weights[0] > 0
-    for s, place in enumerate(within.labels):
-        inside = present & within.contains(within.codes, s)
-        for g, group in enumerate(sample.attribute.labels):
-            if not bool((inside & sample.attribute.contains(sample.attribute.codes, g)).any()):
-                return (f"no row has {group} in {place}",) * len(values[0])
-    raise AssertionError("an undefined KS distance has an empty set")
+def _compute(sample: Sample, notion: Notion) -> Computed:
+    values = ks_gap(sample, notion)
+    # Sets do not depend on the score, so that all members share the reason.
+    undefined = bool(values[0].isnan().any())
+    reason = sample.empty_set(sample.within(notion)) if undefined else None
+    return Computed(values, (reason,) * len(values[0]))
 
 
-def _ks_gsp(sample: Sample) -> Computed:
-    values = ks_gap(sample, sample.everybody)
-    return Computed(values, explain(sample, sample.everybody, values))
-
-
-def _ks_geo(sample: Sample) -> Computed:
-    values = ks_gap(sample, sample.outcome)
-    return Computed(values, explain(sample, sample.outcome, values))
-
-
-register_metric(
-    Metric(
-        name="KS-GSP",
-        notion=Notion.INDEPENDENCE,
-        description="Distance between the groups' score distributions and that of everybody.",
-        formula=(
-            "discrete A: sum over a of max over s of |P(score<=s | A=a) - P(score<=s)|; "
-            "continuous A: mean over the nine deciles a, with A<=a instead of A=a"
-        ),
-        compute=_ks_gsp,
-        attributes=frozenset({"discrete", "continuous"}),
-        outcomes=frozenset({"binary", "multiclass", "continuous"}),
-        needs_decisions=False,
-        rank_based=True,
-        deviation=lambda sample, center: ks_gap(sample, sample.everybody, center),
+def _register(name: str, notion: Notion, description: str, formula: str) -> None:
+    register_metric(
+        Metric(
+            name=name,
+            notion=notion,
+            description=description,
+            formula=formula,
+            compute=lambda sample: _compute(sample, notion),
+            attributes=frozenset({"discrete", "continuous"}),
+            outcomes=frozenset({"binary", "multiclass", "continuous"}),
+            needs_decisions=False,
+            rank_based=True,
+            deviation=lambda sample, center: ks_gap(sample, notion, center),
+        )
     )
+
+
+_register(
+    "KS-GSP",
+    Notion.INDEPENDENCE,
+    "Distance between the groups' score distributions and that of everybody.",
+    "discrete A: sum over a of max over s of |P(score<=s | A=a) - P(score<=s)|; "
+    "continuous A: mean over the nine deciles a, with A<=a instead of A=a",
 )
-register_metric(
-    Metric(
-        name="KS-GEO",
-        notion=Notion.SEPARATION,
-        description="KS-GSP among rows of equal outcome, added up over the outcomes.",
-        formula=(
-            "discrete Y: sum over y of KS-GSP among the rows with Y=y; "
-            "continuous Y: mean over the nine deciles y of KS-GSP among the rows with Y<=y"
-        ),
-        compute=_ks_geo,
-        attributes=frozenset({"discrete", "continuous"}),
-        outcomes=frozenset({"binary", "multiclass", "continuous"}),
-        needs_decisions=False,
-        rank_based=True,
-        deviation=lambda sample, center: ks_gap(sample, sample.outcome, center),
-    )
+_register(
+    "KS-GEO",
+    Notion.SEPARATION,
+    "KS-GSP among rows of equal outcome, added up over the outcomes.",
+    "discrete Y: sum over y of KS-GSP among the rows with Y=y; "
+    "continuous Y: mean over the nine deciles y of KS-GSP among the rows with Y<=y",
 )

@@ -31,15 +31,12 @@ class Departures:
     signed : Tensor, shape (..., R, K, sets of A, sets of within)
     size : callable
         Seminorm of such a tensor, (R, K).
-    rates : Tensor, shape (R, K, sets of A, sets of within)
-        NaN for empty sets.
     denominators : dict of str to Tensor (R, K, sets of within)
         Rates that were divided by, by whose rate it is.
     """
 
     signed: Tensor
     size: Callable[[Tensor], Tensor]
-    rates: Tensor
     denominators: dict[str, Tensor]
 
 
@@ -96,13 +93,13 @@ def relative_departures(sample: Sample, within: Partition) -> Departures:
     def size(signed: Tensor) -> Tensor:
         return within.combine(sample.attribute.combine(signed.abs(), -2), -1).amax(0)
 
-    return Departures(signed, size, of_sets, denominators)
+    return Departures(signed, size, denominators)
 
 
 def rate_departures(sample: Sample, within: Partition) -> Departures:
     """Decision rates of the groups; their size is the range, the largest over `within`."""
     of_sets, _ = rates(sample, within)
-    return Departures(of_sets, _range, of_sets, {})
+    return Departures(of_sets, _range, {})
 
 
 def log_rate_departures(sample: Sample, within: Partition) -> Departures:
@@ -111,153 +108,116 @@ def log_rate_departures(sample: Sample, within: Partition) -> Departures:
     Undefined where every group has rate 0.
     """
     of_sets, _ = rates(sample, within)
-    return Departures(of_sets.log(), _range, of_sets, {"every group": of_sets.amax(-2)})
+    return Departures(of_sets.log(), _range, {"every group": of_sets.amax(-2)})
 
 
 def _range(signed: Tensor) -> Tensor:
     return (signed.amax(-2) - signed.amin(-2)).amax(-1)
 
 
-def _explain(
+def _reasons(
     sample: Sample, within: Partition, values: Tensor, found: Departures
 ) -> tuple[str | None, ...]:
     """Why each member's value (R, K) is undefined under the first weighting, or None."""
-    rate = "mean score" if sample.scored.threshold is None else "rate of positive decisions"
-    reasons: list[str | None] = []
     # Read at once: on an accelerator every look at a single value waits for all before it.
-    for k, undefined in enumerate(values[0].isnan().tolist()):
-        if not undefined:
-            reasons.append(None)
-            continue
-        causes = [
-            f"no row has {sample.attribute.labels[g]} in {within.labels[s]}"
-            for g, s in found.rates[0, k].isnan().nonzero().tolist()
-        ]
+    undefined = values[0].isnan().tolist()
+    empty = sample.empty_set(within) if any(undefined) else None
+    rate = "mean score" if sample.scored.threshold is None else "rate of positive decisions"
+
+    def of_member(k: int) -> str:
         for label, base in found.denominators.items():
             for (s,) in (base[0, k] == 0).nonzero().tolist():
-                causes.append(
-                    f"the {rate} of {label} in {within.labels[s]} is 0, "
-                    "so the ratio has no denominator"
-                )
-        reasons.append(causes[0])
-    return tuple(reasons)
+                where = f"{label} in {within.labels[s]}"
+                return f"the {rate} of {where} is 0, so the ratio has no denominator"
+        return f"the {rate} of a group is beyond what a float can hold; rescale the scores"
+
+    return tuple((empty or of_member(k)) if nan else None for k, nan in enumerate(undefined))
 
 
-def _metric(
-    departures: Callable[[Sample, Partition], Departures],
-    *,
+def _register(
     name: str,
     notion: Notion,
+    departures: Callable[[Sample, Partition], Departures],
     description: str,
     formula: str,
-    attributes: frozenset[Kind],
-    outcomes: frozenset[OutcomeKind],
-    is_ratio: bool = False,
-) -> Metric:
-    """A metric that is the size of departures among all rows, or among rows of equal outcome."""
-
-    def within(sample: Sample) -> Partition:
-        return sample.outcome if notion.conditions_on_outcome else sample.everybody
+) -> None:
+    """Enrol the size of departures among all rows, or among rows of equal outcome, as a metric."""
+    is_ratio = departures is log_rate_departures
+    of_paper = departures is relative_departures
+    both: frozenset[Kind] = frozenset({"discrete", "continuous"})
+    numbers: frozenset[OutcomeKind] = frozenset({"binary", "continuous"})
 
     def compute(sample: Sample) -> Computed:
-        found = departures(sample, within(sample))
+        within = sample.within(notion)
+        found = departures(sample, within)
         size = found.size(found.signed)
         values = torch.exp(-size) if is_ratio else size
-        return Computed(values, _explain(sample, within(sample), values, found))
+        return Computed(values, _reasons(sample, within, values, found))
 
     def deviation(sample: Sample, center: Sample) -> Tensor:
-        found = departures(sample, within(sample))
-        return found.size(found.signed - departures(center, within(center)).signed)
+        found = departures(sample, sample.within(notion))
+        return found.size(found.signed - departures(center, center.within(notion)).signed)
 
-    bounded = departures is not relative_departures
-    return Metric(
-        name=name,
-        notion=notion,
-        description=description,
-        formula=formula,
-        compute=compute,
-        attributes=attributes,
-        outcomes=outcomes,
-        needs_decisions=True,
-        range=(0.0, 1.0 if bounded else float("inf")),
-        fair_value=1.0 if is_ratio else 0.0,
-        is_ratio=is_ratio,
-        deviation=deviation,
+    register_metric(
+        Metric(
+            name=name,
+            notion=notion,
+            description=description,
+            formula=formula,
+            compute=compute,
+            attributes=both if of_paper else frozenset({"discrete"}),
+            outcomes=numbers if of_paper else frozenset({"binary"}),
+            needs_decisions=True,
+            range=(0.0, float("inf") if of_paper else 1.0),
+            fair_value=1.0 if is_ratio else 0.0,
+            is_ratio=is_ratio,
+            deviation=deviation,
+        )
     )
 
 
-register_metric(
-    _metric(
-        relative_departures,
-        name="SP",
-        notion=Notion.INDEPENDENCE,
-        description="How far the groups' decision rates are from the reference, in proportion.",
-        formula=(
-            "discrete A: sum over a of |P(D=1 | A=a) / P(D=1 | A=ref) - 1|; "
-            "continuous A: mean over the nine deciles a of |P(D=1 | A<=a) / P(D=1) - 1|; "
-            "continuous Y: E(score | .) instead of P(D=1 | .)"
-        ),
-        attributes=frozenset({"discrete", "continuous"}),
-        outcomes=frozenset({"binary", "continuous"}),
-    )
+_register(
+    "SP",
+    Notion.INDEPENDENCE,
+    relative_departures,
+    "How far the groups' decision rates are from the reference, in proportion.",
+    "discrete A: sum over a of |P(D=1 | A=a) / P(D=1 | A=ref) - 1|; "
+    "continuous A: mean over the nine deciles a of |P(D=1 | A<=a) / P(D=1) - 1|; "
+    "continuous Y: E(score | .) instead of P(D=1 | .)",
 )
-register_metric(
-    _metric(
-        relative_departures,
-        name="EO",
-        notion=Notion.SEPARATION,
-        description="SP among rows of equal outcome, added up over the outcomes.",
-        formula=(
-            "binary Y: sum over y of SP among the rows with Y=y; "
-            "continuous Y: mean over the nine deciles y of SP among the rows with Y<=y"
-        ),
-        attributes=frozenset({"discrete", "continuous"}),
-        outcomes=frozenset({"binary", "continuous"}),
-    )
+_register(
+    "EO",
+    Notion.SEPARATION,
+    relative_departures,
+    "SP among rows of equal outcome, added up over the outcomes.",
+    "binary Y: sum over y of SP among the rows with Y=y; "
+    "continuous Y: mean over the nine deciles y of SP among the rows with Y<=y",
 )
-register_metric(
-    _metric(
-        rate_departures,
-        name="demographic parity difference",
-        notion=Notion.INDEPENDENCE,
-        description="Highest minus lowest decision rate among the groups.",
-        formula="max over a of P(D=1 | A=a) - min over a of P(D=1 | A=a)",
-        attributes=frozenset({"discrete"}),
-        outcomes=frozenset({"binary"}),
-    )
+_register(
+    "demographic parity difference",
+    Notion.INDEPENDENCE,
+    rate_departures,
+    "Highest minus lowest decision rate among the groups.",
+    "max over a of P(D=1 | A=a) - min over a of P(D=1 | A=a)",
 )
-register_metric(
-    _metric(
-        log_rate_departures,
-        name="demographic parity ratio",
-        notion=Notion.INDEPENDENCE,
-        description="Lowest over highest decision rate among the groups; 1 is parity.",
-        formula="min over a of P(D=1 | A=a) / max over a of P(D=1 | A=a)",
-        attributes=frozenset({"discrete"}),
-        outcomes=frozenset({"binary"}),
-        is_ratio=True,
-    )
+_register(
+    "demographic parity ratio",
+    Notion.INDEPENDENCE,
+    log_rate_departures,
+    "Lowest over highest decision rate among the groups; 1 is parity.",
+    "min over a of P(D=1 | A=a) / max over a of P(D=1 | A=a)",
 )
-register_metric(
-    _metric(
-        rate_departures,
-        name="equalized odds difference",
-        notion=Notion.SEPARATION,
-        description="Larger of the gaps in true-positive and in false-positive rate.",
-        formula="max over y of (max over a - min over a) of P(D=1 | A=a, Y=y)",
-        attributes=frozenset({"discrete"}),
-        outcomes=frozenset({"binary"}),
-    )
+_register(
+    "equalized odds difference",
+    Notion.SEPARATION,
+    rate_departures,
+    "Larger of the gaps in true-positive and in false-positive rate.",
+    "max over y of (max over a - min over a) of P(D=1 | A=a, Y=y)",
 )
-register_metric(
-    _metric(
-        log_rate_departures,
-        name="equalized odds ratio",
-        notion=Notion.SEPARATION,
-        description="Smaller of the ratios in true-positive and in false-positive rate.",
-        formula="min over y of (min over a / max over a) of P(D=1 | A=a, Y=y)",
-        attributes=frozenset({"discrete"}),
-        outcomes=frozenset({"binary"}),
-        is_ratio=True,
-    )
+_register(
+    "equalized odds ratio",
+    Notion.SEPARATION,
+    log_rate_departures,
+    "Smaller of the ratios in true-positive and in false-positive rate.",
+    "min over y of (min over a / max over a) of P(D=1 | A=a, Y=y)",
 )

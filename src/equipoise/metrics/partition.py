@@ -49,9 +49,9 @@ class Partition:
         """The same sets among these rows (positions)."""
         return Partition(self.codes[rows], self.labels, self.nested)
 
-    def contains(self, codes: Tensor, j: int) -> Tensor:
-        """Which of these bins belong to set j; boolean, in the shape of `codes`."""
-        return codes <= j if self.nested else codes == j
+    def inside(self, j: int) -> Tensor:
+        """Which rows belong to set j, boolean (n,)."""
+        return self.codes <= j if self.nested else self.codes == j
 
     def pool(self, sums: Tensor, dim: int) -> Tensor:
         """Sums per set from sums per bin, along `dim`."""

@@ -25,6 +25,7 @@ from equipoise.metrics.utility import (
     mean_absolute,
     youden_of_ranking,
 )
+from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, check_aligned
 
 UtilityMeasure = Literal["AUC", "R2", "MAE"]
@@ -195,15 +196,26 @@ class Sample:
 
     @property
     def everybody(self) -> Partition:
-        """The one set of all rows, inside which independence is judged."""
+        """The one set of all rows."""
         return everybody(self.weights.shape[-1], self.weights.device)
 
-    @property
-    def outcome(self) -> Partition:
-        """The sets of rows Y gives, inside which separation is judged."""
+    def within(self, notion: Notion) -> Partition:
+        """The sets of rows inside which a notion is judged: all rows, or those Y gives."""
+        if not notion.conditions_on_outcome:
+            return self.everybody
         if self.scored.outcome is None:
             raise InputError("y must be given to compare rows of equal outcome, got none")
         return self.scored.outcome
+
+    def empty_set(self, within: Partition) -> str | None:
+        """The first set of A that has no row in a set of `within`, in words; None if all have."""
+        present = self.weights[0] > 0
+        for s, place in enumerate(within.labels):
+            inside = present & within.inside(s)
+            for g, group in enumerate(self.attribute.labels):
+                if not bool((inside & self.attribute.inside(g)).any()):
+                    return f"no row has {group} in {place}"
+        return None
 
 
 def prepare(
