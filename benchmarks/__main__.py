@@ -1,4 +1,7 @@
-"""Run benchmarks: ``python -m benchmarks`` for all that take minutes at most, else by name."""
+"""Run benchmarks: ``python -m benchmarks`` for all that take minutes at most, else by name.
+
+Options after the name, as in ``python -m benchmarks compiled --out FILE``, are the benchmark's own.
+"""
 
 from __future__ import annotations
 
@@ -28,4 +31,7 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    given = sys.argv[1:]
+    first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
+    sys.argv[1:] = given[first:]
+    main(given[:first])

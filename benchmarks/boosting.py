@@ -24,7 +24,7 @@ import torch
 
 from benchmarks import environment
 from equipoise import FairBoostingClassifier, load_dataset
-from equipoise.predictors.boosting.growing import REPRODUCIBLE
+from equipoise.predictors.boosting.lightgbm import REPRODUCIBLE
 
 ROWS, MANY_ROWS = 26_000, 1_000_000
 STRENGTH, REPEATS = 0.9, 5

@@ -41,6 +41,7 @@ ORDER = (
 )
 OPTIONAL = (
     "lightgbm",
+    "xgboost",
     "matplotlib",
     "onnx",
     "onnxruntime",

@@ -224,9 +224,9 @@ def test_an_average_of_trees_is_the_mean_of_probabilities():
         x = model.encoder_.transform(data.X)
         raw = [
             start.numpy()
-            + trees.forest.models[member].predict(
-                x, raw_score=True, num_iteration=int(curve.snapshots.iteration[number])
-            )
+            + trees.forest.models[member].outputs(x, 0, int(curve.snapshots.iteration[number]))[
+                :, 0
+            ]
             for start, member in zip(trees.start, (1, 3), strict=True)
         ]
         assert np.abs(raw[0] - raw[1]).max() > 0.01

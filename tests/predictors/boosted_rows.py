@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from equipoise.predictors.boosting.growing import Growing
+from equipoise.predictors.boosting import LIBRARIES
+from equipoise.predictors.boosting.growing import BoostingStep, Growing
 from equipoise.predictors.boosting.objectives import OBJECTIVES
-from equipoise.predictors.boosting.step import BoostingStep
 from equipoise.predictors.boosting.trees import BoostedTrees
 from equipoise.training import TASKS, Predictor, TrainingData
 
@@ -53,24 +53,34 @@ class Tilted:
 
 
 class Recorded(Growing):
-    """Growing that remembers the slopes and curvatures (m, o) of every member's latest round."""
+    """Growing that remembers gradients and Hessians (m, o) of every member's latest round."""
 
-    def grow(self, member, slope, curvature):
-        self.__dict__.setdefault("given", {})[member] = slope.clone(), curvature.clone()
-        super().grow(member, slope, curvature)
+    def grow(self, member, gradient, hessian):
+        self.__dict__.setdefault("given", {})[member] = gradient.clone(), hessian.clone()
+        super().grow(member, gradient, hessian)
 
 
-def prepared(data, members, task, *, method, warmup=0, **parameters):
+def prepared(data, members, task, *, method, warmup=0, library="lightgbm", **parameters):
     """Return a step and what it grows."""
     growing = Recorded(
         data,
         members,
+        library=LIBRARIES[library],
         objective=OBJECTIVES[task],
         n_outputs=data.outcome.shape[1],
         categorical=(),
-        parameters={"learning_rate": 0.3, "num_threads": 1, **parameters},
+        parameters={"learning_rate": 0.3, "nthread": 1, **parameters},
         most_rounds=100,
     )
     trees = BoostedTrees(growing.forest, growing.start)
     predictor = Predictor(trees, TASKS[task])
     return BoostingStep(predictor, trees, growing, members, method=method, warmup=warmup), growing
+
+
+#: A parameter of each library that makes trees small.
+SMALL_TREES = {"lightgbm": {"num_leaves": 7}, "xgboost": {"max_depth": 3}}
+
+
+def small_trees(library):
+    """Options of an estimator whose trees are small."""
+    return {"library": library, library: SMALL_TREES[library]}

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from boosted_rows import small_trees
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -21,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from equipoise import FairBoostingClassifier, FairBoostingRegressor
 from equipoise.datasets import make_synthetic
 from equipoise.errors import ConvergenceWarning, InputError
+from equipoise.predictors.boosting import LIBRARIES
 
 SMALL = {"rounds": 25, "batch_size": 128, "critic_hidden": (8,), "random_state": 4}
 
@@ -43,9 +45,12 @@ def scores(model, X):
     return model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
 
 
-def test_same_random_state_same_model_bit_for_bit(rows):
+def test_same_random_state_same_model_bit_for_bit(rows, library):
     first, again, other = (
-        scores(fit(FairBoostingClassifier(**SMALL | {"random_state": seed}), rows), rows.X)
+        scores(
+            fit(FairBoostingClassifier(library=library, **SMALL | {"random_state": seed}), rows),
+            rows.X,
+        )
         for seed in (7, 7, 8)
     )
     assert np.array_equal(first, again)
@@ -53,9 +58,9 @@ def test_same_random_state_same_model_bit_for_bit(rows):
 
 
 @pytest.mark.parametrize("model_class", [FairBoostingClassifier, FairBoostingRegressor])
-def test_pickles_and_clones_predict_the_same(rows, numbers, model_class):
+def test_pickles_and_clones_predict_the_same(rows, numbers, model_class, library):
     data = rows if model_class is FairBoostingClassifier else numbers
-    unfitted = pickle.loads(pickle.dumps(model_class(**SMALL, lightgbm={"num_leaves": 5})))
+    unfitted = pickle.loads(pickle.dumps(model_class(**SMALL, **small_trees(library))))
     model = fit(unfitted, data)
     file = io.BytesIO()
     joblib.dump(model, file)
@@ -110,7 +115,7 @@ def test_a_callback_ends_growing_by_returning_true(rows):
     assert np.array_equal(scores(stopped, rows.X), scores(whole, rows.X))
 
 
-def test_ctrl_c_returns_what_there_is(rows):
+def test_ctrl_c_returns_what_there_is(rows, library):
     def interrupt(progress):
         if progress.iteration == 10:
             os.kill(os.getpid(), signal.SIGINT)
@@ -118,16 +123,18 @@ def test_ctrl_c_returns_what_there_is(rows):
     kept = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.warns(ConvergenceWarning, match="interrupted") as caught:
-            stopped = fit(FairBoostingClassifier(**SMALL), rows, callback=interrupt)
+            stopped = fit(
+                FairBoostingClassifier(library=library, **SMALL), rows, callback=interrupt
+            )
     finally:
         signal.signal(signal.SIGINT, kept)
     (message,) = [str(w.message) for w in caught if "interrupted" in str(w.message)]
     assert "round 10 of 25" in message and "fit(..., checkpoint=path)" in message
-    whole = fit(FairBoostingClassifier(**SMALL | {"rounds": 10}), rows)
+    whole = fit(FairBoostingClassifier(library=library, **SMALL | {"rounds": 10}), rows)
     assert np.array_equal(scores(stopped, rows.X), scores(whole, rows.X))
 
 
-def test_unknown_attributes_leave_the_penalty_where_that_is_allowed(rows):
+def test_unknown_attributes_leave_the_penalty_where_that_is_allowed(rows, library):
     A = rows.A.copy()
     A.loc[::2, "age"] = np.nan
     with pytest.raises(InputError, match="missing_sensitive='skip'"):
@@ -135,28 +142,28 @@ def test_unknown_attributes_leave_the_penalty_where_that_is_allowed(rows):
     # What is known of a row of which something is not known does not matter.
     other = A.copy()
     other.loc[::2, "group"] = other["group"].cat.categories[0]
-    model = FairBoostingClassifier(**SMALL, missing_sensitive="skip")
+    model = FairBoostingClassifier(**SMALL, missing_sensitive="skip", library=library)
     first, second = (
         scores(clone(model).fit(rows.X, rows.y, sensitive_features=each), rows.X)
         for each in (A, other)
     )
     np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)
-    everything = scores(fit(FairBoostingClassifier(**SMALL), rows), rows.X)
+    everything = scores(fit(FairBoostingClassifier(**SMALL, library=library), rows), rows.X)
     assert not np.allclose(first, everything, atol=1e-2)
 
 
-def test_rows_of_weight_zero_do_not_count(rows):
+def test_rows_of_weight_zero_do_not_count(rows, library):
     poison = rows.X.assign(evidence_1=1e6)
     both = pd.concat([rows.X, poison]), pd.concat([rows.y, 1 - rows.y])
     A = pd.concat([rows.A, rows.A])
     weight = np.repeat([1.0, 0.0], len(rows.X))
-    model = FairBoostingClassifier(**SMALL, method="gdp")
+    model = FairBoostingClassifier(**SMALL, method="gdp", library=library)
     weighted = clone(model).fit(*both, sensitive_features=A, sample_weight=weight)
     alone = fit(model, rows, sample_weight=np.ones(len(rows.X)))
     np.testing.assert_allclose(scores(weighted, rows.X), scores(alone, rows.X), atol=1e-6)
 
 
-def test_sample_weights_count_in_the_penalty():
+def test_sample_weights_count_in_the_penalty(library):
     """Two halves: in one the only feature is A itself, in the other it has nothing to do with A."""
     rng = np.random.default_rng(0)
     a = rng.normal(size=2000)
@@ -166,7 +173,7 @@ def test_sample_weights_count_in_the_penalty():
     spreads = []
     for weight in (np.where(tied, 1.0, 0.02), np.where(tied, 0.02, 1.0)):
         model = FairBoostingRegressor(strength=0.9, rounds=60, method="gdp", random_state=0)
-        model.set_params(learning_rate=0.1, batch_size=256)
+        model.set_params(learning_rate=0.1, batch_size=256, library=library)
         model.fit(x[:, None], y, sensitive_features=a, sample_weight=weight)
         spreads.append(model.predict(x[:, None]).std())
     assert spreads[0] < 0.7 * spreads[1]
@@ -195,21 +202,19 @@ def test_sample_weights_count_in_the_penalty():
         ),
         ({"lightgbm": {"xyzzy": 7}}, "lightgbm has no parameter 'xyzzy'"),
         (
-            {"lightgbm": {"n_estimators": 7}},
-            "lightgbm must not set 'n_estimators', got 7: use rounds; leave it out",
+            {"library": "xgboost", "xgboost": {"max_dept": 7}},
+            "xgboost has no parameter 'max_dept'; did you mean 'max_depth'?",
         ),
-        (
-            {"lightgbm": {"eta": 0.3}},
-            "lightgbm must not set 'eta', got 0.3: use learning_rate; leave it out",
-        ),
-        (
-            {"lightgbm": {"random_state": 3}},
-            "lightgbm must not set 'random_state', got 3: use random_state; leave it out",
-        ),
-        (
-            {"lightgbm": {"unbalance": True}},
-            "lightgbm must not set 'unbalance', got True: use sample_weight; leave it out",
-        ),
+        *[
+            ({"library": library, library: given}, f"{library} must not set {words}; leave it out")
+            for library in LIBRARIES
+            for given, words in (
+                ({"n_estimators": 7}, "'n_estimators', got 7: use rounds"),
+                ({"eta": 0.3}, "'eta', got 0.3: use learning_rate"),
+                ({"random_state": 3}, "'random_state', got 3: use random_state"),
+                ({"scale_pos_weight": 2}, "'scale_pos_weight', got 2: use sample_weight"),
+            )
+        ],
         (
             {"lightgbm": {"num_leaves": 7, "max_leaves": 9}},
             "lightgbm names 'num_leaves' twice, the second time as 'max_leaves'",
@@ -217,7 +222,16 @@ def test_sample_weights_count_in_the_penalty():
         (
             {"lightgbm": [("num_leaves", 7)]},
             "lightgbm must be a mapping of LightGBM's parameters by name, such as "
-            "{'num_leaves': 15}, got list",
+            "{'max_depth': 4}, got list",
+        ),
+        (
+            {"xgboost": {"max_depth": 3}},
+            "xgboost has no meaning for library='lightgbm', got {'max_depth': 3}; leave it out, "
+            "or set library='xgboost'",
+        ),
+        (
+            {"library": "catboost"},
+            "library must be 'lightgbm' or 'xgboost', got 'catboost'",
         ),
         (
             {"method": "adel"},

@@ -1,15 +1,16 @@
-"""Slopes and curvatures are derivatives of the task losses, up to LightGBM's factors."""
+"""Gradients and Hessians are derivatives of the task losses, up to the factors of libraries."""
 
 import lightgbm
 import numpy as np
 import pytest
 import torch
 
+from equipoise.predictors.boosting import LIBRARIES
 from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.training import TASKS
 
-#: Slope of LightGBM's objective over that of the task loss: half the square is what it minimizes.
-FACTOR = {"binary": 1.0, "multiclass": 1.0, "squared": 0.5}
+#: Tasks whose losses have a second derivative everywhere.
+SMOOTH = ("binary", "multiclass", "squared")
 
 
 def drawn(task, rows=40):
@@ -36,38 +37,36 @@ def derivatives(task, output, target):
     return first.detach(), torch.stack(second, -1)
 
 
-@pytest.mark.parametrize("task", FACTOR)
-def test_slopes_and_curvatures_are_derivatives_of_the_task_loss(task):
+@pytest.mark.parametrize("task", SMOOTH)
+def test_gradients_and_hessians_are_derivatives_of_the_task_loss(task):
     output, target = drawn(task)
     first, second = derivatives(task, output, target)
-    slope, curvature = OBJECTIVES[task].slopes(output, target, torch.ones(2))
-    torch.testing.assert_close(slope, FACTOR[task] * first)
-    # Friedman (2001) counts the diagonal of the multi-class Hessian k / (k - 1) times.
-    more = 3 / 2 if task == "multiclass" else 1.0
-    torch.testing.assert_close(curvature, more * FACTOR[task] * second)
+    objective = OBJECTIVES[task]
+    gradient, hessian = objective.gradients(output, target, torch.ones(2))
+    torch.testing.assert_close(gradient, objective.share * first)
+    torch.testing.assert_close(hessian, objective.share * second)
 
 
 @pytest.mark.parametrize("task", ["absolute", "huber"])
-def test_robust_slopes_are_those_of_the_loss_in_units_of_the_outcome(task):
+def test_robust_gradients_are_those_of_the_loss_in_units_of_the_outcome(task):
     output, target = drawn(task)
     unit = torch.tensor([0.5, 4.0], dtype=torch.float64)
     scale = unit[:, None]
     first, _ = derivatives(task, output / scale[..., None], target / scale)
-    slope, curvature = OBJECTIVES[task].slopes(output, target, unit)
-    torch.testing.assert_close(slope, first * scale[..., None])
-    assert curvature.eq(1).all()
+    gradient, hessian = OBJECTIVES[task].gradients(output, target, unit)
+    torch.testing.assert_close(gradient, first * scale[..., None])
+    assert hessian.eq(1).all()
 
 
 @pytest.mark.parametrize("task", OBJECTIVES)
-def test_no_curvature_is_above_the_largest_and_some_reach_it(task):
+def test_no_hessian_is_above_the_largest_and_some_reach_it(task):
     width = 3 if task == "multiclass" else 1
     output = torch.zeros(1, 4001, width, dtype=torch.float64)
     output[0, :, 0] = torch.linspace(-5, 5, 4001)
     target = torch.zeros(1, 4001, dtype=torch.long if width > 1 else torch.float64)
-    _, curvature = OBJECTIVES[task].slopes(output, target, torch.ones(1))
-    largest = OBJECTIVES[task].largest_curvature(width)
-    assert curvature.max() <= largest
-    assert curvature.max() == pytest.approx(largest, rel=1e-5)
+    _, hessian = OBJECTIVES[task].gradients(output, target, torch.ones(1))
+    assert hessian.max() <= OBJECTIVES[task].largest_hessian
+    assert hessian.max() == pytest.approx(OBJECTIVES[task].largest_hessian, rel=1e-5)
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "squared", "huber"])
@@ -80,7 +79,11 @@ def test_boosting_starts_where_lightgbm_does(task, weighted):
     y = torch.as_tensor(y.astype(np.int64 if task == "multiclass" else np.float64))
     weight = torch.from_numpy(rng.exponential(size=90) if weighted else np.ones(90))
     objective = OBJECTIVES[task]
-    parameters = {"objective": objective.name, "verbosity": -1, "num_threads": 1}
+    parameters = {
+        "objective": LIBRARIES["lightgbm"].objectives[task],
+        "verbosity": -1,
+        "num_threads": 1,
+    }
     if task == "multiclass":
         parameters["num_class"] = 3
     # Nothing to split by: the first tree is the start.

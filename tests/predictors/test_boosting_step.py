@@ -9,6 +9,8 @@ from scipy.special import expit, softmax
 from equipoise.critic import CriticSettings
 from equipoise.methods import METHODS
 from equipoise.notions import Notion
+from equipoise.predictors.boosting import LIBRARIES
+from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.training import TASKS, BatchStream, Member, Predictor
 from equipoise.training.data import TrainingData
 
@@ -32,46 +34,50 @@ def standard_units(data):
     return center, np.sqrt(np.average((y - center) ** 2, weights=weight))
 
 
-def literal_round(task, data, output, strength, rows, resampled):
-    """Slopes and curvatures (n, o) by loops over rows and outputs; strength is as warmed up."""
+def literal_round(task, data, output, strength, rows, resampled, classes_factor=1.5):
+    """Gradients and Hessians (n, o) by loops over rows and outputs; strength is as warmed up."""
     n, width = output.shape
     weight = np.ones(n) if data.weight is None else data.weight.double().numpy()
     y, c = data.target.numpy(), coefficients(n).double().numpy()
-    slope, curvature = np.zeros((n, width)), np.zeros((n, width))
+    gradient, hessian = np.zeros((n, width)), np.zeros((n, width))
     for i in range(n):
         for j in range(width):
             if task == "binary":
-                chance = expit(output[i, 0])
-                first, second, most = chance - y[i], chance * (1 - chance), 0.25
+                probability = expit(output[i, 0])
+                first, second, most = probability - y[i], probability * (1 - probability), 0.25
             elif task == "multiclass":
-                chance = softmax(output[i])[j]
-                first = chance - (y[i] == j)
-                second, most = 1.5 * chance * (1 - chance), 1.5 * 0.25
+                probability = softmax(output[i])[j]
+                first = probability - (y[i] == j)
+                second, most = probability * (1 - probability), 0.25
+                second, most = classes_factor * second, classes_factor * most
             else:
                 first, second, most = output[i, j] - y[i], 1.0, 1.0
-            slope[i, j] = (1 - strength) * weight[i] * first
-            curvature[i, j] = weight[i] * ((1 - strength) * second + strength * most)
+            gradient[i, j] = (1 - strength) * weight[i] * first
+            hessian[i, j] = weight[i] * ((1 - strength) * second + strength * most)
     for i, other in zip(rows, resampled, strict=True):
         tilt = (c[i] - c[other] / 3) / len(rows)
         if task == "binary":
-            chance = expit(output[i])
-            by_output = tilt * chance * (1 - chance)
+            probability = expit(output[i])
+            by_output = tilt * probability * (1 - probability)
         elif task == "multiclass":
-            # The tilts of all classes are equal, and chances sum to one: nothing to be gained.
+            # The tilts of all classes are equal, and probabilities sum to one.
             by_output = np.zeros(3)
         else:
             # As if the outcome had been scaled: d/dz of the penalty, z = (f - mean) / sd, and a
             # step in z is sd times as long in f.
-            by_output = tilt * np.ones(1) * standard_units(data)[1]
-        slope[i] += strength * weight.sum() * by_output
-    return slope, curvature
+            # Libraries minimize half of the squared error, so half of the penalty is its match.
+            by_output = tilt * np.ones(1) * standard_units(data)[1] / 2
+        gradient[i] += strength * weight.sum() * by_output
+    return gradient, hessian
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("task", ["binary", "multiclass", "squared"])
-def test_a_round_is_what_its_formula_says(task, weighted):
+def test_a_round_is_what_its_formula_says(task, weighted, library):
     data = simulate(task, weighted=weighted)
-    step, growing = prepared(data, MEMBERS, task, method=Tilted(coefficients()), warmup=4)
+    method = Tilted(coefficients())
+    step, growing = prepared(data, MEMBERS, task, method=method, warmup=4, library=library)
     batches = batch_of(MEMBERS)
     center, spread = standard_units(data)
     for iteration, share in enumerate((0, 0.25, 0.5, 0.75, 1, 1), start=1):
@@ -80,21 +86,22 @@ def test_a_round_is_what_its_formula_says(task, weighted):
         step.prepare(iteration)
         loss, penalty = step(rows, resampled)
         for k, member in enumerate(MEMBERS):
-            slope, curvature = literal_round(
+            gradient, hessian = literal_round(
                 task,
                 data,
                 before[k].numpy(),
                 share * member.strength,
                 rows[k].numpy(),
                 resampled[k].numpy(),
+                {"lightgbm": 3 / 2, "xgboost": 2}[library],
             )
             given = [part.numpy() for part in growing.given[k]]
-            np.testing.assert_allclose(given[0], slope, rtol=1e-5, atol=1e-5)
-            np.testing.assert_allclose(given[1], curvature, rtol=1e-9)
+            np.testing.assert_allclose(given[0], gradient, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(given[1], hessian, rtol=1e-9)
             weight = np.ones(N) if data.weight is None else data.weight.numpy()
             losses = TASKS[task].row_loss(before[k : k + 1], data.target[None])[0].numpy()
-            if task == "squared":  # LightGBM minimizes half of it, here in standard units
-                losses = losses / 2 / spread**2
+            if task == "squared":  # in standard units
+                losses = losses / spread**2
             assert loss[k] == pytest.approx(np.average(losses, weights=weight), rel=1e-6)
         seen = before
         if task == "squared":
@@ -106,11 +113,47 @@ def test_a_round_is_what_its_formula_says(task, weighted):
         )
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "squared", "absolute", "huber"])
-def test_outputs_in_training_are_those_of_the_trees(task):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("task", OBJECTIVES)
+def test_a_strength_weighs_as_in_a_network(task, library, weighted):
+    """Trees follow the gradient of the very objective that a network minimizes, up to a factor.
+
+    The factor is the same for task and penalty, so it does not change what they weigh.
+    """
+    data = simulate(task, weighted=weighted)
+    members = [Member(strength, 1) for strength in (0.1, 0.5, 0.9)]
+    method = Tilted(coefficients())
+    step, growing = prepared(data, members, task, method=method, library=library)
+    batches = batch_of(members, batch_size=N)
+    for iteration in (1, 2, 3):
+        before = growing.outputs.clone().requires_grad_()
+        rows, resampled = batches.next()
+        step.prepare(iteration)
+        step(rows, resampled)
+    center, spread = (0.0, 1.0) if data.outcome_class is not None else standard_units(data)
+    weight = torch.ones(N) if data.weight is None else data.weight
+    output, y = (before - center) / spread, data.target
+    y = y if task == "multiclass" else (y - center) / spread
+    loss = TASKS[task].loss(output, y.expand(3, N), (weight / weight.mean()).expand(3, N))
+    score = TASKS[task].score(output)
+    penalty = method.penalty(score.gather(1, rows[..., None].expand_as(score)), rows, resampled)
+    strength = torch.tensor([member.strength for member in members])
+    total = (1 - strength) * loss + strength * penalty
+    (expected,) = torch.autograd.grad(total.sum(), before)
+    factor = OBJECTIVES[task].share * weight.sum() * spread**2
+    for k in range(3):
+        torch.testing.assert_close(
+            growing.given[k][0], factor * expected[k], rtol=1e-4, atol=1e-5, check_dtype=False
+        )
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("task", OBJECTIVES)
+def test_outputs_in_training_are_those_of_the_trees(task, library):
     data = simulate(task)
     members = [Member(0.0, 1), Member(0.7, 1)]
-    step, growing = prepared(data, members, task, method=Tilted(coefficients()))
+    step, growing = prepared(data, members, task, method=Tilted(coefficients()), library=library)
     batches = batch_of(members)
     for iteration in range(1, 5):
         step.prepare(iteration)
@@ -119,9 +162,10 @@ def test_outputs_in_training_are_those_of_the_trees(task):
     assert trees.rounds.tolist() == [4, 4]
     found, kept = trees(data.x.expand(2, *data.x.shape)), growing.outputs
     if task == "multiclass":
-        # LightGBM's own objective shows chances, which outputs give up to a constant of the row.
+        # LightGBM's own objective shows probabilities, which give outputs up to a constant.
         found, kept = found.log_softmax(-1), kept.log_softmax(-1)
-    torch.testing.assert_close(kept, found, rtol=1e-9, atol=1e-9)
+    precision = 1e-9 if library == "lightgbm" else 1e-5  # XGBoost adds up in single precision
+    torch.testing.assert_close(kept, found, rtol=precision, atol=precision)
 
 
 def test_members_on_rows_of_their_own_are_pushed_on_these():
@@ -141,25 +185,25 @@ def test_members_on_rows_of_their_own_are_pushed_on_these():
             x=data.x[mine], target=data.target[mine], outcome=data.outcome[mine], weight=None
         )
         output = before[k].numpy()
-        slope, _ = literal_round("binary", own, output, 0.5, [], [])
+        gradient, _ = literal_round("binary", own, output, 0.5, [], [])
         c = coefficients().numpy()
         for i, j in zip(rows[k].tolist(), resampled[k].tolist(), strict=True):
             place = member.rows.index(i)
-            chance = expit(output[place])
-            slope[place] += 0.5 * 120 * (c[i] - c[j] / 3) / 40 * chance * (1 - chance)
-        np.testing.assert_allclose(growing.given[k][0].numpy(), slope, rtol=1e-5, atol=1e-6)
+            probability = expit(output[place])
+            gradient[place] += 0.5 * 120 * (c[i] - c[j] / 3) / 40 * probability * (1 - probability)
+        np.testing.assert_allclose(growing.given[k][0].numpy(), gradient, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("task", ["binary", "squared"])
-def test_the_penaltys_slope_is_right_on_average(task):
-    """Over the batches of an epoch the slopes average to the slope of all rows at once.
+def test_the_penaltys_gradient_is_right_on_average(task):
+    """Over the batches of an epoch the gradients average to the gradient of all rows at once.
 
     So it is for penalties that are means over rows, as critics' values are.
     """
     data = simulate(task, weighted=True)
     member = [Member(0.6, 1)]
 
-    def slope(rows, resampled):
+    def gradient(rows, resampled):
         step, growing = prepared(data, member, task, method=Tilted(coefficients()))
         step.prepare(1)
         step(rows, resampled)
@@ -167,8 +211,8 @@ def test_the_penaltys_slope_is_right_on_average(task):
 
     batches = batch_of(member)
     epoch = [batches.next() for _ in range(N // BATCH)]
-    average = torch.stack([slope(*batch) for batch in epoch]).mean(0)
-    everything = slope(*(torch.cat(parts, 1) for parts in zip(*epoch, strict=True)))
+    average = torch.stack([gradient(*batch) for batch in epoch]).mean(0)
+    everything = gradient(*(torch.cat(parts, 1) for parts in zip(*epoch, strict=True)))
     torch.testing.assert_close(average, everything, rtol=1e-5, atol=1e-5)
 
 
@@ -180,7 +224,7 @@ def partly_known():
 
 
 def third_round(data, method):
-    """Slopes (n,) of a third round, those of the task alone, and which rows the batch had."""
+    """Gradients (n,) of a third round, those of the task alone, and which rows the batch had."""
     members = [Member(0.9, 1)]
     built = METHODS[method].build(
         TrainingData(**{**vars(data), "x": data.outcome[:, :0]}),
@@ -204,8 +248,8 @@ def third_round(data, method):
 @pytest.mark.parametrize("method", ["gdp", "hgr"])
 def test_rows_of_unknown_attributes_follow_the_task_alone(method):
     data, known = partly_known()
-    slope, task, batch = third_round(data, method)
-    pushed = ~np.isclose(slope, task, rtol=1e-9, atol=1e-12)
+    gradient, task, batch = third_round(data, method)
+    pushed = ~np.isclose(gradient, task, rtol=1e-9, atol=1e-12)
     assert not pushed[~known].any()
     assert not pushed[~batch].any()
     assert pushed[batch & known].mean() > 0.9
@@ -215,16 +259,16 @@ def test_rows_of_unknown_attributes_follow_the_task_alone(method):
 def test_what_stands_for_unknown_attributes_does_not_matter(method):
     """Nor where all scores of a batch are standardized together, unknown rows among them."""
     data, known = partly_known()
-    slope, task, batch = third_round(data, method)
-    assert np.abs(slope - task)[batch & known].mean() > 0.01
-    np.testing.assert_allclose(slope[~batch], task[~batch], rtol=1e-12)
+    gradient, task, batch = third_round(data, method)
+    assert np.abs(gradient - task)[batch & known].mean() > 0.01
+    np.testing.assert_allclose(gradient[~batch], task[~batch], rtol=1e-12)
     attribute = data.attribute.clone()
     attribute[torch.from_numpy(~known)] = 3.0
     other = TrainingData(**{**vars(data), "attribute": attribute})
-    np.testing.assert_allclose(third_round(other, method)[0], slope, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(third_round(other, method)[0], gradient, rtol=1e-6, atol=1e-9)
 
 
-def test_slopes_that_are_not_finite_are_not_grown():
+def test_gradients_that_are_not_finite_are_not_grown():
     data = simulate()
     members = [Member(0.5, 1), Member(0.5, 2)]
     broken = coefficients().clone()

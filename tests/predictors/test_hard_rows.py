@@ -124,7 +124,7 @@ def test_a_class_of_one_row_may_be_drawn_to_stop_on(classes, strength):
 #: Errors of 2 and 12 in an outcome of spread 4: half a unit, and three units.
 TARGET, OUTPUT, LEVEL, UNIT = [10.0, 20.0], [12.0, 8.0], 15.0, 4.0
 BY_HAND = {
-    "squared": (0.5**2 / 2 + 3.0**2 / 2) / 2,
+    "squared": (0.5**2 + 3.0**2) / 2,
     "absolute": (0.5 + 3.0) / 2,
     "huber": (0.5**2 / 2 + (3.0 - 0.5)) / 2,
 }
@@ -146,12 +146,12 @@ def test_the_loss_of_a_round_is_in_standard_units(task):
     found = OBJECTIVES[task].loss(output, target, None, level, unit)
     assert float(found) == pytest.approx(BY_HAND[task])
     weight = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
-    first = {"squared": 0.125, "absolute": 0.5, "huber": 0.125}[task]
+    first = {"squared": 0.25, "absolute": 0.5, "huber": 0.125}[task]
     assert float(OBJECTIVES[task].loss(output, target, weight, level, unit)) == first
 
 
 @pytest.mark.parametrize("task", OBJECTIVES)
-def test_slopes_are_those_of_the_loss_that_history_and_early_stopping_show(task):
+def test_gradients_are_those_of_the_loss_that_history_and_early_stopping_show(task):
     random = torch.Generator().manual_seed(0)
     width = 3 if task == "multiclass" else 1
     output = torch.randn(1, 20, width, generator=random, dtype=torch.float64)
@@ -163,9 +163,9 @@ def test_slopes_are_those_of_the_loss_that_history_and_early_stopping_show(task)
     level, unit = (torch.tensor([v if objective.has_units else d]) for v, d in ((1.5, 0), (2.5, 1)))
     output.requires_grad_()
     loss = objective.loss(output, target, None, level.double(), unit.double())
-    (slope,) = torch.autograd.grad(loss.sum(), output)
-    expected, _ = objective.slopes(output, target, unit.double())
-    torch.testing.assert_close(slope, expected / 20 / unit.double() ** 2)
+    (gradient,) = torch.autograd.grad(loss.sum(), output)
+    found, _ = objective.gradients(output, target, unit.double())
+    torch.testing.assert_close(found, 20 * objective.share * unit.double() ** 2 * gradient)
 
 
 @pytest.mark.parametrize("loss", BY_HAND)

@@ -133,7 +133,7 @@ def test_sensitive_features_change_nothing_at_strength_zero():
 @pytest.mark.parametrize("task", ["binary", "multiclass", "squared", "huber"])
 @pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
 def test_hardly_any_strength_grows_the_same_trees(task, weighted):
-    """So our slopes, curvatures and starts are those that LightGBM has inside.
+    """So our gradients, Hessians and starts are those that LightGBM has inside.
 
     Not for the absolute error, where LightGBM refits every leaf to a median.
     """

@@ -9,14 +9,14 @@ import pytest
 
 from equipoise import FairBoostingClassifier
 from equipoise.datasets import make_synthetic
-from equipoise.predictors.boosting.text_check import checked_text
+from equipoise.predictors.boosting.lightgbm import checked_text
 
 
 def grown(X, y, **parameters):
     """A small model of trees, and its text."""
     model = FairBoostingClassifier(strength=0, rounds=3, lightgbm=parameters, random_state=0)
     model.fit(X, y)
-    return model, model.predictor_.network.forest.models[0].model_to_string()
+    return model, model.predictor_.network.forest.models[0].text(3)
 
 
 @pytest.fixture(scope="module")

@@ -226,11 +226,12 @@ def test_nan_stands_exactly_where_values_are_missing_or_unseen():
     )
 
 
-def test_numbers_missing_only_after_fit_are_warned_of_since_lightgbm_takes_them_for_0():
+def test_numbers_missing_only_after_fit_are_warned_of():
     encoder = TreeEncoder().fit({"a": [1.0, 2.0], "b": [True, False], "c": ["x", "y"]})
     later = {"a": [None, 2.5], "b": [None, None], "c": [None, "y"]}
     words = (
-        "X has missing values in 'a', 'b', where there were none at fit; LightGBM takes them for 0"
+        "X has missing values in 'a', 'b', where there were none at fit; the trees have learned "
+        "no rule for them"
     )
     with warned(words) as warnings:
         encoded = encoder.transform(later)

@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -44,9 +44,6 @@ from equipoise.training.loop import gradients_on
 
 class FairEstimator(BaseEstimator, ABC):
     """Fit and evaluation; subclasses have the options, and say what Y and outputs mean."""
-
-    #: Kind of predictor, for tables and words: "network" or "boosting".
-    family: ClassVar[str]
 
     notion: str
     strength: float
@@ -163,6 +160,11 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _keep_outcome(self, outcome: Outcome) -> None:
         """Store what turns a network's outputs into answers."""
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """Name of the family of predictors, as in `equipoise.predictors.registry.FAMILIES`."""
 
     @abstractmethod
     def _device(self) -> torch.device:

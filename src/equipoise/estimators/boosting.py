@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError, check_number, check_whole
+from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.inputs import Outcome, read_numbers
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
-from equipoise.predictors.boosting import BoostingRecipe
-from equipoise.predictors.boosting.library import lightgbm as installed_lightgbm
+from equipoise.predictors.boosting import LIBRARIES, BoostingRecipe
 from equipoise.tables import Kind, TreeEncoder
 from equipoise.training import OptimizerSettings, TrainingSettings
 
@@ -28,8 +27,6 @@ from equipoise.training import OptimizerSettings, TrainingSettings
 class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what their outputs mean."""
 
-    family: ClassVar[str] = "boosting"
-
     notion: str = "independence"
     strength: float = 0.5
     method: str = "sbp"
@@ -37,7 +34,9 @@ class BoostingEstimator(FairEstimator):
     density_ratio: RatioKind = "auto"
     rounds: int = 400
     learning_rate: float = 0.05
+    library: Literal["lightgbm", "xgboost"] = "lightgbm"
     lightgbm: Mapping[str, Any] | None = None
+    xgboost: Mapping[str, Any] | None = None
     warmup: int = 10
     early_stopping: int | None = None
     critic_hidden: tuple[int, ...] = (32, 32)
@@ -55,20 +54,33 @@ class BoostingEstimator(FairEstimator):
         """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
         raise InputError(f"to_onnx cannot write the trees of {type(self).__name__}; use save")
 
+    @property
+    def family(self) -> str:
+        """Name of the family of predictors: that of the library's trees."""
+        check_choice("library", self.library, tuple(LIBRARIES))
+        return LIBRARIES[self.library].family
+
     def _device(self) -> torch.device:
         return torch.device("cpu")
 
     def _new_encoder(self) -> TreeEncoder:
-        return TreeEncoder()
+        return TreeEncoder(largest_power=LIBRARIES[self.library].largest_power)
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # LightGBM's least sum of weights in a leaf is for weights near one. Whole multiples of the
+        # The least sum of weights in a leaf is for weights near one. Whole multiples of the
         # least weight stay exact, so that a row of weight two is two rows, and splits still tie.
         multiples = weights / weights.min()
         return np.asarray(np.ldexp(multiples, -round(np.log2(multiples.mean()))))
 
     def _recipe(self) -> BoostingRecipe:
-        installed_lightgbm(type(self).__name__)
+        check_choice("library", self.library, tuple(LIBRARIES))
+        LIBRARIES[self.library].module(type(self).__name__)
+        for name in LIBRARIES:
+            if name != self.library and getattr(self, name) is not None:
+                raise InputError(
+                    f"{name} has no meaning for library={self.library!r}, got "
+                    f"{getattr(self, name)!r}; leave it out, or set library={name!r}"
+                )
         check_whole("rounds", self.rounds)
         check_number(
             "critic_learning_rate", self.critic_learning_rate, "must be positive", lambda r: r > 0
@@ -91,24 +103,26 @@ class BoostingEstimator(FairEstimator):
             learning_rate=self.learning_rate,
             warmup=self.warmup,
             early_stopping=self.early_stopping,
-            parameters=self.lightgbm,
+            library=self.library,
+            parameters=getattr(self, self.library),
         )
 
 
 class FairBoostingClassifier(Classifies, BoostingEstimator):
-    """Gradient-boosted trees (LightGBM) trained to keep the score from depending on A.
+    """Gradient-boosted trees trained to keep the score from depending on A.
 
-    As :class:`FairClassifier`, with trees in place of the network: every round follows the slope of
-    (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a critic can tell
-    about the sensitive features from the score. Missing values and categories in X are handled as
-    LightGBM does. Needs ``pip install equipoise[boosting]``.
+    As :class:`FairClassifier`, with trees in place of the network: every round follows the gradient
+    of (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a critic can
+    tell about the sensitive features from the score. LightGBM or XGBoost grows the trees and
+    handles missing values and categories in X. Needs ``pip install equipoise[boosting]``, or
+    ``equipoise[xgboost]``.
 
     Parameters
     ----------
     notion : "independence" or "separation"
         As for :class:`FairClassifier`.
     strength : float in [0, 1)
-        Weight of the penalty; 0 gives the predictions of plain LightGBM.
+        Weight of the penalty; 0 gives the predictions of the plain library.
     method : str
         A fairness method whose penalty sits on the score.
     divergence, density_ratio
@@ -117,8 +131,11 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         Number of boosting rounds; each adds one tree (one per class beyond two classes).
     learning_rate : float
         What each tree is multiplied by.
-    lightgbm : mapping, optional
-        Further parameters of LightGBM by its own names, such as ``{"num_leaves": 15}``.
+    library : "lightgbm" or "xgboost"
+        What grows the trees.
+    lightgbm, xgboost : mapping, optional
+        Further parameters of the library by its own names, such as ``{"num_leaves": 15}`` of
+        LightGBM, or ``{"max_depth": 4}`` of XGBoost.
     warmup : int
         Rounds over which the strength grows from 0 to what it is.
     early_stopping : int, optional
@@ -150,7 +167,7 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FairBoostingRegressor(Regresses, BoostingEstimator):
-    """Gradient-boosted trees (LightGBM) for a continuous outcome, under the same penalty.
+    """Gradient-boosted trees for a continuous outcome, under the same penalty.
 
     As :class:`FairBoostingClassifier`. The outcome keeps its units; the penalty weighs against it
     as if it had been scaled to unit variance, so ``strength`` means the same whatever they are. An
@@ -160,11 +177,11 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     ----------
     loss : "squared", "absolute" or "huber"
         Task loss: squared error, absolute error, or Huber's (one standard deviation of Y). At
-        strength 0 LightGBM refits leaves to medians for the absolute error; a penalized model has
-        no such step.
+        strength 0 both libraries refit leaves to medians for the absolute error; a penalized model
+        has no such step. XGBoost has no Huber loss: its trees follow the gradient at any strength.
     notion, strength, method, divergence, density_ratio
         As for :class:`FairBoostingClassifier`.
-    rounds, learning_rate, lightgbm, warmup, early_stopping
+    rounds, learning_rate, library, lightgbm, xgboost, warmup, early_stopping
         As for :class:`FairBoostingClassifier`.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
         As for :class:`FairBoostingClassifier`.

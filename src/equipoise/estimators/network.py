@@ -85,7 +85,6 @@ class _OnNetworks(FairEstimator):
 class NetworkEstimator(_OnNetworks):
     """Options of networks and their training; subclasses say what a network's outputs mean."""
 
-    family: ClassVar[str] = "network"
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
 
     notion: str = "independence"
@@ -123,6 +122,11 @@ class NetworkEstimator(_OnNetworks):
         win over the paper's where both name one: ``as_in_paper(strength=0.9, iterations=2000)``.
         """
         return cls(**{**cls._paper_settings, **options})
+
+    @property
+    def family(self) -> str:
+        """Name of the family of predictors."""
+        return "network"
 
     def to_onnx(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator, with the encoding of its inputs, as an ONNX file.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from equipoise.metrics.utility import youden_of_ranking
 from equipoise.networks.stack import member_tensors
 from equipoise.notions import Notion
 from equipoise.pareto import non_dominated
+from equipoise.predictors.registry import FAMILIES
 from equipoise.training import Member, Predictor
 from equipoise.training.averaged import averaged_output
 
@@ -206,20 +206,6 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
     return list(found)
 
 
-class Words(NamedTuple):
-    """What one model of a kind is called, several, and what passes in its training."""
-
-    one: str
-    many: str
-    moment: str
-
-
-WORDS: Mapping[str, Words] = MappingProxyType(
-    {
-        "network": Words("network", "networks", "iteration"),
-        "boosting": Words("boosted trees", "boosted trees", "round"),
-    }
-)
 #: Seed of an average, in tables.
 ALL_SEEDS = -1
 
@@ -286,7 +272,7 @@ def origin_in_words(
     """
     kind = f"{one_in_words(predictor)}, " if mixed or predictor != "network" else ""
     who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
-    moment = WORDS[predictor.partition(" ")[0]].moment
+    moment = FAMILIES[predictor.partition(" ")[0]].unit
     return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
 
 
@@ -297,7 +283,7 @@ def one_in_words(predictor: str) -> str:
     ('boosted trees', 'network 2')
     """
     family, _, number = predictor.partition(" ")
-    return f"{WORDS[family].one} {number}".rstrip()
+    return f"{FAMILIES[family].one} {number}".rstrip()
 
 
 def families_in_words(families: Sequence[str]) -> str:
@@ -306,7 +292,7 @@ def families_in_words(families: Sequence[str]) -> str:
     >>> families_in_words(["network", "boosting"])
     'networks and boosted trees'
     """
-    return " and ".join(WORDS[family].many for family in families)
+    return " and ".join(FAMILIES[family].many for family in families)
 
 
 def entries_of(

@@ -13,9 +13,10 @@ from markupsafe import Markup
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, Spread
 from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
-from equipoise.frontier.snapshots import WORDS, Floats
+from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
+from equipoise.predictors.registry import FAMILIES
 from equipoise.report.page import render_page
 from equipoise.report.run_facts import RunFacts, select_call
 
@@ -80,10 +81,10 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         left_out=offered.left_out,
         metrics=[find_metric(name) for name in offered.criteria.metrics],
         marks=[
-            f"{mark}: {WORDS[family].many}"
+            f"{mark}: {FAMILIES[family].many}"
             for mark, family in zip(_MARKS, offered.families, strict=False)
         ],
-        moment=" or ".join(dict.fromkeys(WORDS[family].moment for family in offered.families)),
+        moment=" or ".join(dict.fromkeys(FAMILIES[family].unit for family in offered.families)),
         front=_front(offered),
         labels=offered.labels,
         sensitive=frontier.sensitive_,
@@ -105,7 +106,7 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
         "measures": criteria.measures,
         "points": vars(offered.points),
         "families": [
-            {"name": name, "one": WORDS[name].one, "moment": WORDS[name].moment}
+            {"name": name, "one": FAMILIES[name].one, "moment": FAMILIES[name].unit}
             for name in offered.families
         ],
         "entries": [_entry(entry) for entry in offered.entries],
@@ -145,7 +146,7 @@ def _front(offered: Offer) -> list[dict[str, Any]]:
         entry = offered.entries[points.entry[at]]
         found.append(
             {
-                "predictor": WORDS[entry.predictor].one,
+                "predictor": FAMILIES[entry.predictor].one,
                 "unfairness": step.unfairness,
                 "utility": points.utility[at],
                 "strength": entry.strength,

@@ -28,6 +28,7 @@ from equipoise.frontier.offer import assessed_columns
 from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
+from equipoise.predictors.boosting import LIBRARIES
 from equipoise.report.markdown import code_block, escaped, table
 from equipoise.report.page import find_template
 from equipoise.report.run_facts import RunFacts, select_call
@@ -191,9 +192,10 @@ def _architecture(selection: Selection) -> str:
     averaged = selection.averaged
     options = selection.model.get_params(deep=False)
     if selection.model.family != "network":
+        library = LIBRARIES[options["library"]].title
         trees = (
-            f"gradient-boosted trees (LightGBM), {options['rounds']} rounds at most, learning rate "
-            f"{options['learning_rate']:g}"
+            f"gradient-boosted trees ({library}), {options['rounds']} rounds at most, learning "
+            f"rate {options['learning_rate']:g}"
         )
         return trees if averaged == 1 else f"average of {averaged}, each of {trees}"
     if not parse_method(options["method"]).capabilities.neural:

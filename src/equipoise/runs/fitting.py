@@ -17,7 +17,7 @@ from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
 from equipoise.metrics import METRICS
-from equipoise.predictors.boosting.library import lightgbm
+from equipoise.predictors.boosting import LIBRARIES
 from equipoise.runs import Answer, Say
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run, resume_command
@@ -144,7 +144,7 @@ def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Colu
     """Read the data once sure that the options can be trained with."""
     parse_method(options.method)
     if options.has_trees:
-        lightgbm(f"--predictor {options.predictor}")
+        LIBRARIES["lightgbm"].module(f"--predictor {options.predictor}")
     frame = read_table(path)
     columns = read_columns(
         frame,

@@ -43,7 +43,7 @@ from typing import TypeVar
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
-from equipoise.predictors.boosting.library import lightgbm
+from equipoise.predictors.boosting import LIBRARIES
 from equipoise.runs.record import (
     FORMAT,
     RunRecord,
@@ -122,7 +122,8 @@ class Run:
             found = load(self.path(name))
         except InputError as problem:
             if self.record.options.has_trees:
-                lightgbm(f"'{self.path(name)}'")  # where that is missing, nothing is damaged
+                # Where that is missing, nothing is damaged.
+                LIBRARIES["lightgbm"].module(f"'{self.path(name)}'")
             raise InputError(
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
                 f"{self.record.command} --overwrite"

@@ -28,8 +28,8 @@ from equipoise.tables.features import (
     unseen_levels,
 )
 
-#: Powers of two of a column's largest size between which LightGBM reads it as it is.
-_LEAST, _MOST = -60, 900
+#: Power of two of a column's largest size above which libraries of trees read it as it is.
+_LEAST = -60
 #: Codes (n,) of a column whose type says in which order its categories come, -1 where missing, and
 #: whether that order means something, as from low to high.
 _Declared = tuple[NDArray[np.int64], bool]
@@ -130,8 +130,11 @@ class TreeEncoder(Encoder[TreeEncoderState]):
     """
 
     state_type = TreeEncoderState
-    _missing_words = "LightGBM takes them for 0"
+    _missing_words = "the trees have learned no rule for them"
     _unseen_words = "treated as missing"
+
+    def __init__(self, *, largest_power: int = 900) -> None:
+        self._largest_power = largest_power
 
     def _learned(self, X: Any, columns: Sequence[Column]) -> TreeEncoderState:
         declared = _declared_codes(X)
@@ -154,7 +157,11 @@ class TreeEncoder(Encoder[TreeEncoderState]):
                 for column in columns
                 if column.family in ("number", "boolean") and not column.missing.any()
             ),
-            powers={name: power for name, power in powers.items() if not _LEAST < power < _MOST},
+            powers={
+                name: power
+                for name, power in powers.items()
+                if not _LEAST < power < self._largest_power
+            },
         )
 
     def _adopt(self, state: TreeEncoderState) -> None:

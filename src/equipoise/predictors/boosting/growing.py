@@ -1,41 +1,35 @@
-"""K LightGBM models that grow round by round, on rows that are binned once for all of them."""
+"""K models that grow round by round, and the round: gradients of task and penalty, then trees."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from equipoise.errors import ConvergenceWarning
-from equipoise.predictors.boosting.continued import Continued
-from equipoise.predictors.boosting.library import lightgbm, refused_in_words
+from equipoise.predictors.boosting.library import Library, Plan
 from equipoise.predictors.boosting.objectives import TreeObjective, level_and_unit
-from equipoise.predictors.boosting.text_check import checked_text
-from equipoise.predictors.boosting.trees import Forest
-from equipoise.training import Member, TrainingData
-
-#: Sums in one order whatever the number of threads and the load of the machine.
-REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
+from equipoise.predictors.boosting.trees import BoostedTrees, Forest
+from equipoise.training import Member, Method, Predictor, TrainingData
+from equipoise.training.data import mean_one
+from equipoise.training.step import optimizers_of
 
 
 class Growing:
     """The models of K members in training, and their outputs on the m rows that each trains on.
 
-    Members of strength 0 follow LightGBM's own objective, so that they are LightGBM's own models to
-    the last bit; the others follow the slopes they are given. Where LightGBM finds no column to
-    split on, all are its own: a constant.
+    Members of strength 0 follow the library's own objective, where it has one, so that they are its
+    own models to the last bit; the others follow the gradients they are given. Where the library
+    finds no column to split on, all are its own: a constant.
 
     Attributes
     ----------
     forest : Forest
     start : Tensor of float64, shape (K, o)
-        What each member's trees add to; LightGBM's own models have theirs in the first tree.
+        What each member's trees add to; the library's own models have theirs inside.
     rows : Tensor of int64, shape (K, m)
         Which rows of the data each member trains on.
     target : Tensor, shape (K, m)
@@ -53,87 +47,83 @@ class Growing:
         data: TrainingData,
         members: Sequence[Member],
         *,
+        library: Library,
         objective: TreeObjective,
         n_outputs: int,
         categorical: Sequence[int],
         parameters: Mapping[str, Any],
         most_rounds: int,
     ) -> None:
+        self.library, self.objective = library, objective
         self._most_rounds = most_rounds
-        self._library = lightgbm("boosting")
-        self._objective = objective
         self._given = parameters
-        self._parameters = {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
-        self._classes = n_outputs
-        self._members = tuple(members)
         everything = torch.arange(len(data), device="cpu")
         self.rows = torch.stack(
-            [
-                torch.tensor(member.rows, device="cpu") if member.rows else everything
-                for member in members
-            ]
+            [torch.tensor(each.rows, device="cpu") if each.rows else everything for each in members]
         )
         self._place = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
         target = data.target.double() if data.target.is_floating_point() else data.target
-        weight = (
-            torch.ones(len(data), dtype=torch.float32, device="cpu")
-            if data.weight is None
-            else data.weight
-        )
+        weight = torch.ones(len(data), device="cpu") if data.weight is None else data.weight
         self.target, self.weight = target[self.rows], weight.double()[self.rows]
-        self.level, self.unit = (
-            torch.full((len(members),), value, dtype=torch.float64, device="cpu")
-            for value in (0, 1)
-        )
+        self.level, self.unit = torch.tensor(
+            [[0.0], [1.0]], dtype=torch.float64, device="cpu"
+        ).repeat(1, len(members))
         if objective.has_units:
             self.level, self.unit = level_and_unit(self.target, self.weight)
-        self._datasets = self._binned(data, list(categorical))
-        splits = {rows: _has_splits(dataset) for rows, dataset in self._datasets.items()}
+        binned = self._binned(data, members, list(categorical))
+        splits = {rows: library.can_split(each) for rows, each in binned.items()}
         if not all(splits.values()):
-            _warn_of_constants(self._parameters, self.rows.shape[1])
-        self._own = [member.strength == 0 or not splits[member.rows] for member in members]
+            _warn_of_constants(parameters, self.rows.shape[1])
         starts = torch.stack(
             [objective.start(*each).double() for each in zip(self.target, self.weight, strict=True)]
         )
-        self.start = torch.where(torch.tensor(self._own, device="cpu")[:, None], 0.0, starts)
+        has_own = objective.task in library.objectives
+        self._plans = [
+            Plan(
+                rows=binned[member.rows],
+                task=objective.task,
+                n_outputs=n_outputs,
+                own=not splits[member.rows] or (member.strength == 0 and has_own),
+                start=starts[k],
+                unit=float(self.unit[k]),
+                seed=member.seed,
+                parameters=parameters,
+            )
+            for k, member in enumerate(members)
+        ]
+        own = [plan.own for plan in self._plans]
+        self.start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
-        own = [member for member, is_own in enumerate(self._own) if is_own]
-        self.forest = Forest(self._models(starts), own)
+        with library.refused_in_words(parameters):
+            models = dict(enumerate(map(library.model, self._plans)))
+        self.forest = Forest(library, models, [k for k, is_own in enumerate(own) if is_own])
 
     def places(self, rows: Tensor) -> Tensor:
         """Where rows (K, B) of the data stand among each member's own."""
         return rows if self._place is None else self._place.gather(1, rows)
 
-    def grow(self, member: int, slope: Tensor, curvature: Tensor) -> None:
+    def grow(self, member: int, gradient: Tensor, hessian: Tensor) -> None:
         """Add a round to one member's model, if it can still grow, and update its outputs.
 
-        slope, curvature: (m, o).
+        gradient, hessian: (m, o).
         """
         model = self.forest.models[member]
-        given = _as_lightgbm(slope), _as_lightgbm(curvature)
-        with refused_in_words(self._given):
-            model.update(fobj=None if self._own[member] else lambda *_: given)
-        shown = torch.from_numpy(_shown(model)).view(*slope.shape)
-        # LightGBM's own objectives show chances, custom ones outputs.
-        self.outputs[member] = self._objective.to_output(shown) if self._own[member] else shown
+        with self.library.refused_in_words(self._given):
+            model.grow(gradient, hessian)
+        self.outputs[member] = model.seen()
 
     def rounds(self, member: int) -> int:
         """How many rounds a member's model has."""
-        rounds: int = self.forest.models[member].current_iteration()
-        return rounds
+        return self.forest.models[member].rounds()
 
     def state_dict(self) -> dict[str, Any]:
         """What every member has grown: rounds, text of its trees, outputs."""
-        models = [self.forest.models[member] for member in range(len(self._own))]
-        return {
-            "rounds": [model.current_iteration() for model in models],
-            # LightGBM's own models are grown again instead.
-            "texts": [
-                "" if own else model.model_to_string()
-                for own, model in zip(self._own, models, strict=True)
-            ],
-            "outputs": self.outputs,
-        }
+        rounds = [self.rounds(member) for member in range(len(self._plans))]
+        texts = [
+            self.forest.models[member].text(count) if count else ""
+            for member, count in enumerate(rounds)
+        ]
+        return {"rounds": rounds, "texts": texts, "outputs": self.outputs}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what members with the same options had grown on the same rows."""
@@ -141,68 +131,26 @@ class Growing:
         for member, rounds in enumerate(state["rounds"]):
             if not 0 <= rounds <= self._most_rounds:
                 raise ValueError(f"a member grows at most {self._most_rounds} rounds")
-            if self._own[member]:
-                for _ in range(rounds):
-                    models[member].update()
-            elif rounds:
-                self._start_from(member, state["outputs"][member])
-                text = checked_text(state["texts"][member], self._classes)
-                models[member] = Continued(text, rounds, self._new_model(member))
+            if rounds:
+                text, outputs = state["texts"][member], state["outputs"][member]
+                models[member] = self.library.resumed(self._plans[member], text, rounds, outputs)
         self.forest.models = models
         self.outputs.copy_(state["outputs"])
 
-    def _binned(self, data: TrainingData, categorical: list[int]) -> dict[tuple[int, ...], Any]:
-        """Return the rows of every member in LightGBM's form, once for each set of rows."""
-        datasets = {}
-        for member, rows in zip(self._members, self.rows, strict=True):
-            if member.rows not in datasets:
-                dataset = self._library.Dataset(
-                    data.x[rows].numpy(),
-                    label=data.target[rows].numpy(),
-                    weight=None if data.weight is None else data.weight[rows].numpy(),
-                    categorical_feature=categorical,
-                    params=self._parameters,
-                )
-                with refused_in_words(self._given):
-                    datasets[member.rows] = dataset.construct()
-        return datasets
-
-    def _models(self, starts: Tensor) -> dict[int, Any]:
-        """Return one model a member, before its first round."""
-        models: dict[int, Any] = {}
-        # A model takes over the start of its rows when it is made; LightGBM's own have none, so
-        # they are made before there is one.
-        for member in sorted(range(len(self._own)), key=lambda member: not self._own[member]):
-            if not self._own[member]:
-                self._start_from(member, starts[member].expand(self.rows.shape[1], -1))
-            models[member] = self._new_model(member)
-        return models
-
-    def _start_from(self, member: int, outputs: Tensor) -> None:
-        """Let the next model on a member's rows start from outputs (m, o)."""
-        dataset = self._datasets[self._members[member].rows]
-        dataset.set_init_score(outputs.T.flatten().contiguous().numpy())
-
-    def _new_model(self, member: int) -> Any:
-        dataset = self._datasets[self._members[member].rows]
-        with refused_in_words(self._given):
-            return self._library.Booster(self._parameters_of(member), dataset)
-
-    def _parameters_of(self, member: int) -> dict[str, Any]:
-        return {
-            **self._parameters,
-            "objective": self._objective.name if self._own[member] else "none",
-            # Not of the rows: without an objective, LightGBM takes them for those of a regression.
-            "num_class": self._classes,
-            "seed": self._members[member].seed % 2**31,
-            # Where the loss of Huber changes from squared to absolute.
-            "alpha": float(self.unit[member]),
-        }
-
-
-def _has_splits(dataset: Any) -> bool:
-    """Whether some column of LightGBM's form of the rows can be split; bins are of those only."""
-    return any(dataset.feature_num_bin(column) for column in range(dataset.num_feature()))
+    def _binned(
+        self, data: TrainingData, members: Sequence[Member], categorical: list[int]
+    ) -> dict[tuple[int, ...], Any]:
+        """Return the rows of every member in the library's form, once for each set of rows."""
+        binned: dict[tuple[int, ...], Any] = {}
+        for member, rows in zip(members, self.rows, strict=True):
+            if member.rows not in binned:
+                weight = None if data.weight is None else data.weight[rows].numpy()
+                x, target = data.x[rows].numpy(), data.target[rows].numpy()
+                with self.library.refused_in_words(self._given):
+                    binned[member.rows] = self.library.rows(
+                        x, target, weight, categorical, self._given
+                    )
+        return binned
 
 
 def _warn_of_constants(parameters: Mapping[str, Any], rows: int) -> None:
@@ -222,19 +170,90 @@ def _inverse(rows: Tensor, n: int) -> Tensor:
     return place.scatter_(1, rows, torch.arange(rows.shape[1], device="cpu").expand_as(rows))
 
 
-def _as_lightgbm(values: Tensor) -> NDArray[np.float64]:
-    """One output as (m,), several as (m, o)."""
-    found: NDArray[np.float64] = values.squeeze(-1).numpy()
-    return found
+class BoostingStep:
+    """(1 - strength) * task + strength * penalty, for every member, as a round of trees.
 
+    The task has gradient and Hessian on all rows. The penalty is that of a batch, so its gradient
+    on the rows of the batch, scaled up to all rows, is right on average; its Hessian is a constant,
+    the most that the task's can be. Over the first ``warmup`` rounds the strength grows from 0:
+    scores that are still constant have no dependence to take away.
+    """
 
-def _shown(model: Any) -> NDArray[np.float64]:
-    """What a model shows of its training rows, (m,) or (m, o)."""
-    seen: list[NDArray[np.float64]] = []
+    def __init__(
+        self,
+        predictor: Predictor,
+        trees: BoostedTrees,
+        growing: Growing,
+        members: Sequence[Member],
+        *,
+        method: Method | None,
+        warmup: int,
+    ) -> None:
+        self._trees = trees
+        self._task = predictor.task
+        self._growing = growing
+        self._method = method
+        classes = growing.outputs.shape[-1]
+        self._hessian_factor = growing.library.hessian_factor(classes) if classes > 1 else 1.0
+        self._strength = torch.tensor(
+            [member.strength for member in members], dtype=torch.float64, device="cpu"
+        )
+        weight = growing.weight
+        self._task_weight = None if bool((weight == 1).all()) else mean_one(weight)
+        self._warmup = warmup
+        self._share = 1.0
+        networks = [] if method is None else [method.networks]
+        self.modules: nn.Module = nn.ModuleList([predictor, *networks])
 
-    def look(shown: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
-        seen.append(shown)
-        return "", 0.0, False
+    def prepare(self, iteration: int) -> None:
+        """Set the share of the strength in this round, counted from 1."""
+        self._share = min(1.0, (iteration - 1) / self._warmup) if self._warmup else 1.0
 
-    model.eval_train(look)
-    return seen[0]
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """All optimizers: those of the method."""
+        return [] if self._method is None else optimizers_of(self._method)
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        """Grow a round; return task loss and penalty before it, each (K,)."""
+        growing, objective = self._growing, self._growing.objective
+        strength = self._share * self._strength[:, None, None]
+        weight = growing.weight[..., None]
+        gradient, hessian = objective.gradients(growing.outputs, growing.target, growing.unit)
+        gradient = (1 - strength) * weight * gradient
+        largest = torch.full_like(hessian, objective.largest_hessian)
+        hessian = self._hessian_factor * weight * torch.lerp(hessian, largest, strength)
+        penalty = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
+        if self._method is not None:
+            places = growing.places(rows)[..., None].expand(-1, -1, gradient.shape[-1])
+            penalty, push = self._penalty(growing.outputs.gather(1, places), rows, resampled)
+            # The same share, sum of weights and unit as in the task's gradient: task and penalty
+            # weigh against each other as in a network.
+            scale = objective.share * growing.weight.sum(-1) * growing.unit
+            gradient = gradient.scatter_add(1, places, strength * scale[:, None, None] * push)
+        task = objective.loss(
+            growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
+        )
+        self._grow(gradient, hessian)
+        return task, penalty
+
+    def _penalty(self, output: Tensor, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        """Let the method train on the batch; return its penalty (K,) and its gradient (K, B, o).
+
+        It sees a continuous outcome in standard units, as networks have it, and so is the gradient.
+        """
+        assert self._method is not None
+        level, unit = (each[:, None, None] for each in (self._growing.level, self._growing.unit))
+        seen = ((output - level) / unit).float().requires_grad_()
+        penalty = self._method.penalty(self._task.score(seen), rows, resampled)
+        (gradient,) = torch.autograd.grad(penalty.sum(), seen)
+        return penalty.detach().double(), gradient.double()
+
+    def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
+        """Add a round to every member that is still what it has grown to."""
+        # A sum is finite where all of its terms are, and one number a member is cheap to look at.
+        finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
+        for member, kept in enumerate(self._trees.rounds.tolist()):
+            # A member that was put back to earlier rounds stays there.
+            if finite[member] and kept == self._growing.rounds(member):
+                self._growing.grow(member, gradient[member], hessian[member])
+                self._trees.rounds[member] = self._growing.rounds(member)

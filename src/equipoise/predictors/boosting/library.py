@@ -1,115 +1,217 @@
-"""LightGBM, where it is installed, and what its parameters may be."""
+"""What a library of boosted trees must offer, and how its parameters are checked."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import Any
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.errors import InputError, did_you_mean
 
-#: Parameters that are decided elsewhere, and where.
-_DECIDED: Mapping[str, str] = MappingProxyType(
-    {
-        "objective": "the task and the penalty are the objective",
-        "num_iterations": "use rounds",
-        "learning_rate": "use learning_rate",
-        "num_class": "y says how many classes there are",
-        "seed": "use random_state",
-        "alpha": "the loss of Huber changes at one spread of the outcome",
-        "metric": "snapshots are judged by equipoise",
-        "early_stopping_round": "use early_stopping",
-        "categorical_feature": "text and categorical columns of X are categories",
-        "boosting": "a snapshot is the first rounds of a model, which only 'gbdt' never changes",
-        "verbosity": "use verbose",
-        # LightGBM's own objective has these, and only a member of strength 0 follows it.
-        "is_unbalance": "use sample_weight",
-        "scale_pos_weight": "use sample_weight",
-        "boost_from_average": "boosting starts from the average",
-        "sigmoid": "chances are logistic in the score",
-        "reg_sqrt": "transform y yourself",
-    }
-)
-
-#: Parameters by which LightGBM draws rows, columns or cuts at random.
-_DRAWING = (
-    "bagging_fraction",
-    "pos_bagging_fraction",
-    "neg_bagging_fraction",
-    "data_sample_strategy",
-    "feature_fraction",
-    "feature_fraction_bynode",
-    "extra_trees",
-    "use_quantized_grad",
-)
+Floats = NDArray[np.float64]
 
 
-def lightgbm(user: str) -> Any:
-    """Return the module, or say for ``user`` how to get it."""
-    try:
-        import lightgbm
-    except ModuleNotFoundError as absent:
-        if absent.name != "lightgbm":
-            raise
-        raise InputError(
-            f'{user} needs lightgbm, which is not installed; pip install "equipoise[boosting]"'
-        ) from None
-    return lightgbm
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How one member's model grows.
 
-
-@contextmanager
-def refused_in_words(parameters: Mapping[str, Any]) -> Iterator[None]:
-    """Say of what LightGBM refuses which parameters it was given."""
-    try:
-        yield
-    except lightgbm("lightgbm=").basic.LightGBMError as error:
-        raise InputError(
-            f"lightgbm must hold values that LightGBM takes, got {dict(parameters)}: "
-            f"{' '.join(str(error).split())}; correct the parameter it names"
-        ) from None
-
-
-def checked_parameters(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return LightGBM parameters by their main names; refuse unknown ones and those decided here.
-
-    LightGBM itself only warns of a name it does not know, so a slip of the pen would pass.
+    Attributes
+    ----------
+    rows : Any
+        The rows to grow on, as `Library.rows` made them.
+    task : str
+    n_outputs : int
+    own : bool
+        Whether the model follows the library's own objective.
+    start : Tensor of float64, shape (o,)
+        What the trees add to, unless the model is the library's own.
+    unit : float
+        Where Huber's loss changes from squared to absolute.
+    seed : int
+    parameters : mapping
+        Of the library, as the user gave them and as decided here.
     """
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
+
+    rows: Any
+    task: str
+    n_outputs: int
+    own: bool
+    start: Tensor
+    unit: float
+    seed: int
+    parameters: Mapping[str, Any]
+
+
+class TreeModel(ABC):
+    """The trees of one member; without a ``plan`` they are full-grown."""
+
+    def __init__(self, plan: Plan | None) -> None:
+        self._plan = plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles are full-grown: training rows do not travel with a model.
+        return {**vars(self), "_plan": None}
+
+    @property
+    def plan(self) -> Plan:
+        """How it grows."""
+        assert self._plan is not None
+        return self._plan
+
+    @abstractmethod
+    def grow(self, gradient: Tensor, hessian: Tensor) -> None:
+        """Add a round that follows gradient and Hessian (m, o), or the library's own objective."""
+
+    @abstractmethod
+    def seen(self) -> Tensor:
+        """Outputs (m, o) on the rows that it grows on, in double precision."""
+
+    @abstractmethod
+    def rounds(self) -> int:
+        """How many rounds there are."""
+
+    @abstractmethod
+    def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
+        """Sum of the trees of so many rounds from ``first`` on, (n, o), for rows x (n, p)."""
+
+    @abstractmethod
+    def text(self, rounds: int) -> str:
+        """Write the first rounds, in ASCII, for `Library.read`."""
+
+    @abstractmethod
+    def never_missing(self) -> frozenset[int]:
+        """Columns that are split without a side for missing values."""
+
+
+class Library(ABC):
+    """One library. To add one, write its class and its line in `boosting.trees.LIBRARIES`."""
+
+    #: The module to import, and the option of estimators that holds its parameters.
+    name: ClassVar[str]
+    title: ClassVar[str]
+    #: The family of its trees, and the words for them.
+    family: ClassVar[str]
+    words: ClassVar[str]
+    #: What ``pip install equipoise[...]`` calls it.
+    extra: ClassVar[str]
+    #: How arrays of its models are named in files.
+    files: ClassVar[str]
+    #: Parameters that are decided elsewhere, and where.
+    decided: ClassVar[Mapping[str, str]]
+    #: Parameters by which it draws rows, columns or cuts at random.
+    drawing: ClassVar[tuple[str, ...]]
+    #: Its own objective of each task that it has one for.
+    objectives: ClassVar[Mapping[str, str]]
+    #: Power of two up to which it reads numbers.
+    largest_power: ClassVar[int]
+
+    @abstractmethod
+    def names(self) -> Mapping[str, str]:
+        """Map every name that a parameter goes by to its main name."""
+
+    @abstractmethod
+    def error(self) -> type[Exception]:
+        """What it raises where it refuses a parameter."""
+
+    @abstractmethod
+    def hessian_factor(self, classes: int) -> float:
+        """What it multiplies the diagonal of the Hessian by where there are several classes."""
+
+    @abstractmethod
+    def rows(
+        self,
+        x: Floats,
+        target: NDArray[Any],
+        weight: NDArray[Any] | None,
+        categorical: list[int],
+        parameters: Mapping[str, Any],
+    ) -> Any:
+        """Return rows x (n, p) in its own form, to be shared by models."""
+
+    @abstractmethod
+    def can_split(self, rows: Any) -> bool:
+        """Whether some column of these rows can be split."""
+
+    @abstractmethod
+    def model(self, plan: Plan) -> TreeModel:
+        """Return a model before its first round."""
+
+    @abstractmethod
+    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> TreeModel:
+        """Return the model that had so many rounds and outputs (m, o), to grow on.
+
+        ValueError where the text is not that of such a model.
+        """
+
+    @abstractmethod
+    def read(self, text: str, inputs: int, outputs: int) -> TreeModel:
+        """Return a model that was written as text; ValueError where it is none of that size."""
+
+    def module(self, user: str) -> Any:
+        """Return the module, or say for ``user`` how to get it."""
+        try:
+            return import_module(self.name)
+        except ModuleNotFoundError as absent:
+            if absent.name != self.name:
+                raise
         raise InputError(
-            "lightgbm must be a mapping of LightGBM's parameters by name, such as "
-            f"{{'num_leaves': 15}}, got {type(given).__name__}"
-        )
-    names = _main_names()
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise InputError(f"lightgbm has no parameter {name!r}{hint}")
-        main = names[name]
-        if main in _DECIDED:
+            f"{user} needs {self.name}, which is not installed; "
+            f'pip install "equipoise[{self.extra}]"'
+        ) from None
+
+    def checked(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return parameters by their main names; refuse unknown ones and those decided here.
+
+        The library itself only warns of a name it does not know, so a slip of the pen would pass.
+        """
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
             raise InputError(
-                f"lightgbm must not set {name!r}, got {value!r}: {_DECIDED[main]}; leave it out"
+                f"{self.name} must be a mapping of {self.title}'s parameters by name, such as "
+                f"{{'max_depth': 4}}, got {type(given).__name__}"
             )
-        if main in found:
-            raise InputError(f"lightgbm names {main!r} twice, the second time as {name!r}")
-        found[main] = value
-    return found
+        names = self.names()
+        found: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in names:
+                hint = did_you_mean(name, names)
+                raise InputError(f"{self.name} has no parameter {name!r}{hint}")
+            main = names[name]
+            if main in self.decided:
+                raise InputError(
+                    f"{self.name} must not set {name!r}, got {value!r}: {self.decided[main]}; "
+                    "leave it out"
+                )
+            if main in found:
+                raise InputError(f"{self.name} names {main!r} twice, the second time as {name!r}")
+            found[main] = value
+        return found
 
+    def refuse_draws(self, given: Mapping[str, Any] | None) -> None:
+        """Refuse parameters by which the library draws at random, where a run must be resumable."""
+        for name, value in self.checked(given).items():
+            if name in self.drawing:
+                raise InputError(
+                    f"checkpoint must be left out where {self.name} sets {name!r}, got {value!r}: "
+                    f"{self.title} would draw anew after resuming; leave one of the two out"
+                )
 
-def refuse_draws(given: Mapping[str, Any] | None) -> None:
-    """Refuse parameters by which LightGBM draws at random, where a run must be resumable."""
-    for name, value in checked_parameters(given).items():
-        if name in _DRAWING:
+    @contextmanager
+    def refused_in_words(self, parameters: Mapping[str, Any]) -> Iterator[None]:
+        """Say of what the library refuses which parameters it was given."""
+        try:
+            yield
+        except self.error() as error:
+            said = " ".join(str(error).partition("Stack trace")[0].split())
             raise InputError(
-                f"checkpoint must be left out where lightgbm sets {name!r}, got {value!r}: "
-                "LightGBM would draw anew after resuming; leave one of the two out"
-            )
-
-
-def _main_names() -> dict[str, str]:
-    """Map every name that LightGBM's parameters go by to its main name."""
-    aliases = lightgbm("lightgbm=").basic._ConfigAliases._get_all_param_aliases()
-    return {alias: main for main, known in aliases.items() for alias in (main, *known)}
+                f"{self.name} must hold values that {self.title} takes, got {dict(parameters)}: "
+                f"{said}; correct the parameter it names"
+            ) from None

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any
 
-from equipoise.errors import InputError, check_number, check_whole
+from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.methods import parse_method
-from equipoise.predictors.boosting.growing import Growing
-from equipoise.predictors.boosting.library import checked_parameters, refuse_draws
+from equipoise.predictors.boosting.growing import BoostingStep, Growing
 from equipoise.predictors.boosting.objectives import OBJECTIVES
-from equipoise.predictors.boosting.step import BoostingStep
 from equipoise.predictors.boosting.stopping import EarlyStopping, Measurable, with_rows_aside
-from equipoise.predictors.boosting.trees import BoostedTrees
+from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.recipe import Recipe, Run
-from equipoise.training import TASKS, Predictor, Supervision, Trained, run_supervised
+from equipoise.training import TASKS, Predictor, Trained, run_supervised
 from equipoise.training.checkpoints import Stateful
 
 
@@ -27,7 +24,7 @@ class BoostingRecipe(Recipe):
     ``training.iterations`` are the rounds, ``training.batch_size`` the rows whose penalty a round
     follows. ``warmup`` is over how many rounds the strength grows to what it is; after
     ``early_stopping`` rounds without a better trade-off on rows set aside a member is as good as
-    it gets. ``parameters`` are LightGBM's.
+    it gets. ``parameters`` are those of the ``library``, by its name.
     """
 
     unit = "round"
@@ -35,6 +32,7 @@ class BoostingRecipe(Recipe):
     learning_rate: float
     warmup: int
     early_stopping: int | None = None
+    library: str = "lightgbm"
     parameters: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -49,26 +47,29 @@ class BoostingRecipe(Recipe):
         check_whole("warmup", self.warmup, least=0, of=" of rounds")
         if self.early_stopping is not None:
             check_whole("early_stopping", self.early_stopping, of=" of rounds")
-        checked_parameters(self.parameters)
+        check_choice("library", self.library, tuple(LIBRARIES))
+        LIBRARIES[self.library].checked(self.parameters)
 
     def check_resumable(self) -> None:
-        """Refuse draws, whose state LightGBM does not tell."""
-        refuse_draws(self.parameters)
+        """Refuse draws whose state the library does not tell."""
+        LIBRARIES[self.library].refuse_draws(self.parameters)
 
     def _train(self, run: Run) -> Trained:
         data, members, supervision = run.data, run.members, run.supervision
         task, n_outputs = run.inputs.task, run.inputs.n_outputs
+        library = LIBRARIES[self.library]
         held_out = None
         if self.early_stopping is not None:
             members, held_out = with_rows_aside(members, len(data), data.outcome_class)
         growing = Growing(
             data,
             members,
+            library=library,
             objective=OBJECTIVES[task],
             n_outputs=n_outputs,
             categorical=run.inputs.categorical,
             parameters={
-                **checked_parameters(self.parameters),
+                **library.checked(self.parameters),
                 "learning_rate": self.learning_rate,
             },
             most_rounds=self.training.iterations,
@@ -101,6 +102,14 @@ class BoostingRecipe(Recipe):
                 patience=self.early_stopping,
                 rounds=self.training.iterations,
             )
+        if supervision is not None:
+            identity = supervision.identity
+            used = {f"version of {library.name}": library.module("boosting").__version__}
+            supervision = replace(
+                supervision,
+                identity=replace(identity, stated={**identity.stated, **used}),
+                parts={**supervision.parts, **remembered},
+            )
         with growing.forest.remembering():
             return run_supervised(
                 step,
@@ -111,16 +120,5 @@ class BoostingRecipe(Recipe):
                 given_outcome=self.notion.conditions_on_outcome,
                 has_critic=run.declared.has_critic,
                 on_check=on_check,
-                supervision=None if supervision is None else _with_memory(supervision, remembered),
+                supervision=supervision,
             )
-
-
-def _with_memory(supervision: Supervision, parts: Mapping[str, Stateful]) -> Supervision:
-    """Return the supervision of a run that has these parts to remember as well."""
-    identity = supervision.identity
-    stated = {**identity.stated, "version of lightgbm": version("lightgbm")}
-    return replace(
-        supervision,
-        identity=replace(identity, stated=stated),
-        parts={**supervision.parts, **parts},
-    )

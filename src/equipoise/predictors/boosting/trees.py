@@ -1,4 +1,4 @@
-"""K boosted ensembles as one stacked network: which model each member is, and its first rounds."""
+"""K boosted ensembles as one stack: which model each member is, and its first rounds."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.networks import OnnxGraph, Saved, Stack
-from equipoise.predictors.boosting.library import lightgbm
-from equipoise.predictors.boosting.text_check import checked_text
+from equipoise.predictors.boosting.library import Floats, Library, TreeModel
+from equipoise.predictors.boosting.lightgbm import LightGBM
+from equipoise.predictors.boosting.xgboost import XGBoost
 
-Floats = NDArray[np.float64]
-
-#: Names of models whose trees are summed up in blocks, and of LightGBM's own.
-_PREFIX, _OWN_PREFIX = "trees.", "own_trees."
-
+#: Libraries by name. To add one, write its class and its line here.
+LIBRARIES: Mapping[str, Library] = {library.name: library for library in (LightGBM(), XGBoost())}
 #: Rounds whose trees are summed up before they are added to those of earlier rounds. A model that
 #: is looked at again and again as it grows need not start from its first tree each time.
 BLOCK = 20
+#: What names of arrays begin with where a model is the library's own.
+_OWN = "own_"
 
 
 class Forest:
-    """The LightGBM models that members refer to, by number; shared by all copies of a stack.
+    """The models of a library that members refer to, by number; shared by all copies of a stack.
 
     Growing adds rounds and never changes earlier ones, so that a member who keeps its number of
-    rounds keeps its predictions. Models that are LightGBM's ``own`` predict as LightGBM does, to
-    the last bit; of the others the trees of every `BLOCK` rounds are summed up first.
+    rounds keeps its predictions. Models that are the library's ``own`` predict as it does, to the
+    last bit; of the others the trees of every `BLOCK` rounds are summed up first.
     """
 
-    def __init__(self, models: Mapping[int, Any], own: Collection[int]) -> None:
+    def __init__(
+        self, library: Library, models: Mapping[int, TreeModel], own: Collection[int]
+    ) -> None:
+        self.library = library
         self.models = models
         self.own = frozenset(own)
         #: Rows by where they are, with the rounds that were summed up for them and the sums.
@@ -55,24 +58,20 @@ class Forest:
     def outputs(self, model: int, rounds: int, x: Tensor) -> Floats:
         """Raw scores (n, o) of the first rounds of one model on rows (n, p) of float64."""
         if model in self.own:
-            return self._sum(model, 0, rounds, x)
+            return self.models[model].outputs(x.numpy(), 0, rounds)
         key = model, x.data_ptr(), x.shape
         # The rows are kept as well, so that no others can be where they are.
         _, done, total = (self._known or {}).get(key, (x, 0, np.zeros(())))
         if done > rounds:
             done, total = 0, np.zeros(())
         while done + BLOCK <= rounds:
-            total = total + self._sum(model, done, BLOCK, x)
+            total = total + self.models[model].outputs(x.numpy(), done, BLOCK)
             done += BLOCK
         if self._known is not None and done:
             self._known[key] = x, done, total
-        return total + self._sum(model, done, rounds - done, x) if done < rounds else total
-
-    def _sum(self, model: int, first: int, rounds: int, x: Tensor) -> Floats:
-        raw: Floats = self.models[model].predict(
-            x.numpy(), raw_score=True, start_iteration=first, num_iteration=rounds
-        )
-        return raw.reshape(len(x), -1)
+        if done < rounds:
+            total = total + self.models[model].outputs(x.numpy(), done, rounds - done)
+        return total
 
 
 class BoostedTrees(Stack):
@@ -102,7 +101,7 @@ class BoostedTrees(Stack):
         found = []
         members = zip(self.start, self.model.tolist(), self.rounds.tolist(), x, strict=True)
         for start, model, rounds, rows in members:
-            # LightGBM takes no rounds for all rounds.
+            # Libraries take no rounds for all rounds.
             output = start.expand(len(rows), -1)
             if rounds:
                 grown = self.forest.outputs(model, rounds, rows.double())
@@ -119,10 +118,10 @@ class BoostedTrees(Stack):
         rounds: dict[int, int] = {}
         for model, count in _rounds(needed):
             rounds[model] = max(count, rounds.get(model, 0))
-        forest = self.forest
+        forest, name = self.forest, self.forest.library.files
         return {
-            f"{_OWN_PREFIX if model in forest.own else _PREFIX}{model}": np.frombuffer(
-                forest.models[model].model_to_string(num_iteration=count).encode("ascii"), np.uint8
+            f"{_OWN if model in forest.own else ''}{name}.{model}": np.frombuffer(
+                forest.models[model].text(count).encode("ascii"), np.uint8
             )
             for model, count in sorted(rounds.items())
             if count
@@ -136,37 +135,24 @@ class BoostedTrees(Stack):
             raise ValueError("trees must have one start for each member and output")
         outputs = start.shape[-1]
         saved.check_outputs(outputs)
-        texts = {
-            (prefix, int(name.removeprefix(prefix))): array.tobytes().decode("ascii")
-            for name, array in saved.arrays.items()
-            for prefix in (_PREFIX, _OWN_PREFIX)
-            if name.startswith(prefix)
-        }
-        library = lightgbm("a model of boosted trees")
-        models = {
-            model: library.Booster(model_str=checked_text(text, outputs))
-            for (_, model), text in texts.items()
-        }
-        if any(model.num_feature() != saved.inputs for model in models.values()):
-            raise ValueError(f"trees must be of {saved.inputs} features")
+        texts = {name: name.removeprefix(_OWN).rpartition(".") for name in saved.arrays}
+        files = {prefix for prefix, _, _ in texts.values()}
+        library = next((each for each in LIBRARIES.values() if each.files in files), LightGBM())
+        models, own = {}, []
+        for name, (prefix, _, number) in texts.items():
+            if prefix == library.files:
+                text = saved.arrays[name].tobytes().decode("ascii")
+                models[int(number)] = library.read(text, saved.inputs, outputs)
+                own += [int(number)] if name.startswith(_OWN) else []
         for wanted, count in _rounds(saved.needed):
-            if count and not 0 < count <= models[wanted].current_iteration():
+            if count and not 0 < count <= models[wanted].rounds():
                 raise ValueError(f"there are fewer than {count} rounds of trees")
-        own = [model for prefix, model in texts if prefix == _OWN_PREFIX]
-        return cls(Forest(models, own), start)
+        return cls(Forest(library, models, own), start)
 
     def never_missing(self) -> frozenset[int]:
-        """Columns that are split without a side for missing values.
-
-        LightGBM has such a side only where it saw missing values while binning; elsewhere it takes
-        a missing amount for 0, and a missing category for one that is not on the left.
-        """
-        found: set[int] = set()
-        for model in {model for model, rounds in _rounds([self.state_dict()]) if rounds}:
-            nodes = self.forest.models[model].trees_to_dataframe().dropna(subset=["split_feature"])
-            names = nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique()
-            found |= {int(name.removeprefix("Column_")) for name in names}
-        return frozenset(found)
+        """Columns that some member splits without a side for missing values."""
+        used = {model for model, rounds in _rounds([self.state_dict()]) if rounds}
+        return frozenset().union(*(self.forest.models[each].never_missing() for each in used))
 
 
 def _rounds(states: Sequence[Mapping[str, Tensor]]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,393 @@
+"""LightGBM: its models, texts of its models, and whether a text is one.
+
+LightGBM's parser trusts its input: a text that is not what it says it is can end the process, and
+numbers of nodes and features that are out of range would be followed out of its memory. So a text
+is checked before LightGBM reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel
+
+#: Sums in one order whatever the number of threads and the load of the machine.
+REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
+#: From what LightGBM's own objectives show of their rows to outputs.
+_TO_OUTPUT: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"binary": torch.logit, "multiclass": torch.log}
+)
+
+
+class LightGBM(Library):
+    """Models of strength 0 are LightGBM's own to the last bit."""
+
+    name = "lightgbm"
+    title = "LightGBM"
+    #: They were the first, so they are plainly called so.
+    family = "boosting"
+    words = "boosted trees"
+    extra = "boosting"
+    files = "trees"
+    largest_power = 900
+    objectives = MappingProxyType(
+        {
+            "binary": "binary",
+            "multiclass": "multiclass",
+            "squared": "regression",
+            "absolute": "regression_l1",
+            "huber": "huber",
+        }
+    )
+    decided = MappingProxyType(
+        {
+            "objective": "the task and the penalty are the objective",
+            "num_iterations": "use rounds",
+            "learning_rate": "use learning_rate",
+            "num_class": "y says how many classes there are",
+            "seed": "use random_state",
+            "alpha": "the loss of Huber changes at one spread of the outcome",
+            "metric": "snapshots are judged by equipoise",
+            "early_stopping_round": "use early_stopping",
+            "categorical_feature": "text and categorical columns of X are categories",
+            "boosting": "only the trees of 'gbdt' stay as they are, so that snapshots can share "
+            "them",
+            "verbosity": "use verbose",
+            # LightGBM's own objective has these, and only a member of strength 0 follows it.
+            "is_unbalance": "use sample_weight",
+            "scale_pos_weight": "use sample_weight",
+            "boost_from_average": "boosting starts from the average",
+            "sigmoid": "probabilities are logistic in the score",
+            "reg_sqrt": "transform y yourself",
+        }
+    )
+    drawing = (
+        "bagging_fraction",
+        "pos_bagging_fraction",
+        "neg_bagging_fraction",
+        "data_sample_strategy",
+        "feature_fraction",
+        "feature_fraction_bynode",
+        "extra_trees",
+        "use_quantized_grad",
+    )
+
+    def names(self) -> Mapping[str, str]:
+        """Read them off LightGBM's table of aliases."""
+        aliases = self.module("lightgbm=").basic._ConfigAliases._get_all_param_aliases()
+        return {alias: main for main, known in aliases.items() for alias in (main, *known)}
+
+    def error(self) -> type[Exception]:
+        """Return LightGBM's error."""
+        found: type[Exception] = self.module("lightgbm=").basic.LightGBMError
+        return found
+
+    def hessian_factor(self, classes: int) -> float:
+        """Classes over one less, after Friedman (2001)."""
+        return classes / (classes - 1)
+
+    def rows(
+        self,
+        x: Floats,
+        target: NDArray[Any],
+        weight: NDArray[Any] | None,
+        categorical: list[int],
+        parameters: Mapping[str, Any],
+    ) -> Any:
+        """Bin the rows."""
+        return (
+            self.module("boosting")
+            .Dataset(
+                x,
+                label=target,
+                weight=weight,
+                categorical_feature=categorical,
+                params=_complete(parameters),
+            )
+            .construct()
+        )
+
+    def can_split(self, rows: Any) -> bool:
+        """Whether there are bins: only columns that can be split have some."""
+        return any(rows.feature_num_bin(column) for column in range(rows.num_feature()))
+
+    def model(self, plan: Plan) -> _Model:
+        """Return a model that starts from the plan's start, or from LightGBM's own."""
+        # A model takes over the start of its rows when it is made.
+        start = None if plan.own else plan.start.expand(plan.rows.num_data(), -1)
+        return _Model(self._booster(plan, start), plan)
+
+    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
+        """Grow LightGBM's own models again; others go on from their outputs, to the last bit."""
+        if plan.own:
+            model = self.model(plan)
+            for _ in range(rounds):
+                model.grow(outputs, outputs)
+            return model
+        text = checked_text(text, plan.n_outputs)
+        return _Model(self._booster(plan, outputs), plan, text, rounds)
+
+    def read(self, text: str, inputs: int, outputs: int) -> _Model:
+        """Let LightGBM read a text that was checked."""
+        library = self.module("a model of boosted trees")
+        booster = library.Booster(model_str=checked_text(text, outputs))
+        if booster.num_feature() != inputs:
+            raise ValueError(f"trees must be of {inputs} features")
+        return _Model(booster)
+
+    def _booster(self, plan: Plan, start: Tensor | None) -> Any:
+        given = None if start is None else start.T.flatten().contiguous().numpy()
+        plan.rows.set_field("init_score", given)
+        parameters = {
+            **_complete(plan.parameters),
+            "objective": self.objectives[plan.task] if plan.own else "none",
+            # Not of the rows: without an objective, LightGBM takes them for those of a regression.
+            "num_class": plan.n_outputs,
+            "seed": plan.seed % 2**31,
+            "alpha": plan.unit,
+        }
+        return self.module("boosting").Booster(parameters, plan.rows)
+
+
+def _complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
+
+
+class _Model(TreeModel):
+    """A LightGBM model; with ``before`` so many rounds of trees in this text come first.
+
+    LightGBM goes on from a score, which is what makes the new trees the same to the last bit, but
+    it does not know then what the score was made of.
+    """
+
+    def __init__(
+        self, booster: Any, plan: Plan | None = None, before: str = "", rounds: int = 0
+    ) -> None:
+        super().__init__(plan)
+        self._booster = booster
+        self._before, self._rounds = before, rounds
+        self._whole: tuple[int, Any] | None = None
+
+    def grow(self, gradient: Tensor, hessian: Tensor) -> None:
+        """Add a round, if LightGBM still finds a split."""
+        # One output as (m,), several as (m, o).
+        given = gradient.squeeze(-1).numpy(), hessian.squeeze(-1).numpy()
+        self._booster.update(fobj=None if self.plan.own else lambda *_: given)
+
+    def seen(self) -> Tensor:
+        """Outputs on the rows that it grows on, which LightGBM shows to a metric only."""
+        seen: list[Floats] = []
+
+        def look(shown: Floats, _: Any) -> tuple[str, float, bool]:
+            seen.append(shown)
+            return "", 0.0, False
+
+        self._booster.eval_train(look)
+        found = torch.from_numpy(seen[0]).view(-1, self.plan.n_outputs)
+        # LightGBM's own objectives show probabilities, custom ones outputs.
+        return _TO_OUTPUT.get(self.plan.task, torch.clone)(found) if self.plan.own else found
+
+    def rounds(self) -> int:
+        """How many rounds there are in all."""
+        grown: int = self._booster.current_iteration()
+        return self._rounds + grown
+
+    def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
+        """Raw scores of some rounds."""
+        raw: Floats = self._as_one().predict(
+            x, raw_score=True, start_iteration=first, num_iteration=rounds
+        )
+        return raw.reshape(len(x), -1)
+
+    def text(self, rounds: int) -> str:
+        """Write the first rounds, as LightGBM does."""
+        text: str = self._as_one().model_to_string(num_iteration=rounds)
+        return text
+
+    def never_missing(self) -> frozenset[int]:
+        """Columns that LightGBM saw no missing value of.
+
+        It takes a missing amount for 0 there, and a missing category for one that is not on the
+        left.
+        """
+        nodes = self._as_one().trees_to_dataframe().dropna(subset=["split_feature"])
+        names = nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique()
+        return frozenset(int(name.removeprefix("Column_")) for name in names)
+
+    def _as_one(self) -> Any:
+        rounds = self.rounds()
+        if not self._before:
+            return self._booster
+        if self._whole is None or self._whole[0] != rounds:
+            text = self._before
+            if rounds > self._rounds:
+                text = joined(text, self._booster.model_to_string())
+            self._whole = rounds, LightGBM().module("boosting").Booster(model_str=text)
+        return self._whole[1]
+
+
+_NUMBERED = re.compile(r"^Tree=\d+$", re.MULTILINE)
+
+
+def joined(first: str, second: str) -> str:
+    """Text of a model with the trees of one text, then those of another for the same columns."""
+    (head, *trees), (_, *more) = (
+        _NUMBERED.split(text[: text.index(_END.rstrip())]) for text in (first, second)
+    )
+    # Without their sizes LightGBM reads trees one after the other.
+    head = re.sub(r"^tree_sizes=.*\n", "", head, flags=re.MULTILINE)
+    numbered = [f"Tree={place}{tree}" for place, tree in enumerate(trees + more)]
+    return head + "".join(numbered) + second[second.index(_END.rstrip()) :]
+
+
+Ints = NDArray[np.int64]
+_END = "end of trees\n"
+_PLACE = re.compile(r"(-?\d+( -?\d+)*)?")
+_NUMBER = re.compile(r"(inf|[-+.e\d ])*")
+_OBJECTIVE = re.compile(r"(binary|multiclass|regression|regression_l1|huber)( \w+:[\d.]+)*")
+_HEAD = (
+    *("num_class", "num_tree_per_iteration", "label_index", "max_feature_idx"),
+    *("feature_names", "feature_infos", "tree_sizes"),
+)
+_TREE = (
+    *("num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type"),
+    *("left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value"),
+    *("internal_weight", "internal_count", "is_linear", "shrinkage"),
+)
+_CATEGORIES = ("cat_boundaries", "cat_threshold")
+_LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
+
+
+def checked_text(text: str, outputs: int) -> str:
+    """Return the head and the trees of a model of so many outputs; ValueError where it is none.
+
+    What LightGBM writes after the trees says how they came about, and is left out.
+    """
+    head, _, body = text.partition("\n\n")
+    first, version, *lines = head.split("\n")
+    _demand(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
+    found = _fields(lines, _HEAD, optional=("objective", "monotone_constraints"))
+    features = _single(found, "max_feature_idx") + 1
+    _demand(features >= 1 and _single(found, "label_index") == 0, "the features")
+    for name in ("num_class", "num_tree_per_iteration"):
+        _demand(_single(found, name) == outputs, "the number of outputs")
+    for name in ("feature_names", "feature_infos"):
+        _demand(len(found[name].split(" ")) == features, "the names of features")
+    if "monotone_constraints" in found:
+        _demand(len(_places(found, "monotone_constraints")) == features, "the constraints")
+    _demand(_OBJECTIVE.fullmatch(found.get("objective", "binary")) is not None, "the objective")
+    sizes = _places(found, "tree_sizes")
+    _demand(bool((sizes > 0).all()) and len(sizes) % outputs == 0, "the sizes of trees")
+    ends = np.cumsum(sizes)
+    _demand(body.startswith(_END, int(ends[-1]) if len(ends) else 0), "the end of the trees")
+    for number, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True)):
+        name, *tree = body[end - size : end].rstrip("\n").split("\n")
+        _demand(name == f"Tree={number}", "the number of a tree")
+        _check_tree(_fields(tree, _TREE, optional=(*_CATEGORIES, *_LINEAR)), features)
+    return f"{head}\n\n{body[: int(ends[-1]) if len(ends) else 0]}{_END}"
+
+
+def _check_tree(tree: Mapping[str, str], features: int) -> None:
+    """Refuse a tree that is not whole, or leads out of itself."""
+    leaves, categorical = _single(tree, "num_leaves"), _single(tree, "num_cat")
+    _demand(leaves >= 1 and categorical >= 0, "the number of leaves")
+    nodes = leaves - 1
+    counts = {
+        **dict.fromkeys(("split_gain", "threshold", "internal_value", "internal_weight"), nodes),
+        **{"leaf_value": leaves, "shrinkage": 1},
+    }
+    numbers = {name: _numbers(tree, name) for name in counts}
+    _demand(all(len(numbers[name]) == count for name, count in counts.items()), "a tree's length")
+    for name, numeric in (("leaf_weight", True), ("leaf_count", False)):
+        size = len(_numbers(tree, name) if numeric else _places(tree, name))
+        _demand(size == leaves or (leaves == 1 and size == 0), "a tree's length")
+    places = {
+        name: _places(tree, name)
+        for name in ("split_feature", "decision_type", "left_child", "right_child")
+    }
+    places["internal_count"] = _places(tree, "internal_count")
+    _demand(all(len(values) == nodes for values in places.values()), "a tree's length")
+    _demand(_within(places["split_feature"], features), "the feature of a split")
+    _demand(_within(places["decision_type"], 12), "the kind of a split")
+    children = np.stack([places["left_child"], places["right_child"]])
+    everything = [*range(-leaves, 0), *range(1, nodes)] if nodes else []
+    # Each node and leaf hangs on one node, which comes before it.
+    _demand(np.array_equal(np.sort(children.ravel()), everything), "the nodes of a tree")
+    _demand(bool(((children < 0) | (children > np.arange(nodes))).all()), "the nodes of a tree")
+    sets = numbers["threshold"][places["decision_type"] % 2 == 1]
+    _demand(bool(((sets >= 0) & (sets < categorical) & (sets % 1 == 0)).all()), "the categories")
+    _demand(all((name in tree) == (categorical > 0) for name in _CATEGORIES), "the categories")
+    if categorical:
+        bounds, words = (_places(tree, name) for name in _CATEGORIES)
+        whole = len(bounds) == categorical + 1 and bounds[0] == 0 and bounds[-1] == len(words)
+        _demand(whole and bool((np.diff(bounds) > 0).all()), "the categories")
+        _demand(_within(words, 2**32), "the categories")
+    _check_linear(tree, leaves, features)
+
+
+def _check_linear(tree: Mapping[str, str], leaves: int, features: int) -> None:
+    """Refuse linear models in the leaves that are not whole."""
+    linear = _single(tree, "is_linear")
+    _demand(linear in (0, 1) and all((n in tree) == bool(linear) for n in _LINEAR), "the leaves")
+    if not linear:
+        return
+    counts = _places(tree, "num_features")
+    # Numbers of one leaf are one after the other, with more spaces between leaves.
+    spread = {name: " ".join(tree[name].split()) for name in ("leaf_features", "leaf_coeff")}
+    used = _places(spread, "leaf_features")
+    sizes = [len(_numbers(tree, "leaf_const")), len(counts)]
+    _demand(sizes == [leaves, leaves] and _within(counts, features + 1), "the leaves")
+    _demand(len(used) == len(_numbers(spread, "leaf_coeff")) == counts.sum(), "the leaves")
+    _demand(_within(used, features), "the leaves")
+
+
+def _fields(
+    lines: list[str], names: tuple[str, ...], *, optional: tuple[str, ...]
+) -> dict[str, str]:
+    """Return values by name; each name once, all that are needed and no others."""
+    pairs = [line.partition("=")[::2] for line in lines]
+    found = dict(pairs)
+    _demand(len(found) == len(pairs) and set(names) <= found.keys(), "the fields")
+    _demand(found.keys() <= {*names, *optional}, "the fields")
+    return found
+
+
+def _single(fields: Mapping[str, str], name: str) -> int:
+    values = _places(fields, name)
+    _demand(len(values) == 1, name)
+    return int(values[0])
+
+
+def _places(fields: Mapping[str, str], name: str) -> Ints:
+    """Whole numbers with one space between them."""
+    text = fields[name]
+    _demand(_PLACE.fullmatch(text) is not None, name)
+    return np.array(text.split(), dtype=np.int64)
+
+
+def _numbers(fields: Mapping[str, str], name: str) -> NDArray[np.float64]:
+    """Numbers with one space between them."""
+    text = fields[name]
+    _demand(_NUMBER.fullmatch(text) is not None and text == " ".join(text.split()), name)
+    found = np.array(text.split(), dtype=np.float64)
+    # A split at infinity sends what is known one way and what is missing the other.
+    _demand(not np.isnan(found).any(), name)
+    _demand(name == "threshold" or bool(np.isfinite(found).all()), name)
+    return found
+
+
+def _within(values: Ints, end: int) -> bool:
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def _demand(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"a text of boosted trees is wrong about {what}")

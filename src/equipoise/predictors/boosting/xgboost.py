@@ -1,0 +1,343 @@
+"""XGBoost: its models, and whether a JSON text is one of them.
+
+XGBoost's parser trusts numbers of nodes and features, so a text is checked and written anew before
+XGBoost reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel
+
+_LARGEST = float(np.finfo(np.float32).max)
+#: Largest size of a number in a row: XGBoost cuts beyond twice that.
+_LARGEST_INPUT = 1e38
+
+
+class XGBoost(Library):
+    """Models of strength 0 are XGBoost's own; it has no Huber loss, so those of "huber" are not."""
+
+    name = "xgboost"
+    title = "XGBoost"
+    family = "xgboost"
+    words = "boosted trees (XGBoost)"
+    extra = "xgboost"
+    files = "xgboost"
+    largest_power = 100
+    objectives = MappingProxyType(
+        {
+            "binary": "binary:logistic",
+            "multiclass": "multi:softprob",
+            "squared": "reg:squarederror",
+            "absolute": "reg:absoluteerror",
+        }
+    )
+    decided = MappingProxyType(
+        {
+            "objective": "the task and the penalty are the objective",
+            "num_boost_round": "use rounds",
+            "learning_rate": "use learning_rate",
+            "num_class": "y says how many classes there are",
+            "seed": "use random_state",
+            "eval_metric": "snapshots are judged by equipoise",
+            "early_stopping_rounds": "use early_stopping",
+            "base_score": "boosting starts from the average",
+            "booster": "only the trees of 'gbtree' stay as they are, so that snapshots can share "
+            "them",
+            "num_parallel_tree": "a round grows one tree for each output",
+            "multi_strategy": "a round grows one tree for each output",
+            "device": "trees grow on the CPU",
+            "verbosity": "use verbose",
+            "scale_pos_weight": "use sample_weight",
+        }
+    )
+    #: None: every round draws by its own number, so a resumed run draws what it would have drawn.
+    drawing = ()
+
+    def names(self) -> Mapping[str, str]:
+        """List them: XGBoost has no table of its parameters."""
+        main = (
+            *self.decided,
+            *("subsample", "sampling_method"),
+            *("colsample_bytree", "colsample_bylevel", "colsample_bynode"),
+            *("max_depth", "max_leaves", "min_child_weight", "min_split_loss", "max_delta_step"),
+            *("reg_lambda", "reg_alpha", "grow_policy", "max_bin", "nthread"),
+            *("monotone_constraints", "interaction_constraints"),
+            *("max_cat_to_onehot", "max_cat_threshold"),
+        )
+        aliases = {
+            "eta": "learning_rate",
+            "gamma": "min_split_loss",
+            "lambda": "reg_lambda",
+            "alpha": "reg_alpha",
+            "n_jobs": "nthread",
+            "random_state": "seed",
+            "n_estimators": "num_boost_round",
+        }
+        return {name: name for name in main} | aliases
+
+    def error(self) -> type[Exception]:
+        """Return XGBoost's error."""
+        found: type[Exception] = self.module("xgboost=").core.XGBoostError
+        return found
+
+    def hessian_factor(self, classes: int) -> float:
+        """Twice the diagonal, whatever the number of classes."""
+        return 2.0
+
+    def rows(
+        self,
+        x: Floats,
+        target: NDArray[Any],
+        weight: NDArray[Any] | None,
+        categorical: list[int],
+        parameters: Mapping[str, Any],
+    ) -> Any:
+        """Hand over the rows in single precision, which is how XGBoost reads them."""
+        kinds = ["c" if column in categorical else "q" for column in range(x.shape[1])]
+        return self.module("boosting").DMatrix(
+            _single(x), label=target, weight=weight, feature_types=kinds, enable_categorical=True
+        )
+
+    def can_split(self, rows: Any) -> bool:
+        """XGBoost grows a leaf where there is nothing to split."""
+        return True
+
+    def model(self, plan: Plan) -> _Model:
+        """Return a model that starts from XGBoost's own start, or from 0."""
+        parameters = {
+            **plan.parameters,
+            "tree_method": "hist",
+            "objective": self.objectives[plan.task] if plan.own else "reg:squarederror",
+            "seed": plan.seed % 2**31,
+            # Models would share one stream of draws otherwise, and depend on one another.
+            "seed_per_iteration": True,
+            "verbosity": 0,
+            "disable_default_eval_metric": 1,
+        }
+        if plan.n_outputs > 1:
+            parameters["num_class"] = plan.n_outputs
+        if not plan.own:
+            parameters["base_score"] = 0.0
+        return _Model(self.module("boosting").Booster(parameters, [plan.rows]), plan, parameters)
+
+    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
+        """Go on from the trees themselves."""
+        model = self.model(plan)
+        inputs = plan.rows.num_col()
+        model.load(checked_json(text, inputs, plan.n_outputs, kinds=plan.rows.feature_types))
+        if model.rounds() != rounds:
+            raise ValueError(f"there must be {rounds} rounds of trees")
+        return model
+
+    def read(self, text: str, inputs: int, outputs: int) -> _Model:
+        """Let XGBoost read a text that was checked."""
+        model = _Model(self.module("a model of boosted trees").Booster({"verbosity": 0}))
+        model.load(checked_json(text, inputs, outputs))
+        return model
+
+
+def _single(x: Floats) -> NDArray[np.float32]:
+    """Rows in single precision; what is too large for it is as large as can be."""
+    return np.clip(x, -_LARGEST_INPUT, _LARGEST_INPUT).astype(np.float32)
+
+
+class _Model(TreeModel):
+    """An XGBoost model."""
+
+    def __init__(
+        self,
+        booster: Any,
+        plan: Plan | None = None,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(plan)
+        self._booster = booster
+        self._parameters = dict(parameters)
+
+    def load(self, text: str) -> None:
+        """Take over the trees of a text that was checked."""
+        self._booster.load_model(bytearray(text, "ascii"))
+        self._booster.set_param(self._parameters)
+
+    def grow(self, gradient: Tensor, hessian: Tensor) -> None:
+        """Add a round."""
+        rows, number = self.plan.rows, self.rounds()
+        if self.plan.own:
+            self._booster.update(rows, number)
+        else:
+            grad, hess = (each.squeeze(-1).float().numpy() for each in (gradient, hessian))
+            self._booster.boost(rows, number, grad=grad, hess=hess)
+
+    def seen(self) -> Tensor:
+        """Outputs on the rows that it grows on."""
+        margin = self._booster.predict(self.plan.rows, output_margin=True)
+        found = torch.from_numpy(margin).double().view(-1, self.plan.n_outputs)
+        return found if self.plan.own else found + self.plan.start
+
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        rounds: int = self._booster.num_boosted_rounds()
+        return rounds
+
+    def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
+        """Margins of some rounds."""
+        margin = self._booster.inplace_predict(
+            _single(x), iteration_range=(first, first + rounds), predict_type="margin"
+        )
+        return np.asarray(margin, np.float64).reshape(len(x), -1)
+
+    def text(self, rounds: int) -> str:
+        """Write the first rounds, as XGBoost does."""
+        booster = self._booster if rounds == self.rounds() else self._booster[:rounds]
+        return bytes(booster.save_raw("json")).decode("ascii")
+
+    def never_missing(self) -> frozenset[int]:
+        """Every split of XGBoost has a side for missing values."""
+        return frozenset()
+
+
+_BASE_SCORE = re.compile(r"\[?-?[\dE.+-]+(,-?[\dE.+-]+)*\]?")
+#: Arrays of a tree by name: whether they are whole numbers.
+_NODES = {
+    **dict.fromkeys(("left_children", "right_children", "parents", "split_indices"), True),
+    **dict.fromkeys(("split_type", "default_left"), True),
+    **dict.fromkeys(("base_weights", "loss_changes", "split_conditions", "sum_hessian"), False),
+}
+_CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+_ROOT = 2**31 - 1
+#: XGBoost spreads the categories of a split over as many bits as the largest has: most of a model.
+_MOST_BITS = 2**31
+
+
+def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None = None) -> str:
+    """Return a model of so many inputs and outputs, written anew; ValueError where it is none.
+
+    kinds: of the columns, "q" or "c", where they are known.
+    """
+    try:
+        document = json.loads(text)
+        learner, version = document["learner"], document["version"]
+        booster, parameters = learner["gradient_booster"], learner["learner_model_param"]
+        model, objective = booster["model"], learner["objective"]
+        score, types = parameters["base_score"], learner["feature_types"]
+        trees, info, ends = model["trees"], model["tree_info"], model["iteration_indptr"]
+        told = [parameters[name] for name in ("num_class", "num_feature", "num_target")]
+        parallel = model["gbtree_model_param"]["num_parallel_tree"]
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"a text of boosted trees lacks {error}") from None
+    _demand(len(_array(version, True)) == 3, "the version")
+    _demand((booster["name"], parallel) == ("gbtree", "1"), "the kind of model")
+    classes = str(outputs) if outputs > 1 else "0"
+    _demand(told == [classes, str(inputs), "1"], "the number of inputs or outputs")
+    named = {**XGBoost.objectives, "huber": "reg:squarederror"}.values()
+    _demand(isinstance(objective, dict) and objective.get("name") in named, "the objective")
+    _demand(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
+    starts = [float(part) for part in score.strip("[]").split(",")]
+    _demand(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
+    _demand(isinstance(types, list) and len(types) == inputs, "the columns")
+    _demand(all(kind in ("q", "c") for kind in types), "the columns")
+    _demand(kinds is None or types == kinds, "the columns")
+    _demand(isinstance(trees, list) and len(trees) % outputs == 0, "the number of trees")
+    rounds = len(trees) // outputs
+    _demand(ends == [outputs * each for each in range(rounds + 1)], "the rounds")
+    _demand(info == list(range(outputs)) * rounds, "the outputs of trees")
+    written = [_tree(number, tree, types) for number, tree in enumerate(trees)]
+    bits = sum(max(tree["categories"], default=0) * len(tree["categories_nodes"]) for tree in trees)
+    _demand(bits <= _MOST_BITS, "the categories")
+    document = {
+        "learner": {
+            "attributes": {},
+            "feature_names": [],
+            "feature_types": types,
+            "gradient_booster": {
+                "model": {
+                    "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                    "iteration_indptr": ends,
+                    "tree_info": info,
+                    "trees": written,
+                },
+                "name": "gbtree",
+            },
+            "learner_model_param": {
+                "base_score": score,
+                "boost_from_average": "1",
+                "num_class": classes,
+                "num_feature": str(inputs),
+                "num_target": "1",
+            },
+            "objective": {
+                "name": objective["name"],
+                **({"softmax_multiclass_param": {"num_class": classes}} if outputs > 1 else {}),
+                "reg_loss_param": {"scale_pos_weight": "1"},
+            },
+        },
+        "version": version,
+    }
+    return json.dumps(document, allow_nan=False)
+
+
+def _tree(number: int, tree: Any, types: list[str]) -> dict[str, Any]:
+    """Return a tree that is whole and does not lead out of itself."""
+    _demand(isinstance(tree, dict) and {*_NODES, *_CATEGORIES} <= tree.keys(), "a tree")
+    nodes = {name: _array(tree[name], whole) for name, whole in _NODES.items()}
+    sets = {name: _array(tree[name], True) for name in _CATEGORIES}
+    size = len(nodes["parents"])
+    _demand(size >= 1 and all(len(each) == size for each in nodes.values()), "a tree's length")
+    left, right, parents = (nodes[n] for n in ("left_children", "right_children", "parents"))
+    inner = np.flatnonzero(left != -1)
+    _demand(bool(((left == -1) == (right == -1)).all()), "the nodes of a tree")
+    children = np.stack([left[inner], right[inner]])
+    # Each node but the first hangs on one node, which comes before it.
+    _demand(np.array_equal(np.sort(children.ravel()), np.arange(1, size)), "the nodes of a tree")
+    _demand(bool((children > inner).all()), "the nodes of a tree")
+    _demand(int(parents[0]) == _ROOT, "the nodes of a tree")
+    _demand(all(bool((parents[each] == inner).all()) for each in children), "the nodes of a tree")
+    features, kinds = nodes["split_indices"], nodes["split_type"]
+    _demand(_within(features, len(types)) and _within(kinds, 2), "the feature of a split")
+    _demand(_within(nodes["default_left"], 2), "the side of missing values")
+    categorical = np.flatnonzero((kinds == 1) & (left != -1))
+    _demand(all(types[features[node]] == "c" for node in categorical), "the categories")
+    _demand(np.array_equal(sets["categories_nodes"], categorical), "the categories")
+    sizes, starts = sets["categories_sizes"], sets["categories_segments"]
+    _demand(len(sizes) == len(categorical) and bool((sizes > 0).all()), "the categories")
+    _demand(np.array_equal(starts, np.cumsum(sizes) - sizes), "the categories")
+    _demand(len(sets["categories"]) == sizes.sum(), "the categories")
+    _demand(_within(sets["categories"], _MOST_BITS), "the categories")
+    parameters = {"num_deleted": "0", "num_feature": str(len(types)), "num_nodes": str(size)}
+    return {
+        **{name: tree[name] for name in (*_NODES, *_CATEGORIES)},
+        "id": number,
+        "tree_param": {**parameters, "size_leaf_vector": "1"},
+    }
+
+
+def _array(values: Any, whole: bool) -> NDArray[Any]:
+    """Return a list of numbers, all of them whole or all finite, as an array."""
+    kind = int if whole else float
+    _demand(isinstance(values, list) and all(type(each) is kind for each in values), "a number")
+    if whole:
+        _demand(all(abs(each) < 2**31 for each in values), "a number")
+    found = np.array(values, np.int64 if whole else np.float64)
+    _demand(bool(np.isfinite(found).all()) and bool((abs(found) <= _LARGEST).all()), "a number")
+    return found
+
+
+def _within(values: NDArray[Any], end: int) -> bool:
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def _demand(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"a text of boosted trees is wrong about {what}")
