@@ -10,7 +10,9 @@ import warnings
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 import typer
 from people import equipoise, examples_of
 
@@ -273,6 +275,8 @@ def in_a_fork_without_output(place, *arguments):
     if process:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     try:
+        torch.set_num_threads(1)  # of several threads none but this one lives on in a fork
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(60)
         for number in (1, 2):
             os.close(number)
@@ -287,6 +291,11 @@ def in_a_fork_without_output(place, *arguments):
         os._exit(99)
 
 
+def same_numbers(one, other):
+    """Compare tables; the fork may have computed with fewer threads, which rounds otherwise."""
+    pd.testing.assert_frame_equal(pd.read_csv(one), pd.read_csv(other), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("place", [None, "/dev/full"])
 def test_work_is_done_whole_where_nothing_can_be_said(place, people, run):
     if place is not None and not Path(place).exists():
@@ -294,9 +303,9 @@ def test_work_is_done_whole_where_nothing_can_be_said(place, people, run):
     assert equipoise("predict", "run", "people.csv", "--out", "known.csv").code == 0
     predict = ("predict", "run", "people.csv", "--out", "scores.csv")
     assert in_a_fork_without_output(place, *predict) == 1
-    assert Path("scores.csv").read_bytes() == Path("known.csv").read_bytes()
+    same_numbers("scores.csv", "known.csv")
     again = ("fit", "people.csv", "--settings", "run/settings.json", "--out", "again")
     assert in_a_fork_without_output(place, *again) == 1
-    assert Path("again/table.csv").read_bytes() == Path("run/table.csv").read_bytes()
+    same_numbers("again/table.csv", "run/table.csv")
     assert equipoise("report", "again").code == 0
     assert in_a_fork_without_output(place, "report", "nowhere") == 1
