@@ -20,7 +20,7 @@ import torch
 from equipoise.density_ratio import CountedRatio, DensityRatio, NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
-from equipoise.training import Member, OptimizerSettings, TrainingData
+from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
 
 #: What the paper prints for each cell (a, y), in its order: point estimate and deviation.
 PUBLISHED: Mapping[tuple[int, int], tuple[float, float]] = MappingProxyType(
@@ -85,8 +85,11 @@ def density_ratio_toy(
     settings = RatioSettings(
         hidden=(64, 64), optimizer=_DESCENT, batch_size=_BATCH, iterations=iterations, patience=None
     )
+    network = NetworkRatio(data, members, settings=settings)
+    for phase in network.phases:
+        run_phase(phase)
     found = {
-        "network": _at_cells(NetworkRatio(data, members, settings=settings), data, replications),
+        "network": _at_cells(network, data, replications),
         "counts": _at_cells(CountedRatio(data, members), data, replications),
     }
     table = pd.DataFrame(

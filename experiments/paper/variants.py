@@ -6,7 +6,7 @@ the papers of the methods say. `li` is known to us only from its description in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -14,15 +14,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from equipoise.critic import CriticGame, CriticSettings
-from equipoise.density_ratio import RatioKind, fit_density_ratio
+from equipoise.density_ratio import build_density_ratio
 from equipoise.errors import InputError
-from equipoise.methods import Capabilities, Declaration, con, hgr, neu, register_method
-from equipoise.methods.shared.batch_statistics import row_weights
-from equipoise.notions import Notion
-from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
+from equipoise.methods import Capabilities, Context, Declaration, con, hgr, neu, register_method
+from equipoise.methods.declaration import GAME
 from equipoise.training.data import mean_one
-from equipoise.training.members import generators
 
 CON_PLAIN = replace(
     con.DECLARATION,
@@ -45,19 +41,12 @@ HGR_PRODUCT = replace(
 )
 
 
-def _any_pair(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    predictor: Predictor,
-    settings: TrainingSettings,
-) -> neu.Neutralized:
+def _any_pair(context: Context) -> neu.Neutralized:
     """Mixtures of any two rows of equal Y: as if every row had a sensitive feature of its own."""
+    data = context.data
     own = torch.arange(len(data), device=data.x.device)[:, None]
     blind = replace(data, attribute=own, attribute_cell=None, known=None)
-    return neu.Neutralized(
-        blind, members, predictor=predictor, settings=settings, name="neu_any_pair"
-    )
+    return neu.Neutralized(replace(context, data=blind), name="neu_any_pair")
 
 
 NEU_ANY_PAIR = replace(
@@ -78,39 +67,21 @@ class GroupMatching:
     that both groups have the same law of Y and only scores can tell them apart.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        if data.attribute_cell is None:
+    def __init__(self, context: Context) -> None:
+        self._data = context.data
+        if self._data.attribute_cell is None:
             raise InputError("method='li' needs discrete sensitive features")
-        self._data = data
-        self._group = (data.attribute_cell > 0).to(data.x.dtype)
-        self._outcome = data.outcome if notion.conditions_on_outcome else None
-        self._ratio = (
-            fit_density_ratio(data, members, kind="counts")
-            if notion.conditions_on_outcome
-            else None
-        )
-        self._game = CriticGame(
-            penalized_width,
-            0,
-            0 if self._outcome is None else self._outcome.shape[1],
-            settings=critic,
-            generators=generators([member.seed for member in members], "critic"),
-        ).to(data.x)
-        self._game.start()
+        self._group = (self._data.attribute_cell > 0).to(self._data.x.dtype)
+        self._outcome = context.outcome
+        self._ratio = None
+        if self._outcome is not None:
+            self._ratio = build_density_ratio(self._data, context.members, kind="counts")
+        self._game = context.game(0, self._outcome)
         self.networks: nn.Module = self._game
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the critics on this batch and return their value (K,)."""
-        weight = row_weights(self._data, rows)
+        weight = self._data.row_weights(rows)
         if self._ratio is not None:
             weight = weight / self._ratio(rows, rows).clamp_min(1e-12)
         group = self._group[rows]
@@ -135,7 +106,7 @@ LI = Declaration(
         continuous=False, mixed=False, many_groups=False, numbers=False, representation=False
     ),
     build=GroupMatching,
-    options=frozenset({"divergence", "gradient_penalty"}),
+    options=GAME,
 )
 
 

@@ -6,6 +6,7 @@ import torch
 from scipy import integrate, stats
 
 from equipoise.critic import CriticSettings
+from equipoise.methods import Context
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
 from experiments.paper.variants import GroupMatching
@@ -26,12 +27,12 @@ def found_value(group, score, y, notion, *, weight=None, iterations=300):
         weight=weight,
     )
     method = GroupMatching(
-        data,
-        MEMBERS,
-        penalized_width=1,
-        notion=notion,
-        critic=CriticSettings(hidden=(16, 16), optimizer=OptimizerSettings(learning_rate=3e-3)),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=MEMBERS,
+            notion=notion,
+            critic=CriticSettings(hidden=(16, 16), optimizer=OptimizerSettings(learning_rate=3e-3)),
+        )
     )
     order = torch.Generator().manual_seed(1)
     values = []

@@ -10,7 +10,7 @@ from torch import nn
 from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP
-from equipoise.training import BatchStream, Member, TrainingData
+from equipoise.training import BatchStream, Member, TrainingData, run_phase
 from equipoise.training.members import generator
 from experiments.paper.toy import density_ratio_toy, true_ratio
 
@@ -108,7 +108,7 @@ def test_the_network_is_trained_as_the_paper_says():
     )
     real = torch.cat([torch.ones(100), torch.zeros(100)])
     for _ in range(iterations):
-        (i,), (j,) = batches.next()
+        (i,), (j,) = batches.spread(batches.draw())
         pairs = torch.stack([torch.cat([a[i], a[j]]), torch.cat([y[i], y[i]])], 1)
         # The paper's R_beta is a sum of two means, one for real and one for resampled pairs.
         loss = 2 * nn.functional.binary_cross_entropy_with_logits(network(pairs)[:, 0], real)
@@ -146,12 +146,12 @@ def test_without_patience_the_last_iterate_counts():
     for check_every in (1, 60):
         settings = RatioSettings(patience=None, check_every=check_every, iterations=60)
         ratio = NetworkRatio(data, [Member(0.0, 0)], settings=settings)
-        assert ratio.history.iterations[-1] == 60
+        assert run_phase(*ratio.phases).iterations[-1] == 60
         found.append(ratio(rows, rows.roll(1, 1)))
     assert torch.equal(*found)
     impatient = RatioSettings(patience=1, check_every=1, iterations=60)
     stopped = NetworkRatio(data, [Member(0.0, 0)], settings=impatient)
-    assert stopped.history.iterations[-1] < 60
+    assert run_phase(*stopped.phases).iterations[-1] < 60
 
 
 def test_without_patience_no_rows_are_held_out():

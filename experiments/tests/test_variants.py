@@ -15,6 +15,7 @@ from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_classes, training_data
 from equipoise.methods import (
     METHODS,
+    Context,
     Problem,
     capability_table,
     methods_for,
@@ -22,7 +23,6 @@ from equipoise.methods import (
     refuse_unsupported,
     register_method,
 )
-from equipoise.methods.shared.batch_statistics import row_weights
 from equipoise.methods.shared.conditional import covariance_gap
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
@@ -96,12 +96,12 @@ def simulated(n, columns=("age", "group")):
 
 def built(name, data):
     return parse_method(name).build(
-        data,
-        MEMBERS,
-        penalized_width=1,
-        notion=Notion.SEPARATION,
-        critic=CriticSettings(hidden=(8,)),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=MEMBERS,
+            notion=Notion.SEPARATION,
+            critic=CriticSettings(hidden=(8,)),
+        )
     )
 
 
@@ -197,10 +197,13 @@ def test_any_two_rows_of_a_class_are_a_pair():
     data = simulated(40)
     network = StackedMLP(data.x.shape[1], (16,), 1, generators=[torch.Generator()])
     method = VARIANTS["neu_any_pair"].objective(
-        data,
-        [Member(0.5, 0)],
-        predictor=Predictor(network, TASKS["binary"]),
-        settings=TrainingSettings(iterations=1),
+        Context(
+            data=data,
+            members=[Member(0.5, 0)],
+            notion=Notion.INDEPENDENCE,
+            predictor=Predictor(network, TASKS["binary"]),
+            settings=TrainingSettings(iterations=1),
+        )
     )
     y = data.target.numpy()
     chance = torch.arange(40)[None]
@@ -228,7 +231,7 @@ def test_without_the_covariance_term_the_penalty_is_that_of_con_less_the_term():
     chance = numbers.flip(1)
     with_term, plain = (built(name, data) for name in ("con", "con_plain"))
     drawn = data.attribute[plain.donors(numbers, chance)]
-    gap = covariance_gap(score, data.attribute[numbers], drawn, row_weights(data, numbers))
+    gap = covariance_gap(score, data.attribute[numbers], drawn, data.row_weights(numbers))
     assert (gap > 1e-3).all()
     for _ in range(3):  # the critics learn alike: the term has no weights of theirs
         total, value = (method.penalty(score, numbers, chance) for method in (with_term, plain))

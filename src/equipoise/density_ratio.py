@@ -7,9 +7,9 @@ gives it where A and Y are discrete, a small network elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -23,13 +23,15 @@ from equipoise.training import (
     BatchStream,
     History,
     Member,
+    NetworkStep,
     OptimizerSettings,
+    Phase,
     TrainingData,
-    run,
+    TrainingSettings,
 )
-from equipoise.training.health import tell_of_failures
+from equipoise.training.checkpoints import ModuleState
 from equipoise.training.loop import gradients_on
-from equipoise.training.members import generators, set_aside
+from equipoise.training.members import Stream, generators, row_numbers, set_aside, streams_of
 from equipoise.training.step import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
@@ -64,14 +66,17 @@ class RatioSettings:
 
 
 @gradients_on()
-def fit_density_ratio(
+def build_density_ratio(
     data: TrainingData,
     members: Sequence[Member],
     *,
     kind: RatioKind,
     settings: RatioSettings | None = None,
 ) -> DensityRatio | None:
-    """Estimate beta for every member from its own rows; None means no weight (SBP_NW)."""
+    """Return beta for every member from its own rows; None means no weight (SBP_NW).
+
+    One that is a network is ready once its ``phases`` are trained.
+    """
     check_choice("density_ratio", kind, get_args(RatioKind))
     discrete = data.attribute_cell is not None and data.outcome_class is not None
     if kind == "counts" and not discrete:
@@ -104,7 +109,7 @@ class CountedRatio:
 
     def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
         """Return beta of every (cell, class)."""
-        chosen = torch.tensor(rows, device=weight.device) if rows else slice(None)
+        chosen = row_numbers(rows, len(weight), weight.device)
         flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
         counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device="cpu")
         counts.index_add_(0, flat, weight[chosen].cpu().double())
@@ -164,36 +169,69 @@ class RatioNetwork(nn.Module):
 
 
 class NetworkRatio:
-    """beta from a trained :class:`RatioNetwork`; members of equal seed and rows share one."""
+    """beta from a :class:`RatioNetwork`, which its phase trains before the run.
+
+    Members of equal seed and rows share a network.
+    """
 
     def __init__(
         self, data: TrainingData, members: Sequence[Member], *, settings: RatioSettings
     ) -> None:
         assert data.attribute is not None
         self._data = data
-        distinct = list(dict.fromkeys((m.seed, m.rows) for m in members))
-        self.network, self.history = _train_network(data, distinct, settings)
-        which = [distinct.index((member.seed, member.rows)) for member in members]
-        chosen = select_members(self.network, which)
-        assert isinstance(chosen, RatioNetwork)
-        self._chosen = chosen.requires_grad_(False)
+        streams, self._which = streams_of(members)
+        self._network = RatioNetwork(
+            data.attribute.shape[1],
+            data.outcome.shape[1],
+            settings=settings,
+            generators=generators([seed for seed, _ in streams], "density ratio"),
+        ).to(data.x)
+        self._optimizer = settings.optimizer.build(self._network.parameters())
+        self._chosen: RatioNetwork
+        self._stopping: _EarlyStopping | None = None
+        if settings.patience is not None:
+            fitted, held_out = _set_aside(streams, len(data), settings.held_out)
+            streams = fitted
+            self._stopping = _EarlyStopping(
+                self._network, self._loss, held_out.to(data.x.device), settings.patience
+            )
+        training = TrainingSettings(
+            iterations=settings.iterations,
+            batch_size=settings.batch_size,
+            check_every=settings.check_every,
+            schedule="constant",
+        )
+        rates = {self._optimizer: settings.optimizer.learning_rate}
+        self.phases = (
+            Phase(
+                label="density ratio",
+                asked_by="density_ratio='network'",
+                step=NetworkStep(self._network, self._update, rates, training),
+                batches=BatchStream(
+                    [Member(0.0, seed, rows) for seed, rows in streams],
+                    len(data),
+                    batch_size=settings.batch_size,
+                    device=data.x.device,
+                ),
+                settings=training,
+                serves=self._which,
+                finish=self._finish,
+                on_check=self._stopping,
+                parts={} if self._stopping is None else {"early stopping": self._stopping},
+            ),
+        )
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return beta(a of resampled, y of rows), (K, B)."""
         assert self._data.attribute is not None
         return self._chosen.ratio(self._data.attribute[resampled], self._data.outcome[rows])
 
+    @property
+    def network(self) -> RatioNetwork:
+        """The networks, one for each distinct pair of seed and rows."""
+        return self._network if self._stopping is None else self._stopping.best
 
-class _RatioStep:
-    """One update of the ratio networks."""
-
-    def __init__(self, network: RatioNetwork, data: TrainingData, settings: RatioSettings) -> None:
-        self._data = data
-        self._network = network
-        self._optimizer = settings.optimizer.build(network.parameters())
-        self.modules: nn.Module = network
-
-    def loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
+    def _loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
         attribute = self._data.attribute
         assert attribute is not None
         return self._network.loss(
@@ -203,27 +241,54 @@ class _RatioStep:
             self._data.pair_weights(rows, resampled),
         )
 
-    def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        loss = self.loss(rows, resampled)
+    def _update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        loss = self._loss(rows, resampled)
         minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
+
+    def _finish(self, history: History) -> History:
+        chosen = select_members(self.network, self._which)
+        assert isinstance(chosen, RatioNetwork)
+        self._chosen = chosen.requires_grad_(False)
+        if self._stopping is None:
+            return history
+        # Without a held-out loss the best network is still the random start.
+        never = self._stopping.never_measured & (history.stopped_at == 0)
+        return replace(
+            history, stopped_at=np.where(never, history.iterations[0], history.stopped_at)
+        )
+
+
+def _set_aside(streams: Sequence[Stream], n: int, share: float) -> tuple[list[Stream], Tensor]:
+    """Return the streams less the rows held out of each, and these, (streams, m)."""
+    parts = [
+        set_aside(seed, rows, n, share, asked_by="density_ratio='network'")
+        for seed, rows in streams
+    ]
+    fitted = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
+    return fitted, torch.stack([aside for _, aside in parts])
 
 
 class _EarlyStopping:
     """Keeps each network as it was when its loss on held-out rows (K, m) was least."""
 
     def __init__(
-        self, network: RatioNetwork, step: _RatioStep, held_out: Tensor, patience: int
+        self,
+        network: RatioNetwork,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        held_out: Tensor,
+        patience: int,
     ) -> None:
         self._network = network
-        self._step = step
+        self._loss = loss
         self._pairs = held_out, held_out.roll(1, 1)
         self._patience = patience
         members = len(held_out)
         best = select_members(network, range(members))
         assert isinstance(best, RatioNetwork)
         self.best = best
-        self._least = torch.full((members,), torch.inf, dtype=torch.float32, device=held_out.device)
+        precision = next(network.parameters()).dtype
+        self._least = torch.full((members,), torch.inf, dtype=precision, device=held_out.device)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
 
     @property
@@ -234,7 +299,7 @@ class _EarlyStopping:
 
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
-            loss = self._step.loss(*self._pairs)
+            loss = self._loss(*self._pairs)
         # A network out of patience stays as it is, as if it had been trained alone.
         patient = self._waited < self._patience
         better = patient & (loss < self._least)
@@ -243,47 +308,13 @@ class _EarlyStopping:
         self._waited = torch.where(better, 0, self._waited + patient.long())
         return bool((self._waited >= self._patience).all())
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best networks, their losses, and how long each waits for a better one."""
+        best = ModuleState(self.best).state_dict()
+        return {"best": best, "least": self._least, "waited": self._waited}
 
-def _train_network(
-    data: TrainingData, distinct: Sequence[tuple[int, tuple[int, ...]]], settings: RatioSettings
-) -> tuple[RatioNetwork, History]:
-    """Train one network per (seed, rows), each stopped where its held-out loss was least."""
-    assert data.attribute is not None
-    device = data.x.device
-    seeds = [seed for seed, _ in distinct]
-    network = RatioNetwork(
-        data.attribute.shape[1],
-        data.outcome.shape[1],
-        settings=settings,
-        generators=generators(seeds, "density ratio"),
-    ).to(data.x)
-    step = _RatioStep(network, data, settings)
-    fitted = [rows for _, rows in distinct]
-    stopping = None
-    if settings.patience is not None:
-        parts = [
-            set_aside(seed, rows, len(data), settings.held_out, asked_by="density_ratio='network'")
-            for seed, rows in distinct
-        ]
-        fitted = [rows for rows, _ in parts]
-        held_out = torch.stack([aside for _, aside in parts]).to(device)
-        stopping = _EarlyStopping(network, step, held_out, settings.patience)
-    history = run(
-        step,
-        BatchStream(
-            [Member(0.0, seed, rows) for seed, rows in zip(seeds, fitted, strict=True)],
-            len(data),
-            batch_size=settings.batch_size,
-            device=device,
-        ),
-        iterations=settings.iterations,
-        check_every=settings.check_every,
-        on_check=stopping,
-    )
-    if stopping is not None:
-        # Without a held-out loss the best network is still the start.
-        never = stopping.never_measured & (history.stopped_at == 0)
-        stopped_at = np.where(never, history.iterations[0], history.stopped_at)
-        history = replace(history, stopped_at=stopped_at)
-    tell_of_failures(history, asked_by="density_ratio='network'")
-    return network if stopping is None else stopping.best, history
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        ModuleState(self.best).load_state_dict(state["best"])
+        device = self._least.device
+        self._least, self._waited = state["least"].to(device), state["waited"].to(device)

@@ -31,7 +31,7 @@ class Failure(Exception):
 
 def failing_at(iteration):
     def callback(progress):
-        if progress.iteration == iteration:
+        if progress.iteration == iteration and not progress.phase:
             raise Failure
 
     return callback
@@ -77,7 +77,7 @@ MODELS = {
     "spectral critic": FairClassifier(**SMALL, critic_normalization="spectral"),
     **{
         f"method {name}": FairClassifier(
-            **SMALL,
+            **{option: value for option, value in SMALL.items() if method.reads(option)},
             method=name,
             notion="independence" if method.capabilities.independence else "separation",
         )

@@ -113,7 +113,7 @@ def main(folder: Path) -> None:
         assert ended_by(process) in (-signal.SIGKILL, 0)
         unfinished = len(list(folder.glob(".run.checkpoint.*.part")))
         state = CheckpointFile(run["checkpoint"]).read()
-        stood_at = 0 if state is None else state["parts"]["standing"]["checked"]
+        stood_at = 0 if state is None else state["parts"]["run"]["state"]["checked"]
         kills.append({"kind": kind, "stood_at": stood_at, "unfinished": unfinished})
     assert ended_by(in_a_process(resumed, **run)) == 0
     (folder / "kills.json").write_text(json.dumps(kills), encoding="utf-8")

@@ -22,8 +22,9 @@ import equipoise
 from equipoise import FairFrontier, SBPPenalty, SensitiveTable, audit, load_dataset
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods import METHODS, VARIANTS, capability_table
+from equipoise.methods import METHODS, capability_table, parse_method
 from equipoise.metrics import METRICS, auc, mae, measure, mse, r2, youden_threshold
+from experiments.paper.variants import VARIANTS
 
 from .data import rows
 
@@ -54,9 +55,11 @@ _TREES = {"critic_hidden": (8,), "rounds": 6}
 
 
 def estimator(kind: str, **options: Any) -> Any:
-    """Return a small estimator of the class called ``kind``."""
+    """Return a small estimator of the class called ``kind``, with the options its method reads."""
     small = _TREES if "Boosting" in kind else _NETWORK
-    return getattr(equipoise, kind)(**{**small, "random_state": 3, **options})
+    method = parse_method(options.get("method", "sbp"))
+    given = {**small, "random_state": 3, **options}
+    return getattr(equipoise, kind)(**{n: v for n, v in given.items() if method.reads(n)})
 
 
 def frontier(predictor: str, outcome: str, **options: Any) -> FairFrontier:
@@ -113,7 +116,7 @@ def of_estimator(kind: str, outcomes: tuple[str, ...], **options: Any) -> Entrie
     With the first kind of attributes that it supports, mixed ones leading; THOROUGHLY with all.
     """
     found = rows()
-    for method in (*METHODS, *VARIANTS):
+    for method in (*METHODS, "li", *VARIANTS):
         for notion in NOTIONS:
             for outcome in outcomes:
                 given = (found.features, found.outcomes[outcome])

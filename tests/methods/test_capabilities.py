@@ -8,8 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise import FairClassifier, FairEncoder, FairRegressor
-from equipoise.critic import CriticSettings
+from equipoise import (
+    FairBoostingClassifier,
+    FairClassifier,
+    FairEncoder,
+    FairFrontier,
+    FairRegressor,
+)
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods import (
@@ -207,32 +212,67 @@ def test_weights_and_missing_values_are_part_of_the_problem():
 
 
 @pytest.mark.parametrize(
-    ("method", "options", "message"),
+    ("method", "options", "other"),
     [
-        ("hsic", {"divergence": "kl"}, "divergence has no meaning for method='hsic', got 'kl'"),
-        (
-            "hgr",
-            {"gradient_penalty": 10.0},
-            "gradient_penalty has no meaning for method='hgr', got 10.0",
-        ),
-        (
-            "sbp_nw",
-            {"density_ratio": "counts"},
-            "density_ratio has no meaning for method='sbp_nw', got 'counts'",
-        ),
+        ("hsic", {"divergence": "kl"}, "'sbp'"),
+        ("dcov", {"critic_steps": 3}, "'hgr'"),
+        ("gdp", {"critic_hidden": (8,)}, "'hgr'"),
+        ("neu", {"critic_learning_rate": 0.1}, "'sbp'"),
+        ("kde", {"critic_normalization": "batch"}, "'sbp'"),
+        ("hgr", {"gradient_penalty": 10.0}, "'con'"),
+        ("sbp_nw", {"density_ratio": "counts"}, "'sbp'"),
+        ("scutari", {"hidden": (8,)}, "'sbp'"),
+        ("scutari", {"iterations": 20}, "'sbp'"),
     ],
 )
-def test_options_that_would_change_nothing_are_refused(rows, method, options, message):
-    model = FairClassifier(method=method, **options, **SMALL)
-    remedy = "; leave it out, or use a method that has it: 'sbp'"
-    with pytest.raises(InputError, match=re.escape(message + remedy)):
+def test_options_that_would_change_nothing_are_refused(method, options, other):
+    problem = Problem(notion=Notion.SEPARATION)
+    with pytest.raises(InputError) as refused:
+        refuse_unused_options(METHODS[method], problem.notion, options)
+    ((option, value),) = options.items()
+    for part in (option, f"method={method!r}", f"got {value!r}", "leave it out", other):
+        assert part in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FairClassifier(method="dcov", critic_steps=3, **SMALL),
+        FairBoostingClassifier(method="dcov", critic_steps=3),
+        FairFrontier(FairClassifier(method="dcov", critic_steps=3), strengths=(0.0, 0.5)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_estimators_and_frontiers_refuse_them_alike(rows, model):
+    with pytest.raises(InputError, match="critic_steps has no meaning for method='dcov', got 3"):
         model.fit(rows.X, rows.y, sensitive_features=rows.A)
 
 
+def test_a_density_ratio_has_no_meaning_under_independence(rows):
+    with pytest.raises(InputError) as refused:
+        FairClassifier(density_ratio="network", **SMALL).fit(
+            rows.X, rows.y, sensitive_features=rows.A
+        )
+    for part in ("density_ratio", "notion='independence'", "got 'network'", "separation"):
+        assert part in str(refused.value)
+
+
+def test_defaults_and_plain_models_are_never_refused(rows):
+    """Trees have other defaults for the critic than networks; equal values are equal."""
+    options = {"critic_hidden": [32, 32], "critic_steps": 2, "rounds": 2, "random_state": 0}
+    FairBoostingClassifier(method="dcov", **options).fit(rows.X, rows.y, sensitive_features=rows.A)
+    FairClassifier(method="dcov", strength=0, critic_steps=3, **SMALL).fit(rows.X, rows.y)
+    paper = FairClassifier.as_in_paper(method="dcov", **SMALL)
+    assert paper.critic_normalization == "none" and paper.normalization == "batch"
+    paper.fit(rows.X, rows.y, sensitive_features=rows.A)
+
+
 def test_options_that_a_method_has_are_accepted():
-    refuse_unused_options(METHODS["sbp"], CriticSettings(divergence="kl"), "counts")
+    given = {"divergence": "kl", "density_ratio": "counts", "critic_steps": 3, "hidden": (8,)}
+    refuse_unused_options(METHODS["sbp"], Notion.SEPARATION, given)
+    # Options that no method is about are none of its business.
     for method in METHODS.values():
-        refuse_unused_options(method, CriticSettings(hidden=(8,), steps=3), "auto")
+        refuse_unused_options(method, Notion.INDEPENDENCE, {"strength": 0.9, "verbose": 1})
 
 
 def test_an_unknown_name_is_answered_with_all_names_and_the_nearest():

@@ -13,13 +13,12 @@ from equipoise import FairClassifier
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods import con, icp, methods_for
-from equipoise.methods.con import conditional_resampling, draw_attributes, indicators, train_gan
+from equipoise.methods import Context, con, icp, methods_for
+from equipoise.methods.con import conditional_resampling, draw_attributes, indicators
 from equipoise.methods.declaration import Problem
 from equipoise.methods.shared.conditional import DRAWS, Donors, covariance_gap, near_rows
-from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
-from equipoise.training import Member, OptimizerSettings, TrainingData
+from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
 
 ASLEEP = OptimizerSettings(kind="sgd", learning_rate=1e-30, momentum=0.0)
 
@@ -29,14 +28,17 @@ def seeded(seed=0):
 
 
 def built(data, members, critic=ASLEEP):
-    return conditional_resampling(
-        data,
-        members,
-        penalized_width=1,
-        notion=Notion.SEPARATION,
-        critic=CriticSettings(optimizer=critic),
-        density_ratio="auto",
+    method = conditional_resampling(
+        Context(
+            data=data,
+            members=members,
+            notion=Notion.SEPARATION,
+            critic=CriticSettings(optimizer=critic),
+        )
     )
+    for phase in method.phases:
+        run_phase(phase)
+    return method
 
 
 def discrete_rows(n):
@@ -172,8 +174,8 @@ def mixed_rows(n):
 
 def test_the_gan_draws_with_the_right_mean_spread_and_shares_given_the_outcome():
     data = mixed_rows(3000)
-    assert indicators(data).tolist() == [False, True]
-    gan = train_gan(data, [(0, ())], data.attribute)
+    assert indicators(data, data.attribute).tolist() == [False, True]
+    gan = built(data, [Member(0.5, 0)]).phases[0].step.modules
     y = data.target
     drawn = draw_attributes(gan, 0, data.outcome, seeded()).numpy()
     # A discrete attribute is a share of belonging, until it is binned.
@@ -192,7 +194,7 @@ def test_mixed_attributes_are_drawn_by_the_gan_and_stay_possible():
     setting = Setting("con", "separation", "classification")
     data, _, y = simulated(setting, 1500, seed=0)
     donors = built(data, [Member(0.5, 0)]).donors.table[0]
-    groups = data.attribute[:, indicators(data)]
+    groups = data.attribute[:, indicators(data, data.attribute)]
     assert (groups[donors].sum(-1) == 1).all()
     # Not rows of equal outcome: a generator knows classes only through what it has learned.
     assert (data.outcome_class[donors] != data.outcome_class).any()
@@ -234,7 +236,7 @@ def test_a_table_of_donors_asks_for_each_stream_once():
         asked.append((number, available.tolist()))
         return torch.zeros(DRAWS, len(available), dtype=torch.long)
 
-    Donors(data, [Member(0.1, 0), Member(0.2, 0), Member(0.3, 1, (4, 2))], draw)
+    Donors(data, [Member(0.1, 0), Member(0.2, 0), Member(0.3, 1, (4, 2))], draw).fill()
     assert asked == [(0, list(range(10))), (1, [4, 2])]
 
 
@@ -242,21 +244,17 @@ def test_what_is_trained_beforehand_never_waits_for_the_device_either(monkeypatc
     """Its steps are captured as a CUDA graph like those of training."""
     # Adam on a CPU counts its steps there, which it does not do on a device.
     for module, name in (
-        (con, "CRITIC"),
-        (con, "GENERATOR"),
+        (con, "CRITIC_OPTIMIZER"),
+        (con, "GENERATOR_OPTIMIZER"),
         (icp, "OPTIMIZER"),
     ):
         monkeypatch.setattr(module, name, ASLEEP)
     data = mixed_rows(40)
-    starts = [seeded(0), seeded(1)]
-    gan = con.ConditionalGAN(indicators(data), 1, generators=starts)
-    network = StackedMLP(2, (4,), 2, generators=starts, normalization="none")
-    noise = torch.rand(2, 40, con.NOISE_WIDTH, generator=seeded())
     rows = torch.arange(40).view(2, 20)
-    for step in (
-        con._GANStep(gan, data, data.attribute, noise),
-        icp._DensityStep(network, data.attribute, data.target, data),
+    for training in (
+        con.GANTraining(data, data.attribute, [0, 1]),
+        icp.OutcomeDensity(data, data.attribute, [0, 1]),
     ):
         with Watch():
-            losses = step(rows, rows.flip(1))
+            losses = training.update(rows, rows.flip(1))
         assert [loss.shape for loss in losses] == [(2,), (2,)]

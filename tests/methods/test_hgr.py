@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from equipoise.critic import CriticSettings
+from equipoise.methods import Context
 from equipoise.methods.hgr import SoftHGR, soft_correlation
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData
@@ -25,12 +26,12 @@ def trained(score, a, y, notion, iterations):
     """Average of the penalty over the last fifth of the iterations, (K,)."""
     data = TrainingData(x=score[:, None], target=y, outcome=y[:, None], attribute=a[:, None])
     method = SoftHGR(
-        data,
-        MEMBERS,
-        penalized_width=1,
-        notion=notion,
-        critic=CriticSettings(hidden=(16,), optimizer=OptimizerSettings(learning_rate=5e-3)),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=MEMBERS,
+            notion=notion,
+            critic=CriticSettings(hidden=(16,), optimizer=OptimizerSettings(learning_rate=5e-3)),
+        )
     )
     order = torch.Generator().manual_seed(1)
     values = []
@@ -71,12 +72,12 @@ def test_networks_for_separation_are_four_and_for_independence_two():
     counts = {}
     for notion in Notion:
         method = SoftHGR(
-            data,
-            MEMBERS,
-            penalized_width=1,
-            notion=notion,
-            critic=CriticSettings(hidden=()),
-            density_ratio="auto",
+            Context(
+                data=data,
+                members=MEMBERS,
+                notion=notion,
+                critic=CriticSettings(hidden=()),
+            )
         )
         counts[str(notion)] = [
             layer.shape for layer in method.networks.parameters() if layer.dim() == 3

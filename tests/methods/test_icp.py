@@ -13,17 +13,16 @@ from equipoise import FairClassifier
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods import methods_for
+from equipoise.methods import Context, methods_for
 from equipoise.methods.declaration import Problem
 from equipoise.methods.icp import (
     class_log_density,
-    describe_outcome,
     inverse_conditional_permutation,
     normal_log_density,
     permutations,
 )
 from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.training import Member, TrainingData, run_phase
 
 
 def seeded(seed=0):
@@ -31,14 +30,22 @@ def seeded(seed=0):
 
 
 def built(data, members):
-    return inverse_conditional_permutation(
-        data,
-        members,
-        penalized_width=1,
-        notion=Notion.SEPARATION,
-        critic=CriticSettings(hidden=(4,)),
-        density_ratio="auto",
+    method = inverse_conditional_permutation(
+        Context(
+            data=data,
+            members=members,
+            notion=Notion.SEPARATION,
+            critic=CriticSettings(hidden=(4,)),
+        )
     )
+    run_phase(*method.phases)
+    return method
+
+
+def density(data, seeds):
+    """The networks that describe Y given A, trained."""
+    method = built(data, [Member(0.5, seed) for seed in seeds])
+    return method.phases[0].step.modules
 
 
 def test_densities_are_those_of_scipy():
@@ -52,8 +59,8 @@ def test_densities_are_those_of_scipy():
     np.testing.assert_allclose(class_log_density(classes, logits), expected)
 
 
-def test_permutations_of_four_rows_have_their_exact_chances():
-    """All 24 enumerated: the chance of p is proportional to the product of q(y_i | a_p(i))."""
+def test_permutations_of_four_rows_have_their_exact_probabilities():
+    """All 24 enumerated: the probability of p is proportional to the product of q(y_i | a_p(i))."""
     y = torch.tensor([-1.0, 0.2, 0.4, 1.5], dtype=torch.float64)
     described = torch.tensor([[-0.8, 0.1], [0.0, -0.5], [0.9, 0.3], [0.5, 0.0]]).double()
     draws = 6000
@@ -95,9 +102,9 @@ def test_permuted_gaussian_pairs_keep_their_joint_law_and_forget_their_partners(
         assert abs(np.corrcoef(permuted, residual)[0, 1]) < 0.05
 
 
-def test_the_normal_density_of_a_gaussian_pair_is_learnt():
+def test_the_normal_density_of_a_gaussian_pair_is_learned():
     data = gaussian_rows(3000)
-    network = describe_outcome(data, [(0, ()), (1, ())], data.attribute)
+    network = density(data, [0, 1])
     a = torch.linspace(-1.5, 1.5, 7)
     with torch.no_grad():
         mean, log_variance = network(a[None, :, None].expand(2, -1, -1)).unbind(-1)
@@ -125,7 +132,7 @@ def class_rows(n):
 def test_the_density_of_classes_agrees_with_logistic_regression():
     data = class_rows(3000)
     reference = LogisticRegression(C=1e6).fit(data.attribute, data.target)
-    network = describe_outcome(data, [(0, ())], data.attribute)
+    network = density(data, [0])
     with torch.no_grad():
         found = network(data.attribute[None]).softmax(-1)[0]
     assert np.abs(found.numpy() - reference.predict_proba(data.attribute)).mean() < 0.03

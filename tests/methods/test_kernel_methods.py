@@ -10,10 +10,9 @@ from fairlearn.metrics import MetricFrame, selection_rate
 from scipy.spatial.distance import cdist
 from scipy.stats import gaussian_kde
 
-from equipoise.critic import CriticSettings
-from equipoise.methods import METHODS
+from equipoise.methods import METHODS, Context
 from equipoise.methods.gdp import WIDTH
-from equipoise.methods.kde import KDESettings, positive_probability, unequal_rates
+from equipoise.methods.kde import BANDWIDTH, THRESHOLD, positive_probability, unequal_rates
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 
@@ -41,12 +40,11 @@ def penalty(name, notion="independence", *, attribute=ATTRIBUTE, scores=SCORES, 
         attribute_cell=torch.tensor(GROUP) if len(attribute) == N else None,
     )
     method = METHODS[name].build(
-        data,
-        [Member(0.5, 0), Member(0.5, 1)],
-        penalized_width=1,
-        notion=Notion.parse(notion),
-        critic=CriticSettings(),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=[Member(0.5, 0), Member(0.5, 1)],
+            notion=Notion.parse(notion),
+        )
     )
     rows = torch.arange(len(y)).expand(2, -1)
     return method.penalty(double(scores)[..., None], rows, rows).numpy()
@@ -144,21 +142,19 @@ def test_gdp_of_a_normal_attribute_has_a_closed_form():
 
 
 def test_the_kde_rate_is_the_integral_of_a_kernel_density_estimate():
-    settings = KDESettings()
-    factor = settings.bandwidth / SCORES[0].std(ddof=1)
+    factor = BANDWIDTH / SCORES[0].std(ddof=1)
     density = gaussian_kde(SCORES[0], bw_method=factor)
-    expected = density.integrate_box_1d(settings.threshold, np.inf)
-    found = positive_probability(double(SCORES[0]), settings).mean().item()
+    expected = density.integrate_box_1d(THRESHOLD, np.inf)
+    found = positive_probability(double(SCORES[0])).mean().item()
     assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("levels", [np.zeros(N, int), Y], ids=["DDP", "DEO"])
-def test_with_a_vanishing_bandwidth_kde_compares_selection_rates(levels):
-    settings = KDESettings(bandwidth=1e-9)
+def test_of_decisions_kde_compares_selection_rates(levels):
     expected = 0.0
     for level in np.unique(levels):
         rows = levels == level
-        decisions = SCORES[0, rows] > settings.threshold
+        decisions = SCORES[0, rows] > THRESHOLD
         frame = MetricFrame(
             metrics=selection_rate,
             y_true=decisions,
@@ -168,10 +164,9 @@ def test_with_a_vanishing_bandwidth_kde_compares_selection_rates(levels):
         expected += ((frame.by_group - frame.overall) ** 2).sum() / 2
     weight = double(levels == np.unique(levels)[:, None])
     found = unequal_rates(
-        positive_probability(double(SCORES[:1]), settings),
+        double(SCORES[:1] > THRESHOLD),
         double(np.arange(3)[:, None] == GROUP)[None],
         (weight / weight.sum(1, keepdim=True))[None],
-        settings,
     )
     assert expected > 0.01
     assert found.item() == pytest.approx(expected, rel=1e-9)
@@ -183,7 +178,7 @@ def test_kde_ends_with_the_paper_s_notion():
         expected = 0.0
         for level in np.unique(levels):
             rows = levels == level
-            positive = positive_probability(double(SCORES[0, rows]), KDESettings()).numpy()
+            positive = positive_probability(double(SCORES[0, rows])).numpy()
             group = GROUP[rows]
             expected += sum(
                 (positive[group == a].mean() - positive.mean()) ** 2 / 2 for a in np.unique(group)
@@ -208,12 +203,11 @@ def test_slopes_agree_with_finite_differences(name, notion):
         attribute_cell=torch.tensor(GROUP),
     )
     method = METHODS[name].build(
-        data,
-        [Member(0.5, 0)],
-        penalized_width=1,
-        notion=Notion.parse(notion),
-        critic=CriticSettings(),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=[Member(0.5, 0)],
+            notion=Notion.parse(notion),
+        )
     )
     rows = torch.arange(0, N, 4)[None]
     score = double(SCORES[:1])[:, ::4, None].requires_grad_()

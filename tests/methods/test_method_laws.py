@@ -21,10 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from equipoise import FairClassifier
 from equipoise.datasets import make_synthetic
-from equipoise.methods import METHODS
+from equipoise.methods import METHODS, Context
 from equipoise.metrics import measure
 from equipoise.predictors.recipe import Inputs
-from equipoise.training import Member, OptimizerSettings
+from equipoise.training import Member, OptimizerSettings, phases_of, run_phase
 
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
 every_penalty = pytest.mark.parametrize("setting", PENALTIES, ids=str)
@@ -34,7 +34,7 @@ every_objective = pytest.mark.parametrize("setting", OBJECTIVES, ids=str)
 @pytest.fixture
 def short_pretraining(monkeypatch):
     """For laws that hold however long a network was trained before the first step."""
-    monkeypatch.setattr("equipoise.methods.shared.pretraining.MOST_STEPS", 20)
+    monkeypatch.setattr("equipoise.methods.shared.conditional.MOST_STEPS", 20)
 
 
 def test_every_method_is_enrolled():
@@ -115,14 +115,18 @@ class Watch(TorchDispatchMode):
 def ready(setting, data, members):
     """The method, made ready as a recipe does it."""
     recipe = setting.recipe()
-    return setting.declared.build(
-        data,
-        members,
-        penalized_width=1,
-        notion=recipe.notion,
-        critic=recipe.critic,
-        density_ratio=recipe.density_ratio,
+    method = setting.declared.build(
+        Context(
+            data=data,
+            members=members,
+            notion=recipe.notion,
+            critic=recipe.critic,
+            density_ratio=recipe.density_ratio,
+        )
     )
+    for phase in phases_of(method):
+        run_phase(phase)
+    return method
 
 
 def test_watching_sees_what_a_step_must_not_do():
@@ -140,9 +144,15 @@ def test_losses_never_wait_for_the_device(setting):
     members = [Member(0.5, 0), Member(0.9, 1)]
     predictor = recipe._predictor(data.x, 1, TASKS[setting.task], [0, 1])
     method = setting.declared.objective(
-        data, members, predictor=predictor, settings=recipe.training
+        Context(
+            data=data,
+            members=members,
+            notion=recipe.notion,
+            predictor=predictor,
+            settings=recipe.training,
+        )
     )
-    method.pretrain(resumed=False)
+    run_phase(*method.phases)
     rows = torch.arange(80).view(2, 40)
     predictor.zero_grad()
     with Watch():

@@ -9,8 +9,11 @@ from sklearn.metrics import roc_auc_score
 from equipoise import FairClassifier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
+from equipoise.methods import Context
 from equipoise.methods.neu import MIXTURES, Neutralized, Partners
 from equipoise.networks import StackedMLP
+from equipoise.notions import Notion
+from equipoise.predictors.recipe import Inputs
 from equipoise.training import (
     TASKS,
     Member,
@@ -18,6 +21,7 @@ from equipoise.training import (
     Predictor,
     TrainingData,
     TrainingSettings,
+    run_phase,
 )
 from tests.composing import composed
 
@@ -52,7 +56,8 @@ def test_partners_have_equal_y_and_different_a_and_all_of_them_are_equally_likel
     group, age = random.integers(0, 3, n), random.integers(20, 50, n)
     columns = {"discrete": [group], "continuous": [age], "mixed": [group, age]}[kind]
     attribute = np.column_stack(columns).astype(np.float32)
-    partners = Partners(rows_with(y, attribute), [Member(0.5, 0)])
+    data = rows_with(y, attribute)
+    partners = Partners(data, data.attribute, [Member(0.5, 0)])
     for row in range(n):
         found, paired = all_partners(partners, 0, row, n)
         allowed = np.flatnonzero((y == y[row]) & (attribute != attribute[row]).any(1))
@@ -70,7 +75,7 @@ def test_partners_are_rows_that_the_member_may_see_and_whose_attribute_is_known(
     known = np.arange(n) % 5 > 0
     data = rows_with(y, a, known=torch.from_numpy(known))
     seen = [tuple(range(0, 20)), tuple(range(10, 30))]
-    partners = Partners(data, [Member(0.5, 0, rows) for rows in seen])
+    partners = Partners(data, data.attribute, [Member(0.5, 0, rows) for rows in seen])
     for row in range(10, 20):
         resampled = torch.tensor(seen)
         found, paired = partners(torch.full_like(resampled, row), resampled)
@@ -82,15 +87,16 @@ def test_partners_are_rows_that_the_member_may_see_and_whose_attribute_is_known(
 
 def test_a_row_without_partner_stands_for_itself_and_counts_nothing():
     data = rows_with([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
-    partners = Partners(data, [Member(0.5, 0)])
+    partners = Partners(data, data.attribute, [Member(0.5, 0)])
     found, paired = partners(torch.arange(5)[None], torch.tensor([[0, 1, 2, 3, 4]]))
     assert paired.tolist() == [[True, True, True, False, False]]
     assert found[0, :2].tolist() == [2, 2] and found[0, 3:].tolist() == [3, 4]
 
 
 def test_no_pairs_at_all_is_an_error():
+    rows = rows_with([0, 0, 1, 1], [0, 0, 1, 1])
     with pytest.raises(InputError) as refused:
-        Partners(rows_with([0, 0, 1, 1], [0, 0, 1, 1]), [Member(0.5, 0)])
+        Partners(rows, rows.attribute, [Member(0.5, 0)])
     assert str(refused.value) == (
         "method='neu' needs rows of equal y whose sensitive features differ, got none; within "
         "each class of y all have the same sensitive features"
@@ -102,8 +108,16 @@ def ready(data, members, *, iterations=3, hidden=(5, 4)):
     network = StackedMLP(data.x.shape[1], hidden, 1, generators=starts).to(data.x)
     predictor = Predictor(network, TASKS["binary"])
     settings = TrainingSettings(iterations=iterations, batch_size=20)
-    method = Neutralized(data, members, predictor=predictor, settings=settings)
-    method.pretrain(resumed=False)
+    method = Neutralized(
+        Context(
+            data=data,
+            members=members,
+            notion=Notion.INDEPENDENCE,
+            predictor=predictor,
+            settings=settings,
+        )
+    )
+    run_phase(*method.phases)
     return predictor, method
 
 
@@ -119,7 +133,7 @@ def test_losses_are_the_formula_row_by_row():
         for weight in predictor.network.layers[3].parameters():
             weight.add_(0.3)
     found = method.losses(rows, resampled)
-    partners, paired = Partners(data, members)(rows, resampled)
+    partners, paired = Partners(data, data.attribute, members)(rows, resampled)
     assert paired.all()
     predictor.eval()
     for k in range(2):
@@ -158,9 +172,9 @@ def test_the_first_layer_statistics_and_plain_members_do_not_move_and_the_head_d
     data, _, _ = simulated(SETTING, 200, seed=0, double=True)
     # Decay moves weights that have no slope, too.
     recipe = SETTING.recipe(iterations=30, optimizer=OptimizerSettings(weight_decay=0.3))
-    settings = {"task": "binary", "n_outputs": 1}
-    plain = recipe.train(data, [Member(0.0, 0)], **settings).predictor
-    both = recipe.train(data, [Member(0.0, 0), Member(0.9, 0)], **settings).predictor
+    inputs = Inputs(task="binary", n_outputs=1)
+    plain = recipe.train(data, [Member(0.0, 0)], inputs).predictor
+    both = recipe.train(data, [Member(0.0, 0), Member(0.9, 0)], inputs).predictor
     before, rest, moved = weights(plain, 0), weights(both, 0), weights(both, 1)
     for name in before:
         torch.testing.assert_close(rest[name], before[name], rtol=0, atol=1e-12)
@@ -234,28 +248,3 @@ def test_networks_without_a_first_hidden_layer_are_refused(options, found):
         "method='neu' freezes the first hidden layer of the built-in network, got "
         f"{found}; set hidden, such as hidden=(64, 64, 64), and leave network out"
     )
-
-
-class Stopped(Exception):
-    """What ends a run from outside."""
-
-
-def test_a_run_that_was_cut_short_is_resumed_after_plain_training(tmp_path):
-    drawn = make_synthetic(300, random_state=0)
-    options = {"hidden": (8, 8), "iterations": 40, "evaluate_every": 10, "random_state": 0}
-
-    def fit(**run):
-        frontier = composed(method="neu", strengths=(0.0, 0.9), seeds=1, **options)
-        return frontier.fit(drawn.X, drawn.y, sensitive_features=drawn.A, **run)
-
-    def cut_short(progress):
-        if progress.iteration == 30:
-            raise Stopped
-
-    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
-    with pytest.raises(Stopped):
-        fit(callback=cut_short, **kept)
-    seen = []
-    resumed = fit(resume=True, callback=lambda progress: seen.append(progress.iteration), **kept)
-    assert seen == [30, 40]
-    assert resumed.table().equals(fit().table())

@@ -13,6 +13,7 @@ from equipoise import FairClassifier, FairEncoder
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
+from equipoise.methods import Context
 from equipoise.methods.shared.attribute_critic import AttributeCritic, conditional_entropy
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
@@ -40,12 +41,12 @@ def rows_of(group, score, y=None):
 def built(data, notion=Notion.INDEPENDENCE, members=MEMBERS, **settings):
     settings = {"hidden": (16, 16), "optimizer": OptimizerSettings(learning_rate=3e-3)} | settings
     return AttributeCritic(
-        data,
-        members,
-        penalized_width=1,
-        notion=notion,
-        critic=CriticSettings(**settings),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=members,
+            notion=notion,
+            critic=CriticSettings(**settings),
+        )
     )
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 from equipoise import FairClassifier, FairEncoder, FairRegressor, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
+from equipoise.methods import Context
 from equipoise.methods.scutari import LinearFit, LogisticFit, Parts, solve, within
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
@@ -150,10 +151,20 @@ def test_features_that_are_all_sensitive_leave_a_constant():
 def test_members_see_their_own_rows():
     x, s, y = (torch.from_numpy(part) for part in drawn(1, n=100))
     data = TrainingData(x=torch.cat([x, s], 1), target=y, outcome=y[:, None])
-    options = {"task": "squared", "notion": Notion.INDEPENDENCE, "attribute_inputs": 1}
+    some = TrainingData(x=data.x[:60], target=y[:60], outcome=y[:60, None])
     members = [Member(0.5, 0, tuple(range(60))), Member(0.5, 0, tuple(range(40, 100)))]
-    both = solve(data, members, **options).evaluate(data.x)[0]
-    alone = solve(data.first(60), [Member(0.5, 0)], **options).evaluate(data.x)[0]
+    both, alone = (
+        solve(
+            Context(
+                data=rows,
+                members=which,
+                notion=Notion.INDEPENDENCE,
+                task="squared",
+                attribute_inputs=1,
+            )
+        ).evaluate(data.x)[0]
+        for rows, which in ((data, members), (some, [Member(0.5, 0)]))
+    )
     torch.testing.assert_close(both[0], alone[0], rtol=1e-9, atol=1e-9)
     assert (both[1] - both[0]).abs().max() > 1e-3
 

@@ -157,7 +157,9 @@ def test_rows_of_weight_zero_do_not_count(rows, library):
     both = pd.concat([rows.X, poison]), pd.concat([rows.y, 1 - rows.y])
     A = pd.concat([rows.A, rows.A])
     weight = np.repeat([1.0, 0.0], len(rows.X))
-    model = FairBoostingClassifier(**SMALL, method="gdp", library=library)
+    model = FairBoostingClassifier(
+        **SMALL | {"critic_hidden": (32, 32)}, method="gdp", library=library
+    )
     weighted = clone(model).fit(*both, sensitive_features=A, sample_weight=weight)
     alone = fit(model, rows, sample_weight=np.ones(len(rows.X)))
     np.testing.assert_allclose(scores(weighted, rows.X), scores(alone, rows.X), atol=1e-6)

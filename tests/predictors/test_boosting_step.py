@@ -7,7 +7,7 @@ from boosted_rows import Tilted, prepared, simulate
 from scipy.special import expit, softmax
 
 from equipoise.critic import CriticSettings
-from equipoise.methods import METHODS
+from equipoise.methods import METHODS, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
 from equipoise.predictors.boosting.objectives import OBJECTIVES
@@ -82,7 +82,7 @@ def test_a_round_is_what_its_formula_says(task, weighted, library):
     center, spread = standard_units(data)
     for iteration, share in enumerate((0, 0.25, 0.5, 0.75, 1, 1), start=1):
         before = growing.outputs.clone()
-        rows, resampled = batches.next()
+        rows, resampled = batches.spread(batches.draw())
         step.prepare(iteration)
         loss, penalty = step(rows, resampled)
         for k, member in enumerate(MEMBERS):
@@ -128,7 +128,7 @@ def test_a_strength_weighs_as_in_a_network(task, library, weighted):
     batches = batch_of(members, batch_size=N)
     for iteration in (1, 2, 3):
         before = growing.outputs.clone().requires_grad_()
-        rows, resampled = batches.next()
+        rows, resampled = batches.spread(batches.draw())
         step.prepare(iteration)
         step(rows, resampled)
     center, spread = (0.0, 1.0) if data.outcome_class is not None else standard_units(data)
@@ -157,7 +157,7 @@ def test_outputs_in_training_are_those_of_the_trees(task, library):
     batches = batch_of(members)
     for iteration in range(1, 5):
         step.prepare(iteration)
-        step(*batches.next())
+        step(*batches.spread(batches.draw()))
     trees = step.modules[0].network
     assert trees.rounds.tolist() == [4, 4]
     found, kept = trees(data.x.expand(2, *data.x.shape)), growing.outputs
@@ -175,7 +175,8 @@ def test_members_on_rows_of_their_own_are_pushed_on_these():
         Member(0.5, 1, tuple(range(239, 0, -2))),
     ]
     step, growing = prepared(data, members, "binary", method=Tilted(coefficients()))
-    rows, resampled = batch_of(members, batch_size=40).next()
+    batches = batch_of(members, batch_size=40)
+    rows, resampled = batches.spread(batches.draw())
     before = growing.outputs.clone()
     step.prepare(1)
     step(rows, resampled)
@@ -210,7 +211,7 @@ def test_the_penaltys_gradient_is_right_on_average(task):
         return growing.given[0][0]
 
     batches = batch_of(member)
-    epoch = [batches.next() for _ in range(N // BATCH)]
+    epoch = [batches.spread(batches.draw()) for _ in range(N // BATCH)]
     average = torch.stack([gradient(*batch) for batch in epoch]).mean(0)
     everything = gradient(*(torch.cat(parts, 1) for parts in zip(*epoch, strict=True)))
     torch.testing.assert_close(average, everything, rtol=1e-5, atol=1e-5)
@@ -227,18 +228,18 @@ def third_round(data, method):
     """Gradients (n,) of a third round, those of the task alone, and which rows the batch had."""
     members = [Member(0.9, 1)]
     built = METHODS[method].build(
-        TrainingData(**{**vars(data), "x": data.outcome[:, :0]}),
-        members,
-        penalized_width=1,
-        notion=Notion.INDEPENDENCE,
-        critic=CriticSettings(hidden=(8,)),
-        density_ratio="auto",
+        Context(
+            data=TrainingData(**{**vars(data), "x": data.outcome[:, :0]}),
+            members=members,
+            notion=Notion.INDEPENDENCE,
+            critic=CriticSettings(hidden=(8,)),
+        )
     )
     step, growing = prepared(data, members, "binary", method=built)
     batches = batch_of(members)
     for iteration in range(1, 4):
         before = growing.outputs.clone()
-        rows, resampled = batches.next()
+        rows, resampled = batches.spread(batches.draw())
         step.prepare(iteration)
         step(rows, resampled)
     task, _ = literal_round("binary", data, before[0].numpy(), 0.9, [], [])
@@ -272,7 +273,8 @@ def test_gradients_that_are_not_finite_are_not_grown():
     data = simulate()
     members = [Member(0.5, 1), Member(0.5, 2)]
     broken = coefficients().clone()
-    rows, resampled = batch_of(members).next()
+    batches = batch_of(members)
+    rows, resampled = batches.spread(batches.draw())
     only_second = set(rows[1].tolist()) - set(rows[0].tolist()) - set(resampled[0].tolist())
     broken[only_second.pop()] = torch.nan
     step, growing = prepared(data, members, "binary", method=Tilted(broken))

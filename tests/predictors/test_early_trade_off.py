@@ -7,7 +7,7 @@ import torch
 from equipoise import FairBoostingClassifier
 from equipoise.critic import CriticSettings
 from equipoise.estimators.inputs import read_classes, training_data
-from equipoise.methods import SBP
+from equipoise.methods import SBP, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting.stopping import EarlyStopping
 from equipoise.tables import SensitiveTable
@@ -93,12 +93,12 @@ def test_the_best_rounds_are_those_of_the_weighed_sum(rows, strength, penalties,
 def test_the_value_of_the_penalty_trains_nothing(rows):
     _, _, data = rows
     method = SBP(
-        data,
-        [Member(0.5, 0)],
-        penalized_width=1,
-        notion=Notion.parse("independence"),
-        critic=CriticSettings(hidden=(8,)),
-        density_ratio="auto",
+        Context(
+            data=data,
+            members=[Member(0.5, 0)],
+            notion=Notion.parse("independence"),
+            critic=CriticSettings(hidden=(8,)),
+        )
     )
     score = torch.rand(1, 400, 1, generator=torch.Generator().manual_seed(0)).double()
     every, other = torch.arange(400)[None], torch.arange(400).roll(1)[None]

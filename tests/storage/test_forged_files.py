@@ -135,7 +135,7 @@ def test_a_checkpoint_that_stands_beyond_its_run_is_refused(folder, tmp_path):
     path = tmp_path / "checkpoint"
     file = CheckpointFile(folder / "checkpoint")
     state = file.read()
-    state["parts"]["standing"]["checked"] = 10**9
+    state["parts"]["run"]["state"]["checked"] = 10**9
     CheckpointFile(path).write(state)
     with pytest.raises(InputError, match="checkpoint must name a checkpoint written by fit"):
         short_fit("checkpoint", path, resume=True)

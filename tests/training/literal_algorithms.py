@@ -62,7 +62,7 @@ def train_literally(
         return torch.mean(torch.log(D_real) + weight * torch.log(1 - D_drawn))
 
     for _ in range(iterations):
-        rows, resampled = batches.next()
+        rows, resampled = batches.spread(batches.draw())
         i, j = rows[0], resampled[0]
         for _ in range(critic_steps):
             s = torch.sigmoid(h(x[i])).detach()

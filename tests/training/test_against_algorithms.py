@@ -7,7 +7,7 @@ from simulated_rows import simulate
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioSettings
-from equipoise.methods import SBP
+from equipoise.methods import SBP, Context
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import (
@@ -35,12 +35,13 @@ def build(data, members, *, notion, critic, density_ratio="none"):
     network = StackedMLP(data.x.shape[1], (8, 8), 1, generators=generators(seeds, "predictor"))
     predictor = Predictor(network.to(data.x), TASKS["binary"])
     method = SBP(
-        data,
-        members,
-        penalized_width=1,
-        notion=notion,
-        critic=critic,
-        density_ratio=density_ratio,
+        Context(
+            data=data,
+            members=members,
+            notion=notion,
+            critic=critic,
+            density_ratio=density_ratio,
+        )
     )
     method.networks.to(data.x)
     return predictor, method

@@ -10,7 +10,7 @@ CPU = torch.device("cpu")
 
 
 def epoch(stream):
-    pairs = [stream.next() for _ in range(stream.batches_per_epoch)]
+    pairs = [stream.spread(stream.draw()) for _ in range(stream.batches_per_epoch)]
     return torch.stack([rows for rows, _ in pairs]), torch.stack([drawn for _, drawn in pairs])
 
 
@@ -30,7 +30,8 @@ def test_resampling_keeps_the_marginal_and_never_draws_the_row_itself(seed, batc
 
 def test_equal_seeds_share_an_order_and_other_seeds_do_not():
     members = [Member(0.1, 1), Member(0.2, 2), Member(0.3, 1)]
-    rows, _ = BatchStream(members, 50, batch_size=20, device=CPU).next()
+    stream = BatchStream(members, 50, batch_size=20, device=CPU)
+    rows, _ = stream.spread(stream.draw())
     assert rows.shape == (3, 20)
     assert torch.equal(rows[0], rows[2])
     assert not torch.equal(rows[0], rows[1])

@@ -9,7 +9,7 @@ from torch import nn
 
 from equipoise.critic import CriticSettings
 from equipoise.errors import InputError
-from equipoise.methods import SBP
+from equipoise.methods import SBP, Context
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.storage import CheckpointFile
@@ -45,12 +45,13 @@ def fit(data, members, *, iterations=24, fail_at=None, **supervision):
     seeds = [member.seed for member in members]
     network = StackedMLP(4, (6,), 1, generators=generators(seeds, "predictor")).to(data.x)
     method = SBP(
-        data,
-        members,
-        penalized_width=1,
-        notion=Notion.INDEPENDENCE,
-        critic=CriticSettings(hidden=(6,)),
-        density_ratio="none",
+        Context(
+            data=data,
+            members=members,
+            notion=Notion.INDEPENDENCE,
+            critic=CriticSettings(hidden=(6,)),
+            density_ratio="none",
+        )
     )
     trained = train(
         data,
@@ -86,7 +87,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path, fail_at, broken):
     store = CheckpointFile(tmp_path / "kept")
     with pytest.raises(Failure):
         fit(data, MEMBERS, fail_at=fail_at, store=store)
-    assert store.read()["parts"]["standing"]["checked"] == fail_at - 4
+    assert store.read()["parts"]["run"]["state"]["checked"] == fail_at - 4
     resumed, resumed_critics = fit(data, MEMBERS, store=store)
     assert_same([whole.predictor, critics], [resumed.predictor, resumed_critics])
     for name, values in vars(whole.history).items():

@@ -21,7 +21,7 @@ from equipoise.training import (
     run,
     train,
 )
-from equipoise.training.loop import Standing, first_interrupt_asks
+from equipoise.training.loop import RunState, first_interrupt_asks
 from equipoise.training.members import generators
 from equipoise.training.step import PredictorStep
 
@@ -93,23 +93,22 @@ def test_a_check_out_of_turn_leaves_whole_weights_and_no_checkpoint():
     predictor.train()
     step = PredictorStep(predictor, data, members, method=None, settings=settings)
     batches = BatchStream(members, len(data), batch_size=20, device=torch.device("cpu"))
-    standing = Standing.at_start(batches)
+    state = RunState.at_start(batches, 20)
+    step.prepare = lambda iteration: interrupt() if iteration == 7 else None
     kept, checked = [], []
     with first_interrupt_asks() as interrupted:
         history = run(
             step,
             batches,
-            iterations=20,
+            state,
             check_every=5,
-            prepare=lambda iteration: interrupt() if iteration == 7 else None,
             on_check=lambda iteration: checked.append(iteration) or False,
-            standing=standing,
-            keep=lambda: kept.append(standing.checked),
+            keep=lambda ended: kept.append(state.checked),
             interrupted=interrupted,
         )
     assert checked == history.iterations.tolist() == [5, 7]
     assert kept == [5]
-    assert not standing.ended
+    assert not state.ended
     whole = predictor_on(data)
     train(
         data,

@@ -4,7 +4,7 @@ from simulated_rows import simulate
 
 from equipoise.critic import CriticSettings
 from equipoise.errors import InputError
-from equipoise.methods import SBP
+from equipoise.methods import SBP, Context
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import (
@@ -24,12 +24,13 @@ def fit(data, members, *, iterations=30, check_every=1, on_check=None):
     seeds = [member.seed for member in members]
     network = StackedMLP(4, (6,), 1, generators=generators(seeds, "predictor")).to(data.x)
     method = SBP(
-        data,
-        members,
-        penalized_width=1,
-        notion=Notion.INDEPENDENCE,
-        critic=CriticSettings(hidden=(6,)),
-        density_ratio="none",
+        Context(
+            data=data,
+            members=members,
+            notion=Notion.INDEPENDENCE,
+            critic=CriticSettings(hidden=(6,)),
+            density_ratio="none",
+        )
     )
     return train(
         data,

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from equipoise.training import OptimizerSettings
-from equipoise.training.loop import Ledger
+from equipoise.training.loop import _Losses
 from equipoise.training.step import decay, minimize, set_learning_rate
 
 
@@ -43,17 +43,17 @@ def test_shares_weigh_losses_as_a_sum_would():
     torch.testing.assert_close(trained(together), torch.tensor([[0.725], [1.52]]))
 
 
-def test_the_ledger_averages_and_says_where_losses_ended():
-    ledger = Ledger(2, torch.device("cpu"), entries=4)
+def test_losses_are_averaged_and_it_is_said_where_losses_ended():
+    losses = _Losses(2, torch.device("cpu"), entries=4)
     for task in ([1.0, 2.0], [3.0, float("nan")], [5.0, 6.0]):
-        ledger.add(torch.tensor(task), torch.tensor([0.5, 0.5]))
-    averages, finite = ledger.close(3)
+        losses.add(torch.tensor(task), torch.tensor([0.5, 0.5]))
+    averages, finite = losses.close(3)
     assert averages[0, 0] == 3 and averages[0, 1].isnan()
     assert averages[1].tolist() == [0.5, 0.5]
     assert finite.tolist() == [3, 1]
     # Closing starts anew: what was entered before no longer counts.
-    ledger.add(torch.tensor([7.0, 8.0]), torch.tensor([1.0, float("inf")]))
-    averages, finite = ledger.close(1)
+    losses.add(torch.tensor([7.0, 8.0]), torch.tensor([1.0, float("inf")]))
+    averages, finite = losses.close(1)
     assert averages[0].tolist() == [7, 8]
     assert finite.tolist() == [1, 0]
 

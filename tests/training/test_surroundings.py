@@ -19,9 +19,9 @@ from equipoise import (
     SBPPenalty,
 )
 from equipoise.datasets import make_synthetic
-from equipoise.density_ratio import RatioSettings, fit_density_ratio
+from equipoise.density_ratio import RatioSettings, build_density_ratio
 from equipoise.methods import con
-from equipoise.training import Member, TrainingData
+from equipoise.training import Member, TrainingData, run_phase
 from tests.composing import composed
 
 # Short runs need not end well.
@@ -98,12 +98,13 @@ def fit_ratio():
     data = TrainingData(
         x=columns, target=columns[:, 0], outcome=columns[:, :1], attribute=columns[:, 1:]
     )
-    ratio = fit_density_ratio(
+    ratio = build_density_ratio(
         data,
         [Member(0.5, 0)],
         kind="network",
         settings=RatioSettings(iterations=60, check_every=20, batch_size=20),
     )
+    run_phase(*ratio.phases)
     rows = torch.from_numpy(np.arange(40)[None])
     return ratio(rows, rows + 40).numpy()
 
@@ -121,7 +122,7 @@ FITS = {
     "gradient penalty": lambda: fit_network(divergence="wasserstein", gradient_penalty=10),
     "con": lambda: fit_network(method="con", notion="separation", attributes=["age"]),
     "icp": lambda: fit_network(method="icp", notion="separation"),
-    "neu": lambda: fit_network(method="neu_any_pair"),
+    "neu": lambda: fit_network(method="neu"),
     "numbers": fit_regressor,
     "encoder": fit_encoder,
     "trees": fit_trees,

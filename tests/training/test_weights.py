@@ -14,7 +14,8 @@ WEIGHT = torch.tensor([1.0, 2.0, 3.0, 0.5], dtype=torch.float64)
 
 
 def weighted(**others):
-    return TrainingData(**{**vars(simulate().first(4)), **others})
+    given = {name: each if each is None else each[:4] for name, each in vars(simulate()).items()}
+    return TrainingData(**{**given, **others})
 
 
 def test_without_weights_nothing_is_weighed():

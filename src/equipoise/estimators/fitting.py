@@ -6,10 +6,11 @@ from rows how to encode them, and trains members on them; `Run` looks after the 
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -111,7 +112,7 @@ class Fitting(Generic[Model]):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.recipe = model._recipe()
+        self.recipe = replace(model._recipe(), changed=changed_options(model))
         self.device = model._device()
 
     def learn(self, rows: Rows) -> None:
@@ -167,6 +168,8 @@ class Fitting(Generic[Model]):
             else "it cannot be resumed without one: fit(..., checkpoint=path) keeps checkpoints"
         )
         moment = f"{self.recipe.unit} {trained.interrupted_at} of {self.recipe.training.iterations}"
+        if trained.interrupted_in:
+            moment += f", while it trained what comes first ({trained.interrupted_in}),"
         warnings.warn(
             f"training was interrupted at {moment} and returns what it had until then; {remedy}",
             ConvergenceWarning,
@@ -281,6 +284,16 @@ def begin_run(
         yield Run(
             file=file, store=file, seconds=checkpoint_every, callback=callback, options=options
         )
+
+
+def changed_options(model: FairEstimator) -> dict[str, Any]:
+    """Options of an estimator that differ from their defaults, with their values."""
+    defaults = inspect.signature(type(model)).parameters
+    return {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if same_form(value) != same_form(defaults[name].default)
+    }
 
 
 def same_form(value: Any) -> Any:

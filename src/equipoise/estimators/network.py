@@ -19,6 +19,7 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, check_number
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.inputs import learned_inputs, read_device
+from equipoise.methods import parse_method
 from equipoise.networks import Embedding, NetworkFactory, Normalization
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
@@ -120,8 +121,11 @@ class NetworkEstimator(_OnNetworks):
 
         These are ordinary options, which ``get_params`` shows. ``options`` are set as well, and
         win over the paper's where both name one: ``as_in_paper(strength=0.9, iterations=2000)``.
+        Options of the paper that the method has no use for keep their defaults.
         """
-        return cls(**{**cls._paper_settings, **options})
+        method = parse_method(options.get("method", "sbp"))
+        paper = {name: v for name, v in cls._paper_settings.items() if method.reads(name)}
+        return cls(**{**paper, **options})
 
     @property
     def family(self) -> str:

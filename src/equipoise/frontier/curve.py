@@ -29,6 +29,7 @@ from equipoise.networks.stack import member_tensors
 from equipoise.pareto import hypervolume
 from equipoise.training import Health, History, Predictor
 from equipoise.training.averaged import AveragedPredictor
+from equipoise.training.health import Failure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -221,6 +222,8 @@ class Strand:
         Of all its members after the last iteration.
     template : estimator
         Options, feature encoding, labels and names of columns that all its models share.
+    failures : tuple with an entry for each member
+        Networks that failed in phases before the run; empty once loaded, when health tells of them.
     """
 
     predictor: str
@@ -229,6 +232,7 @@ class Strand:
     history: History
     member_health: tuple[Health, ...]
     template: Classifies | Regresses
+    failures: tuple[tuple[Failure, ...], ...] = ()
 
     def filled(self, entry: Entry, weights: Weights) -> Predictor:
         """Build the network of one snapshot of an entry, or the average of its networks."""

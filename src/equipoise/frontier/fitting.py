@@ -329,6 +329,7 @@ class _Training:
             history=trained.history,
             member_health=trained.health,
             template=fitting.model,
+            failures=trained.failures,
         )
         return strand, recorder.snapshots(), bool(trained.interrupted_at) or trained.called_off
 
@@ -361,6 +362,7 @@ def _evidence(
             strand.history_until(entry, int(snapshots.iteration[number])),
             given_outcome=recipe.notion.conditions_on_outcome,
             has_critic=parse_method(recipe.method).has_critic,
+            failures=[[each for member in entry.members for each in strand.failures[member]]],
         )
         found = scores_of(predictor.settled(), training.test_x, alone, **training.units)
         scores[number] = found[0].cpu().numpy()
@@ -419,6 +421,8 @@ def _with_snapshots(
         return None
 
     def tell(progress: Progress) -> bool | None:
+        if progress.phase:
+            return callback(progress)
         rows = table_of(so_far(), entries).tail(evaluated)
         return callback(replace(progress, snapshots=rows))
 

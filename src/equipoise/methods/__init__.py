@@ -1,11 +1,9 @@
 """Fairness methods: what each adds to a training step, and what each can do."""
 
 from equipoise.methods.declaration import Capabilities as Capabilities
+from equipoise.methods.declaration import Context as Context
 from equipoise.methods.declaration import Declaration as Declaration
-from equipoise.methods.declaration import MethodFactory as MethodFactory
-from equipoise.methods.declaration import ObjectiveFactory as ObjectiveFactory
 from equipoise.methods.declaration import Problem as Problem
-from equipoise.methods.declaration import Solver as Solver
 from equipoise.methods.registry import METHODS as METHODS
 from equipoise.methods.registry import capability_table as capability_table
 from equipoise.methods.registry import methods_for as methods_for

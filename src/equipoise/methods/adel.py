@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.declaration import CRITIC, Capabilities, Declaration
 from equipoise.methods.shared.attribute_critic import AttributeCritic
 
 #: The original adds a hidden layer to a network and lets a branch from it predict A, its gradient
@@ -15,5 +15,6 @@ DECLARATION = Declaration(
     "to tell nothing of it.",
     capabilities=Capabilities(continuous=False, mixed=False, many_groups=False, numbers=False),
     build=AttributeCritic,
+    options=CRITIC,
     sits_on="hidden",
 )

@@ -9,16 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
-from equipoise.training import TASKS, Member, Predictor, TrainingData
+from equipoise.training import TASKS, Predictor
+from equipoise.training.members import row_numbers
 
 Floats = NDArray[np.float64]
 
@@ -56,35 +56,28 @@ def base_learner() -> LogisticRegression:
     return LogisticRegression(C=1e4, max_iter=1000)
 
 
-def solve(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    task: str,
-    notion: Notion,
-    attribute_inputs: int,
-) -> Predictor:
+def solve(context: Context) -> Predictor:
     """Agarwal et al. 2018: the best vote of linear classifiers whose rates differ by a bound.
 
     The bound on how far a group's rate of positive decisions may lie from that of all rows (within
     each class of Y under separation) is (1 - strength) times the distance that plain logistic
     regression has, which is the model at strength 0.
     """
+    data, members = context.data, context.members
     if data.attribute_cell is None:
         raise InputError("method='agarwal' needs discrete sensitive features at any strength")
     reductions = _reductions()
     found: dict[tuple[tuple[int, ...], float], Vote] = {}
     for rows in dict.fromkeys(member.rows for member in members):
-        everything = torch.arange(len(data), device="cpu")
-        chosen = torch.tensor(rows, device="cpu") if rows else everything
+        chosen = row_numbers(rows, len(data))
         x = data.x.cpu().double()[chosen].numpy()
         y, cell = (part.cpu()[chosen].numpy() for part in (data.target, data.attribute_cell))
         for strength in {member.strength for member in members if member.rows == rows}:
             found[rows, strength] = fit_vote(
-                reductions, x, y.astype(np.int64), cell, strength=strength, notion=notion
+                reductions, x, y.astype(np.int64), cell, strength=strength, notion=context.notion
             )
     votes = [found[member.rows, member.strength] for member in members]
-    return Predictor(_stacked(votes), TASKS[task]).to(data.x.device).eval()
+    return Predictor(_stacked(votes), TASKS[context.task]).to(data.x.device).eval()
 
 
 def fit_vote(
@@ -107,7 +100,7 @@ def fit_vote(
     constraint = getattr(reductions, kind)(difference_bound=bound)
     reduction = reductions.ExponentiatedGradient(base_learner(), constraint, eps=bound)
     with warnings.catch_warnings():
-        # What fairlearn asks of later versions of pandas is no business of our users.
+        # fairlearn uses what later versions of pandas drop; our users cannot change that.
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
         reduction.fit(x, y, sensitive_features=cell)
     return Vote.of(reduction.predictors_, reduction.weights_)

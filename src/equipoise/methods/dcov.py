@@ -6,16 +6,15 @@ from torch import Tensor
 
 from equipoise.methods.declaration import Capabilities, Declaration
 from equipoise.methods.shared.batch_statistics import (
-    WithoutNetworks,
+    BatchPenalty,
     distances,
     over_strata,
     pair_covariance,
-    row_weights,
     standardized,
 )
 
 
-class DistanceCovariance(WithoutNetworks):
+class DistanceCovariance(BatchPenalty):
     """Squared distance covariance of the standardized score and A (Huang and Liu 2024).
 
     The sample version of Szekely, Rizzo and Bakirov (2007), zero in the population exactly at
@@ -25,10 +24,9 @@ class DistanceCovariance(WithoutNetworks):
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the (conditional) squared distance covariance of the batch, (K,)."""
-        assert self._data.attribute is not None
-        weight, shares = self._strata(rows)
-        score = standardized(penalized, row_weights(self._data, rows))
-        attribute = distances(self._data.attribute[rows])
+        weight, shares = self._stratified(rows)
+        score = standardized(penalized, self._data.row_weights(rows))
+        attribute = distances(self._attribute[rows])
         return over_strata(pair_covariance(distances(score), attribute, weight), shares)
 
 

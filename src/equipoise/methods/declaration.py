@@ -1,14 +1,18 @@
-"""How a method declares itself: name, source, what it can do, and how it is made ready."""
+"""How a method declares itself, what it can do, and the context it gets for a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, Protocol
+from typing import Literal
 
-from equipoise.critic import CriticSettings
+import torch
+from torch import Tensor
+
+from equipoise.critic import CriticGame, CriticSettings
 from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 from equipoise.training import (
@@ -19,61 +23,89 @@ from equipoise.training import (
     TrainingData,
     TrainingSettings,
 )
+from equipoise.training.members import generators
 
-#: Options that decide what is penalized; a method that has no use for one refuses it.
-Option = Literal["divergence", "density_ratio", "gradient_penalty"]
-
-
-class MethodFactory(Protocol):
-    """How a method is made ready for a run; ``penalized_width`` is the width of what it sees."""
-
-    def __call__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> Method:
-        """Return the method, ready for these members on these rows."""
-        ...
-
-
-class ObjectiveFactory(Protocol):
-    """How a method that replaces the task loss is made ready; it may train ``predictor`` first."""
-
-    def __call__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        predictor: Predictor,
-        settings: TrainingSettings,
-    ) -> Objective:
-        """Return the method, ready for these members on these rows."""
-        ...
+#: Options of networks that a method trains beside the predictor.
+CRITIC = frozenset(
+    {"critic_hidden", "critic_steps", "critic_normalization", "critic_learning_rate"}
+)
+#: Options of critics that tell real from resampled pairs.
+GAME = CRITIC | {"divergence", "gradient_penalty"}
+#: Options of the predictor's network; methods that solve linear models have no use for them.
+NETWORK = frozenset(
+    {
+        "hidden",
+        "network",
+        "embedding",
+        "normalization",
+        "optimizer",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "iterations",
+        "batch_size",
+    }
+)
+#: Every option that some method reads and another does not.
+OPTIONS = GAME | NETWORK | {"density_ratio"}
 
 
-class Solver(Protocol):
-    """How a method that trains nothing finds its models."""
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a method gets to make itself ready for a run.
 
-    def __call__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        task: str,
-        notion: Notion,
-        attribute_inputs: int,
-    ) -> Predictor:
-        """Return the models of all members.
+    data: training rows. members: the K models. penalized_width: columns of what the penalty looks
+    at. predictor, settings: what an objective trains, and how. task: name of the task loss.
+    attribute_inputs: how many of the last columns of ``data.x`` are sensitive features, for a
+    method that needs them to predict.
+    """
 
-        The last ``attribute_inputs`` columns of ``data.x`` are sensitive features, which the method
-        needs to predict; 0 unless it declares so.
-        """
-        ...
+    data: TrainingData
+    members: Sequence[Member]
+    notion: Notion
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    density_ratio: RatioKind = "auto"
+    penalized_width: int = 1
+    predictor: Predictor | None = None
+    settings: TrainingSettings = field(default_factory=TrainingSettings)
+    task: str = "binary"
+    attribute_inputs: int = 0
+
+    @property
+    def attribute(self) -> Tensor:
+        """The sensitive attributes (n, q)."""
+        if self.data.attribute is None:
+            raise InputError("sensitive_features is required unless strength=0")
+        return self.data.attribute
+
+    @property
+    def known_attribute(self) -> Tensor:
+        """The attributes (n, q), zeros where unknown, so that nothing can depend on them there."""
+        if self.data.known is None:
+            return self.attribute
+        return torch.where(self.data.known[:, None], self.attribute, 0.0)
+
+    @property
+    def outcome(self) -> Tensor | None:
+        """The outcome (n, v) that the notion conditions on; None under independence."""
+        return self.data.outcome if self.notion.conditions_on_outcome else None
+
+    def generators(self, purpose: str) -> list[torch.Generator]:
+        """Return one generator per member for this purpose."""
+        return generators([member.seed for member in self.members], purpose)
+
+    def game(self, attribute_width: int, outcome: Tensor | None) -> CriticGame:
+        """Return critics that see scores, attributes and, where given, the outcome (n, v)."""
+        game = CriticGame(
+            self.penalized_width,
+            attribute_width,
+            0 if outcome is None else outcome.shape[1],
+            settings=self.critic,
+            generators=self.generators("critic"),
+        ).to(self.data.x)
+        game.start()
+        return game
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +113,11 @@ class Declaration:
     """One method of the registry.
 
     name: as in ``method="sbp"``. title: its name in words. reference: authors, year, title, where.
-    summary: one sentence. options: those of :data:`Option` that it uses. sits_on: what a penalty
-    looks at where there is no encoder, the score or the last hidden layer. Exactly one of the
-    following: build makes a penalty, objective makes what takes the place of task and penalty,
-    solve finds the models without training.
+    summary: one sentence. options: those of :data:`OPTIONS` that it reads, beside those of the
+    predictor's network. sits_on: what a penalty looks at where there is no encoder, the score or
+    the last hidden layer. Exactly one of the following makes it ready: build makes a penalty,
+    objective makes what takes the place of task and penalty, solve finds the models without
+    training.
     """
 
     name: str
@@ -92,15 +125,30 @@ class Declaration:
     reference: str
     summary: str
     capabilities: Capabilities
-    build: MethodFactory | None = None
-    objective: ObjectiveFactory | None = None
-    solve: Solver | None = None
-    options: frozenset[Option] = frozenset()
+    build: Callable[[Context], Method] | None = None
+    objective: Callable[[Context], Objective] | None = None
+    solve: Callable[[Context], Predictor] | None = None
+    options: frozenset[str] = frozenset()
     sits_on: Literal["score", "hidden"] = "score"
 
     def __post_init__(self) -> None:
         ways = (self.build, self.objective, self.solve)
-        assert sum(way is not None for way in ways) == 1, f"{self.name} must have one way to work"
+        if sum(way is not None for way in ways) != 1:
+            raise InputError(
+                f"a declaration must have one of build, objective and solve, got {self.name!r} "
+                "with none or several; leave the others out"
+            )
+        if unknown := self.options - OPTIONS:
+            raise InputError(
+                f"options must be among {', '.join(sorted(OPTIONS))}, got "
+                f"{', '.join(sorted(unknown))} for {self.name!r}; leave these out"
+            )
+
+    def reads(self, option: str) -> bool:
+        """Whether an option of an estimator can change what this method does."""
+        if option in NETWORK:
+            return self.solve is None
+        return option not in OPTIONS or option in self.options
 
     @property
     def has_critic(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.declaration import CRITIC, Capabilities, Declaration
 from equipoise.methods.shared.attribute_critic import AttributeCritic
 
 #: The original censors a representation, and may reconstruct X from it as well; here the critic
@@ -18,4 +18,5 @@ DECLARATION = Declaration(
         separation=False, continuous=False, mixed=False, many_groups=False, numbers=False
     ),
     build=AttributeCritic,
+    options=CRITIC,
 )

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.batch_statistics import WithoutNetworks, gaussian_kernel, over_strata
+from equipoise.methods.shared.batch_statistics import BatchPenalty, gaussian_kernel, over_strata
 
-#: Width of the kernel on A, whose continuous columns have variance one. So narrow a kernel hardly
-#: sees across groups, which lie at least 1 apart (it is below 0.004 there), and has about the width
-#: that suits a batch of 300, 300^(-1/5) standard deviations.
+#: Width of the kernel on A, whose continuous columns have variance one. It is small enough to keep
+#: groups apart (at their distance of at least 1 the kernel is below 0.004), and about what suits a
+#: batch of 300: 300^(-1/5) standard deviations.
 WIDTH = 0.3
 
 
-class GeneralizedParity(WithoutNetworks):
+class GeneralizedParity(BatchPenalty):
     """E abs(m(A) - m) with m(a) = E[score given A = a], m = E[score] (Jiang et al. 2022).
 
     m(a) by kernel regression on the batch. For separation within strata of Y; for several columns
@@ -23,9 +23,8 @@ class GeneralizedParity(WithoutNetworks):
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return generalized demographic parity of the batch, (K,)."""
-        assert self._data.attribute is not None
-        weight, shares = self._strata(rows)
-        kernel = gaussian_kernel(self._data.attribute[rows], WIDTH)
+        weight, shares = self._stratified(rows)
+        kernel = gaussian_kernel(self._attribute[rows], WIDTH)
         return over_strata(parity(penalized, kernel, weight), shares)
 
 

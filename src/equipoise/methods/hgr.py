@@ -8,14 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticSettings, frozen
-from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.batch_statistics import row_weights, standardized
+from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
+from equipoise.methods.shared.batch_statistics import standardized
 from equipoise.networks import StackedMLP
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
-from equipoise.training.members import generators
 from equipoise.training.step import minimize
 
 
@@ -72,36 +67,31 @@ class SoftHGR:
     """
 
     def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-        both: Callable[[Tensor, Tensor], Tensor] = joint,
+        self, context: Context, *, both: Callable[[Tensor, Tensor], Tensor] = joint
     ) -> None:
-        if data.attribute is None:
-            raise InputError("sensitive_features is required unless strength=0")
-        self._data = data
-        self._settings = critic
-        self._partners = [data.attribute]
-        if notion.conditions_on_outcome:
-            self._partners = [both(data.attribute, data.outcome), data.outcome]
-        starts = generators([member.seed for member in members], "critic")
+        self._data = context.data
+        self._steps = context.critic.steps
+        self._partners = [context.attribute]
+        if context.outcome is not None:
+            self._partners = [both(context.attribute, context.outcome), context.outcome]
+        starts = context.generators("critic")
         self.networks: nn.Module = nn.ModuleList(
-            CorrelatedPair(penalized_width, partner.shape[1], settings=critic, generators=starts)
+            CorrelatedPair(
+                context.penalized_width,
+                partner.shape[1],
+                settings=context.critic,
+                generators=starts,
+            )
             for partner in self._partners
-        ).to(data.x)
-        self._optimizer = critic.optimizer.build(self.networks.parameters())
+        ).to(self._data.x)
+        self._optimizer = context.critic.optimizer.build(self.networks.parameters())
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Train the networks on this batch and return (the difference of) soft HGR, (K,)."""
-        weight = row_weights(self._data, rows)
+        weight = self._data.row_weights(rows)
         score = standardized(penalized, weight)
         partners = [partner[rows] for partner in self._partners]
-        for _ in range(self._settings.steps):
+        for _ in range(self._steps):
             found = self._values(score.detach(), partners, weight)
             minimize(-torch.stack(found).sum(0), self._optimizer)
         with frozen(self.networks):
@@ -122,4 +112,5 @@ DECLARATION = Declaration(
     "prevents; under separation two more find what Y alone explains.",
     capabilities=Capabilities(),
     build=SoftHGR,
+    options=CRITIC,
 )

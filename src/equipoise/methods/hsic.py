@@ -6,11 +6,10 @@ from torch import Tensor
 
 from equipoise.methods.declaration import Capabilities, Declaration
 from equipoise.methods.shared.batch_statistics import (
-    WithoutNetworks,
+    BatchPenalty,
     gaussian_kernel,
     over_strata,
     pair_covariance,
-    row_weights,
     standardized,
 )
 
@@ -19,24 +18,23 @@ from equipoise.methods.shared.batch_statistics import (
 WIDTH = 1.0
 
 
-class HSIC(WithoutNetworks):
+class HSIC(BatchPenalty):
     """Normalized HSIC of the standardized score and A with Gaussian kernels.
 
     HSIC(score, A) / sqrt(HSIC(score, score) HSIC(A, A)), each the biased estimate of Gretton et al.
-    (2005), lies in [0, 1] and is zero in the population exactly at independence; it is the centered
+    (2005), lies in [0, 1] and is zero in the population exactly at independence. It is the centered
     alignment of Cortes, Mohri and Rostamizadeh (2012). Without the division the penalty is so small
-    that only strengths above 0.99 would do anything. For separation each HSIC is the average over
-    strata of Y.
+    that only strengths above 0.99 would have an effect. For separation each HSIC is the average
+    over strata of Y.
     """
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return the normalized HSIC of the batch, (K,)."""
-        assert self._data.attribute is not None
-        weight, shares = self._strata(rows)
-        score = standardized(penalized, row_weights(self._data, rows))
+        weight, shares = self._stratified(rows)
+        score = standardized(penalized, self._data.row_weights(rows))
         of_score, of_attribute = (
             gaussian_kernel(values, WIDTH * values.shape[-1] ** 0.5)
-            for values in (score, self._data.attribute[rows])
+            for values in (score, self._attribute[rows])
         )
         both, score_alone, attribute_alone = (
             over_strata(pair_covariance(left, right, weight), shares)

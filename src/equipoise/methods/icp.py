@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
-from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.conditional import (
-    DRAWS,
-    ConditionalGame,
-    Donors,
-    Stream,
-    known_attribute,
-    streams_of,
-)
-from equipoise.methods.shared.pretraining import pretrain
+from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
+from equipoise.methods.shared.conditional import DRAWS, ConditionalGame, Donors, law_phase
 from equipoise.networks import StackedMLP, select_members
-from equipoise.notions import Notion
-from equipoise.training import Member, OptimizerSettings, TrainingData
-from equipoise.training.members import generators
+from equipoise.training import OptimizerSettings, TrainingData
+from equipoise.training.members import generators, streams_of
 from equipoise.training.step import minimize
 
 #: Of the network for the density: as in the authors' program for classes.
@@ -50,27 +38,67 @@ def normal_log_density(outcome: Tensor, described: Tensor) -> Tensor:
     return -(squared + log_variance + math.log(2 * math.pi)) / 2
 
 
-class _DensityStep:
-    """One update of the networks that describe Y given A, by maximum likelihood."""
+def inverse_conditional_permutation(context: Context) -> ConditionalGame:
+    """Lai and Guan 2025: A' is A permuted, permutations following their law given Y.
 
-    def __init__(
-        self, network: StackedMLP, attribute: Tensor, outcome: Tensor, data: TrainingData
-    ) -> None:
-        self._attribute, self._outcome, self._data = attribute, outcome, data
-        self._log_density = _log_density(data)
-        self._optimizer = OPTIMIZER.build(network.parameters())
-        self._network = network
-        self.rates: Mapping[torch.optim.Optimizer, float] = {
-            self._optimizer: OPTIMIZER.learning_rate
-        }
-        self.modules: nn.Module = network
+    That law needs q(y | a) only, up to what does not depend on the permutation, and Y is simple
+    where A is not. For classes q is a softmax network, as theirs; for a continuous Y it is a normal
+    density whose mean and variance are a network's, where they fit a masked autoregressive flow.
+    Networks and permutations are made of each member's own training rows, before training starts.
+    """
+    streams, _ = streams_of(context.members)
+    density = OutcomeDensity(context.data, context.known_attribute, [seed for seed, _ in streams])
+    donors = Donors(context.data, context.members, density.draw)
+    phase = law_phase(
+        context,
+        density.network,
+        density.update,
+        density.rates,
+        donors,
+        epochs=EPOCHS,
+        asked_by="method='icp'",
+    )
+    return ConditionalGame(context, donors, phases=(phase,))
 
-    def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        likelihood = self._log_density(self._outcome[rows], self._network(self._attribute[rows]))
+
+class OutcomeDensity:
+    """Networks that describe Y given A, one for each seed, and permutations drawn by them."""
+
+    def __init__(self, data: TrainingData, attribute: Tensor, seeds: Sequence[int]) -> None:
+        self._data, self._attribute = data, attribute
+        self._log_density: LogDensity = class_log_density
+        if data.outcome_class is None:
+            self._outcome, width = data.outcome[:, 0], 2
+            self._log_density = normal_log_density
+        else:
+            self._outcome, width = data.outcome_class, int(data.outcome_class.max()) + 1
+        self.network = StackedMLP(
+            attribute.shape[1],
+            HIDDEN,
+            width,
+            generators=generators(seeds, "conditional law"),
+            normalization="none",
+        ).to(data.x)
+        self._optimizer = OPTIMIZER.build(self.network.parameters())
+        self.rates = {self._optimizer: OPTIMIZER.learning_rate}
+
+    def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        """Update the networks by maximum likelihood; return the loss, and zeros, (K,) each."""
+        likelihood = self._log_density(self._outcome[rows], self.network(self._attribute[rows]))
         weight, _ = self._data.pair_weights(rows, rows)
         loss = -(likelihood if weight is None else likelihood * weight).mean(-1)
         minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
+
+    def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw donors for the rows of one stream by permuting them."""
+        rows = available.to(self._data.x.device)
+        with torch.no_grad():
+            described = select_members(self.network, [number])(self._attribute[rows][None])[0]
+        outcome = self._outcome[rows].cpu()
+        return permutations(
+            outcome, described.cpu(), self._log_density, draws=DRAWS, generator=generator
+        )
 
 
 def permutations(
@@ -100,84 +128,11 @@ def permutations(
             - log_density(outcome[left].expand_as(mine), described[mine])
             - log_density(outcome[right].expand_as(mine), described[theirs])
         )
-        chance = torch.rand(mine.shape, dtype=torch.float64, generator=generator, device="cpu")
-        swap = chance < log_odds.double().sigmoid()
+        uniform = torch.rand(mine.shape, dtype=torch.float64, generator=generator, device="cpu")
+        swap = uniform < log_odds.double().sigmoid()
         donor[:, left] = torch.where(swap, theirs, mine)
         donor[:, right] = torch.where(swap, mine, theirs)
     return donor
-
-
-def inverse_conditional_permutation(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    penalized_width: int,
-    notion: Notion,
-    critic: CriticSettings,
-    density_ratio: RatioKind,
-) -> ConditionalGame:
-    """Lai and Guan 2025: A' is A permuted, permutations following their law given Y.
-
-    That law needs q(y | a) only, up to what does not depend on the permutation, and Y is simple
-    where A is not. For classes q is a softmax network, as theirs; for a continuous Y it is a normal
-    density whose mean and variance are a network's, where they fit a masked autoregressive flow.
-    Networks and permutations are made of each member's own training rows, before training starts.
-    """
-    attribute = known_attribute(data)
-    outcome = _outcome(data)
-    streams, _ = streams_of(members)
-    network = describe_outcome(data, streams, attribute)
-    log_density = _log_density(data)
-
-    def draw(number: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        rows = available.to(data.x.device)
-        with torch.no_grad():
-            described = select_members(network, [number])(attribute[rows][None])[0]
-        sample = partial(permutations, outcome[rows].cpu(), described.cpu(), log_density)
-        return sample(draws=DRAWS, generator=generator)
-
-    return ConditionalGame(
-        data,
-        members,
-        Donors(data, members, draw),
-        penalized_width=penalized_width,
-        critic=critic,
-        covariance=False,
-    )
-
-
-def describe_outcome(
-    data: TrainingData, streams: Sequence[Stream], attribute: Tensor
-) -> StackedMLP:
-    """Train a network for every stream that describes Y given A."""
-    outcome = _outcome(data)
-    width = 2 if data.outcome_class is None else int(outcome.max()) + 1
-    network = StackedMLP(
-        attribute.shape[1],
-        HIDDEN,
-        width,
-        generators=generators([seed for seed, _ in streams], "conditional law"),
-        normalization="none",
-    ).to(data.x)
-    step = _DensityStep(network, attribute, outcome, data)
-    pretrain(
-        step,
-        streams,
-        len(data),
-        epochs=EPOCHS,
-        device=data.x.device,
-        asked_by="method='icp'",
-    )
-    return network
-
-
-def _outcome(data: TrainingData) -> Tensor:
-    """The outcome (n,): class numbers, or numbers."""
-    return data.outcome[:, 0] if data.outcome_class is None else data.outcome_class
-
-
-def _log_density(data: TrainingData) -> LogDensity:
-    return normal_log_density if data.outcome_class is None else class_log_density
 
 
 DECLARATION = Declaration(
@@ -190,5 +145,5 @@ DECLARATION = Declaration(
     # Permuting moves every row's attributes once, whatever the weight of the row.
     capabilities=Capabilities(independence=False, sample_weight=False),
     build=inverse_conditional_permutation,
-    options=frozenset({"divergence", "gradient_penalty"}),
+    options=GAME,
 )

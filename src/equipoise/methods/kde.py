@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.batch_statistics import Strata
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.methods.declaration import Capabilities, Context, Declaration
+from equipoise.methods.shared.batch_statistics import BatchPenalty
+
+#: Width of the kernel, and the score above which a decision is positive.
+BANDWIDTH = 0.02
+THRESHOLD = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class KDESettings:
-    """Bandwidth of the kernel, threshold of decisions, corner of the Huber loss."""
-
-    bandwidth: float = 0.02
-    threshold: float = 0.5
-    huber_corner: float = 1.0
-
-
-SETTINGS = KDESettings()
-
-
-class KernelDensity:
+class KernelDensity(BatchPenalty):
     """Cho, Hwang and Suh 2020: DDP for independence, DEO for separation.
 
     The sum over groups z (and classes y) of Huber(P(decision = 1 | z, y) - P(decision = 1 | y)),
@@ -38,44 +23,34 @@ class KernelDensity:
     here; the paper approximates these for speed.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        self._strata = Strata(data, notion)
-        if data.attribute_cell is None:
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        cell = context.data.attribute_cell
+        if cell is None:
             raise InputError("method='kde' needs discrete sensitive features")
         # Cells that nobody is in would cost time and change nothing.
-        occupied, self._group = torch.unique(data.attribute_cell.clamp_min(0), return_inverse=True)
+        occupied, self._group = torch.unique(cell.clamp_min(0), return_inverse=True)
         self._groups = len(occupied)
-        self.networks: nn.Module = nn.Module()
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return DDP or DEO of the batch, (K,)."""
-        weight, _ = self._strata(rows)
+        weight, _ = self._stratified(rows)
         number = torch.arange(self._groups, device=rows.device)[:, None]
         group = (self._group[rows][:, None] == number).to(penalized.dtype)
-        positive = positive_probability(penalized.squeeze(-1), SETTINGS)
-        return unequal_rates(positive, group, weight, SETTINGS)
+        return unequal_rates(positive_probability(penalized.squeeze(-1)), group, weight)
 
 
-def positive_probability(score: Tensor, settings: KDESettings) -> Tensor:
+def positive_probability(score: Tensor) -> Tensor:
     """Each row's share in the estimate of P(score > threshold): a normal tail, shape of score.
 
-    >>> positive_probability(torch.tensor([0.5, 0.54]), KDESettings()).numpy().round(4)
+    >>> positive_probability(torch.tensor([0.5, 0.54])).numpy().round(4)
     array([0.5   , 0.9772], dtype=float32)
     """
-    probability: Tensor = torch.special.ndtr((score - settings.threshold) / settings.bandwidth)
+    probability: Tensor = torch.special.ndtr((score - THRESHOLD) / BANDWIDTH)
     return probability
 
 
-def unequal_rates(positive: Tensor, group: Tensor, weight: Tensor, settings: KDESettings) -> Tensor:
+def unequal_rates(positive: Tensor, group: Tensor, weight: Tensor) -> Tensor:
     """Sum over groups and strata of Huber(rate in the group - rate in the stratum), (K,).
 
     positive: (K, B). group: (K, G, B) of zeros and ones. weight: (K, C, B). A group that a stratum
@@ -85,9 +60,7 @@ def unequal_rates(positive: Tensor, group: Tensor, weight: Tensor, settings: KDE
     size = weight @ group.transpose(1, 2)
     rate = (weight * positive[:, None]) @ group.transpose(1, 2) / size.clamp_min(1e-12)
     difference = torch.where(size > 0, rate - overall, 0)
-    loss = huber_loss(
-        difference, torch.zeros_like(difference), reduction="none", delta=settings.huber_corner
-    )
+    loss = huber_loss(difference, torch.zeros_like(difference), reduction="none")
     return loss.sum((-2, -1))
 
 

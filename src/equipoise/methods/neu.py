@@ -5,25 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.training import (
-    BatchStream,
-    Member,
-    Predictor,
-    PredictorStep,
-    TrainingData,
-    TrainingSettings,
-    run,
-)
-from equipoise.training.checkpoints import ModuleState
+from equipoise.methods.declaration import Capabilities, Context, Declaration
+from equipoise.networks import copy_members
+from equipoise.training import BatchStream, History, Member, Phase, PredictorStep, TrainingData
 from equipoise.training.data import mean_one, take
-from equipoise.training.health import tell_of_failures
+from equipoise.training.members import row_numbers
 
 #: Shares of the first of two rows in their mixtures; one half is the neutral one.
 MIXTURES = (0.6, 0.7, 0.8, 0.9)
@@ -41,39 +32,43 @@ class Neutralized:
     less, would be wrong for the rows to predict.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        predictor: Predictor,
-        settings: TrainingSettings,
-        name: str = "neu",
-    ) -> None:
-        if data.attribute is None:
-            raise InputError("sensitive_features is required unless strength=0")
-        asked_by = f"method={name!r} freezes the first hidden layer"
+    def __init__(self, context: Context, *, name: str = "neu") -> None:
+        data, members, predictor = context.data, context.members, context.predictor
+        assert predictor is not None
         self._data = data
         self._predictor = predictor
+        asked_by = f"method={name!r} freezes the first hidden layer"
         self._layers = predictor.network.hidden_layers(asked_by)
-        self._partners = Partners(data, members)
+        self._partners = Partners(data, context.attribute, members)
         self._trains = torch.tensor(
             [member.strength > 0 for member in members], device=data.x.device
         )
-        self._plainly = partial(_train_plainly, predictor, data, members, settings, name)
-        self._plain: Tensor
-        self.pretrained: nn.Module = copy.deepcopy(predictor)
         self._shares = data.x.new_tensor([0.5, *MIXTURES])[:, None, None]
         self.networks: nn.Module = nn.Module()
+        self._plain = copy.deepcopy(predictor).train()
+        self._plain_scores: Tensor
+        plain = [replace(member, strength=0.0) for member in members]
+        settings = context.settings
+        self.phases = (
+            Phase(
+                label="plain training",
+                asked_by=f"method={name!r}",
+                step=PredictorStep(self._plain, data, plain, method=None, settings=settings),
+                batches=BatchStream(
+                    plain, len(data), batch_size=settings.batch_size, device=data.x.device
+                ),
+                settings=settings,
+                serves=range(len(members)),
+                finish=self._start_from_plain,
+            ),
+        )
 
-    def pretrain(self, *, resumed: bool) -> None:
-        """Train plainly, or take the plain networks from ``pretrained``."""
-        plain = self.pretrained
-        assert isinstance(plain, Predictor)
-        if not resumed:
-            self._plainly()
-            ModuleState(plain).load_state_dict(ModuleState(self._predictor).state_dict())
-        self._plain = plain.task.score(plain.evaluate(self._data.x)[0])
+    def _start_from_plain(self, history: History) -> History:
+        """Let the predictor start at the plain networks, and keep their scores."""
+        copy_members(self._plain, self._predictor, torch.ones_like(self._trains))
+        output, _ = self._plain.evaluate(self._data.x)
+        self._plain_scores = self._plain.task.score(output)
+        return history
 
     def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Return squared error at the middle of pairs, and roughness towards it, (K,) each."""
@@ -94,13 +89,13 @@ class Neutralized:
         error = (middle - target).square().mean(-1)
         roughness = (score[:, 1:] - middle[:, None]).abs().mean((1, 3))
         task, penalty = ((loss * weight).mean(-1) for loss in (error, roughness))
-        # Members of strength 0 stay as they are: what is left of their loss is told, without slope.
+        # Members of strength 0 stay as they are: their loss is reported, without gradient.
         return torch.where(self._trains, task, task.detach()), penalty
 
     def _plain_score(self, rows: Tensor) -> Tensor:
         """What the plain networks gave for rows (K, B), (K, B, s)."""
-        index = rows.unsqueeze(-1).expand(*rows.shape, self._plain.shape[-1])
-        return self._plain.gather(1, index)
+        index = rows.unsqueeze(-1).expand(*rows.shape, self._plain_scores.shape[-1])
+        return self._plain_scores.gather(1, index)
 
 
 class Partners:
@@ -110,22 +105,15 @@ class Partners:
     class less the range of the row's own A. Rows of unknown A have no partner and are none.
     """
 
-    def __init__(self, data: TrainingData, members: Sequence[Member]) -> None:
-        assert data.attribute is not None and data.outcome_class is not None
+    def __init__(self, data: TrainingData, attribute: Tensor, members: Sequence[Member]) -> None:
+        assert data.outcome_class is not None
         distinct = list(dict.fromkeys(member.rows for member in members))
         device = data.x.device
         self._which = torch.tensor([[distinct.index(m.rows)] for m in members], device=device)
-        _, value = torch.unique(data.attribute, dim=0, return_inverse=True)
+        _, value = torch.unique(attribute, dim=0, return_inverse=True)
         known = torch.ones_like(value, dtype=torch.bool) if data.known is None else data.known
         tables = [
-            _ranges(
-                torch.tensor(rows, device=device)
-                if rows
-                else torch.arange(len(data), device=device),
-                data.outcome_class,
-                value,
-                known,
-            )
+            _ranges(row_numbers(rows, len(data), device), data.outcome_class, value, known)
             for rows in distinct
         ]
         self._rows = torch.tensor([[len(rows) or len(data)] for rows in distinct], device=device)
@@ -141,7 +129,7 @@ class Partners:
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Return a partner for each of rows (K, B), and whether there is one; (K, B) each.
 
-        ``resampled`` (K, B) is where the chance comes from: its rank among all rows becomes a rank
+        ``resampled`` (K, B) is the source of randomness: its rank among all rows becomes a rank
         among the possible partners. A row without partner is returned itself.
         """
         which = self._which
@@ -171,27 +159,6 @@ def _ranges(rows: Tensor, group: Tensor, value: Tensor, known: Tensor) -> tuple[
     rank = torch.zeros_like(group)
     rank[rows] = torch.arange(len(rows), device=rows.device)
     return order, rank, start, own_start, own, torch.where(known, end - start - own, 0)
-
-
-def _train_plainly(
-    predictor: Predictor,
-    data: TrainingData,
-    members: Sequence[Member],
-    settings: TrainingSettings,
-    name: str,
-) -> None:
-    """Train as without any method, bit for bit."""
-    predictor.train()
-    plain = [replace(member, strength=0.0) for member in members]
-    step = PredictorStep(predictor, data, plain, method=None, settings=settings)
-    history = run(
-        step,
-        BatchStream(plain, len(data), batch_size=settings.batch_size, device=data.x.device),
-        iterations=settings.iterations,
-        check_every=settings.check_every,
-        prepare=step.prepare,
-    )
-    tell_of_failures(history, asked_by=f"method={name!r}")
 
 
 DECLARATION = Declaration(

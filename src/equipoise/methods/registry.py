@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError, did_you_mean
 from equipoise.methods import (
     adel,
@@ -25,7 +23,8 @@ from equipoise.methods import (
     sbp,
     scutari,
 )
-from equipoise.methods.declaration import Declaration, Option, Problem, requirements
+from equipoise.methods.declaration import Declaration, Problem, requirements
+from equipoise.notions import Notion
 
 _LISTED: dict[str, Declaration] = {}
 _KNOWN: dict[str, Declaration] = {}
@@ -109,24 +108,24 @@ def refuse_unsupported(method: Declaration, problem: Problem) -> None:
 
 
 def refuse_unused_options(
-    method: Declaration, critic: CriticSettings, density_ratio: RatioKind
+    method: Declaration, notion: Notion, changed: Mapping[str, object]
 ) -> None:
-    """Raise an InputError where an option was set that would change nothing."""
-    plain = CriticSettings()
-    settings: dict[Option, tuple[object, object]] = {
-        "divergence": (critic.divergence, plain.divergence),
-        "gradient_penalty": (critic.gradient_penalty, plain.gradient_penalty),
-        "density_ratio": (density_ratio, "auto"),
-    }
-    for option, (value, default) in settings.items():
-        if option not in method.options and value != default:
-            able = ", ".join(
-                repr(name) for name, other in METHODS.items() if option in other.options
-            )
+    """Raise an InputError where an option that would change nothing was set.
+
+    changed: the options that differ from their defaults, with their values.
+    """
+    for option, value in changed.items():
+        if not method.reads(option):
+            able = ", ".join(repr(name) for name, other in METHODS.items() if other.reads(option))
             raise InputError(
                 f"{option} has no meaning for method={method.name!r}, got {value!r}; leave it out, "
                 f"or use a method that has it: {able}"
             )
+    if "density_ratio" in changed and not notion.conditions_on_outcome:
+        raise InputError(
+            f"density_ratio has no meaning for notion='{notion}', got "
+            f"{changed['density_ratio']!r}; leave it out, or set notion='separation'"
+        )
 
 
 def capability_table() -> pd.DataFrame:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from equipoise.critic import CriticGame, CriticSettings, Weights
-from equipoise.density_ratio import RatioKind, fit_density_ratio
-from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.critic import Weights
+from equipoise.density_ratio import build_density_ratio
+from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
+from equipoise.training import phases_of
 from equipoise.training.data import take
-from equipoise.training.members import generators
 
 
 class SBP:
@@ -26,34 +21,17 @@ class SBP:
     is their SBP_NW.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        if data.attribute is None:
-            raise InputError("sensitive_features is required unless strength=0")
-        self._data = data
-        self._attribute = data.attribute
-        self._outcome = data.outcome if notion.conditions_on_outcome else None
-        self._density_ratio = (
-            fit_density_ratio(data, members, kind=density_ratio)
-            if notion.conditions_on_outcome
-            else None
-        )
-        self._game = CriticGame(
-            penalized_width,
-            data.attribute.shape[1],
-            0 if self._outcome is None else self._outcome.shape[1],
-            settings=critic,
-            generators=generators([member.seed for member in members], "critic"),
-        ).to(data.x)
-        self._game.start()
+    def __init__(self, context: Context) -> None:
+        self._data = context.data
+        self._attribute = context.attribute
+        self._outcome = context.outcome
+        self._density_ratio = None
+        if self._outcome is not None:
+            self._density_ratio = build_density_ratio(
+                context.data, context.members, kind=context.density_ratio
+            )
+        self.phases = phases_of(self._density_ratio)
+        self._game = context.game(self._attribute.shape[1], self._outcome)
         self.networks: nn.Module = self._game
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
@@ -90,12 +68,12 @@ DECLARATION = Declaration(
     "predictor learns to leave it guessing.",
     capabilities=Capabilities(),
     build=SBP,
-    options=frozenset({"divergence", "density_ratio", "gradient_penalty"}),
+    options=GAME | {"density_ratio"},
 )
 
 
-def _without_ratio(*arguments: Any, density_ratio: Any, **options: Any) -> SBP:
-    return SBP(*arguments, density_ratio="none", **options)
+def _without_ratio(context: Context) -> SBP:
+    return SBP(replace(context, density_ratio="none"))
 
 
 WITHOUT_RATIO = replace(
@@ -105,5 +83,5 @@ WITHOUT_RATIO = replace(
     summary="SBP whose resampled pairs carry no density ratio: under separation the penalty also "
     "counts what Y tells about A.",
     build=_without_ratio,
-    options=frozenset({"divergence", "gradient_penalty"}),
+    options=GAME,
 )

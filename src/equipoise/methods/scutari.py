@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,17 +13,17 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from equipoise.errors import InputError
-from equipoise.methods.declaration import Capabilities, Declaration
+from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedLinear, StackedMLP
-from equipoise.notions import Notion
-from equipoise.training import TASKS, Member, Predictor, TrainingData
+from equipoise.training import TASKS, Predictor
+from equipoise.training.members import row_numbers
 
 Floats = NDArray[np.float64]
 
 #: Directions with a smaller share of the largest spread are no directions of their own.
 _RANK_TOLERANCE = 1e-7
-#: Newton steps end when the slope is below this; they converge quadratically or not at all.
-_SLOPE = 1e-11
+#: Newton steps end when the gradient is below this; they converge quadratically or not at all.
+_GRADIENT = 1e-11
 _NEWTON_STEPS = 100
 _SMALLEST_STEP = 1e-6
 #: Log-odds beyond this mean coefficients on their way to infinity: scaled features are bounded.
@@ -158,12 +158,13 @@ def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Fl
     for _ in range(_NEWTON_STEPS):
         if now < _PERFECT:
             break
-        chance = expit(design @ theta)
-        slope = design.T @ (weight * (chance - y)) + ridges * theta
-        if np.abs(slope).max() < _SLOPE:
+        probability = expit(design @ theta)
+        gradient = design.T @ (weight * (probability - y)) + ridges * theta
+        if np.abs(gradient).max() < _GRADIENT:
             return theta
-        curvature = (design.T * (weight * chance * (1 - chance))) @ design + np.diag(ridges)
-        step = np.linalg.lstsq(curvature, slope, rcond=None)[0]
+        spread = weight * probability * (1 - probability)
+        hessian = (design.T * spread) @ design + np.diag(ridges)
+        step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
         share = 1.0
         while (then := value(theta - share * step)) > now and share > _SMALLEST_STEP:
             share /= 2
@@ -192,42 +193,51 @@ def within(fit: Callable[[float], tuple[Floats, float]], bound: float) -> tuple[
     return once(float(ridge))
 
 
-def solve(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    task: str,
-    notion: Notion,
-    attribute_inputs: int,
-) -> Predictor:
+def solve(context: Context) -> Predictor:
     """Scutari, Panero and Proissl 2022: y = S a + U b, ridge on a, share due to S bounded.
 
     The bound is (1 - strength) times the share without a ridge.
     """
+    task, members = context.task, context.members
     if task not in ("squared", "binary"):
         raise InputError(f"method='scutari' is least squares: loss must be 'squared', got {task!r}")
     found: dict[tuple[tuple[int, ...], float], Floats] = {}
     for rows in dict.fromkeys(member.rows for member in members):
-        fit = _fit(data, rows, task, attribute_inputs)
+        fit = _fit(context, rows)
         plain, largest = fit.at(0.0)
         found[rows, 0.0] = plain
         for strength in sorted({m.strength for m in members if m.rows == rows and m.strength > 0}):
             found[rows, strength] = within(fit.at, (1 - strength) * largest)[0]
     coefficients = np.stack([found[member.rows, member.strength] for member in members])
-    return linear_predictor(coefficients, task).to(data.x.device)
+    return linear_predictor(coefficients, task).to(context.data.x.device)
 
 
-def _fit(
-    data: TrainingData, rows: tuple[int, ...], task: str, attribute_inputs: int
-) -> LinearFit | LogisticFit:
+def _fit(context: Context, rows: tuple[int, ...]) -> LinearFit | LogisticFit:
     """Return the regression on some rows, or on all."""
-    everything = torch.arange(len(data), device="cpu")
-    chosen = torch.tensor(rows, device="cpu") if rows else everything
-    weight = torch.ones_like(everything) if data.weight is None else data.weight.cpu()
+    data = context.data
+    chosen = row_numbers(rows, len(data))
+    weight = torch.ones_like(data.target) if data.weight is None else data.weight
     x, y, weight = (part.cpu().double()[chosen] for part in (data.x, data.target, weight))
-    features, sensitive = x.numpy()[:, :-attribute_inputs], x.numpy()[:, -attribute_inputs:]
+    features, sensitive = np.split(x.numpy(), [-context.attribute_inputs], axis=1)
     parts = Parts.of(features, sensitive, (weight / weight.sum()).numpy())
-    return (LinearFit if task == "squared" else LogisticFit)(parts, y.numpy())
+    return (LinearFit if context.task == "squared" else LogisticFit)(parts, y.numpy())
+
+
+def linear_predictor(coefficients: NDArray[np.float64], task: str) -> Predictor:
+    """Return K linear models in double precision; coefficients (K, p + 1), the constant last.
+
+    >>> model = linear_predictor(np.array([[2.0, 1.0]]), "squared")
+    >>> model.evaluate(torch.tensor([[3.0]]))[0]
+    tensor([[[7.]]], dtype=torch.float64)
+    """
+    members, inputs = len(coefficients), coefficients.shape[1] - 1
+    network = StackedMLP(inputs, (), 1, generators=[torch.Generator()] * members).double()
+    (layer,) = network.layers
+    assert isinstance(layer, StackedLinear) and layer.bias is not None
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(coefficients[:, None, :-1]))
+        layer.bias.copy_(torch.from_numpy(coefficients[:, -1:]))
+    return Predictor(network, TASKS[task])
 
 
 DECLARATION = Declaration(
@@ -248,20 +258,3 @@ DECLARATION = Declaration(
     ),
     solve=solve,
 )
-
-
-def linear_predictor(coefficients: NDArray[np.float64], task: str) -> Predictor:
-    """Return K linear models in double precision; coefficients (K, p + 1), the constant last.
-
-    >>> model = linear_predictor(np.array([[2.0, 1.0]]), "squared")
-    >>> model.evaluate(torch.tensor([[3.0]]))[0]
-    tensor([[[7.]]], dtype=torch.float64)
-    """
-    members, inputs = len(coefficients), coefficients.shape[1] - 1
-    network = StackedMLP(inputs, (), 1, generators=[torch.Generator()] * members).double()
-    (layer,) = network.layers
-    assert isinstance(layer, StackedLinear) and layer.bias is not None
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(coefficients[:, None, :-1]))
-        layer.bias.copy_(torch.from_numpy(coefficients[:, -1:]))
-    return Predictor(network, TASKS[task])

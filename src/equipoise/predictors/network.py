@@ -9,7 +9,7 @@ from typing import get_args
 
 from torch import Tensor
 
-from equipoise.errors import InputError, check_choice, check_widths
+from equipoise.errors import check_choice, check_widths
 from equipoise.networks import (
     Embedding,
     NetworkFactory,
@@ -63,7 +63,7 @@ class NetworkRecipe(Recipe):
         method: Method | Objective | None = None
         settings = self.training
         if run.penalized and declared.objective is not None:
-            method = declared.objective(data, run.members, predictor=predictor, settings=settings)
+            method = declared.objective(self._context(run, predictor=predictor))
             # From here on members of strength 0 rest: no gradient, so no decay either.
             resting = replace(settings.optimizer, weight_decay=0.0)
             settings = replace(settings, optimizer=resting)
@@ -72,7 +72,8 @@ class NetworkRecipe(Recipe):
             if on_hidden:
                 predictor.penalize_hidden(method=declared.name)
             widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
-            method = self._penalty(run, widths[-1])
+            assert declared.build is not None
+            method = declared.build(self._context(run, widths[-1]))
         return train(
             data,
             run.members,
@@ -88,19 +89,8 @@ class NetworkRecipe(Recipe):
     def _solved(self, run: Run) -> Trained:
         """Return the models of a method that trains nothing."""
         assert run.declared.solve is not None
-        if self.network is not None:
-            raise InputError(
-                f"network has no meaning for method={self.method!r}, which makes linear models of "
-                "its own; leave it out"
-            )
         data = run.data.to(exact_device(run.data.x.device))
-        predictor = run.declared.solve(
-            data,
-            run.members,
-            task=run.inputs.task,
-            notion=self.notion,
-            attribute_inputs=run.inputs.attribute_inputs,
-        )
+        predictor = run.declared.solve(self._context(replace(run, data=data)))
         return solved(
             data,
             run.members,

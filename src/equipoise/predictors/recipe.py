@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, get_args
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import check_choice
 from equipoise.methods import (
+    Context,
     Declaration,
     Problem,
     parse_method,
@@ -21,7 +22,6 @@ from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 from equipoise.training import (
     Member,
-    Method,
     Predictor,
     Supervision,
     Trained,
@@ -55,7 +55,11 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """How members are built and trained; each family of predictors has its own."""
+    """How members are built and trained; each family of predictors has its own.
+
+    changed: options of the estimator that differ from their defaults; one that would change nothing
+    is refused.
+    """
 
     #: What training counts.
     unit: ClassVar[str] = "iteration"
@@ -65,6 +69,7 @@ class Recipe(ABC):
     density_ratio: RatioKind
     critic: CriticSettings
     training: TrainingSettings
+    changed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def on_representation(self) -> bool:
@@ -97,7 +102,6 @@ class Recipe(ABC):
         declared = parse_method(self.method)
         penalized = any(member.strength > 0 for member in members)
         if (penalized or declared.solve is not None) and inputs.sensitive is not None:
-            refuse_unused_options(declared, self.critic, self.density_ratio)
             problem = Problem.of(
                 inputs.sensitive,
                 notion=self.notion,
@@ -106,6 +110,7 @@ class Recipe(ABC):
                 weighted=data.weight is not None,
             )
             refuse_unsupported(declared, problem)
+            refuse_unused_options(declared, self.notion, self.changed)
         if supervision is not None and supervision.store is not None:
             self.check_resumable()
         run = Run(data, members, inputs, declared, penalized, on_check, supervision)
@@ -115,16 +120,21 @@ class Recipe(ABC):
     def _train(self, run: Run) -> Trained:
         """Build and train what the method can do."""
 
-    def _penalty(self, run: Run, penalized_width: int) -> Method:
-        """Return the method that makes the penalty; ``penalized_width`` is that of what it sees."""
-        assert run.declared.build is not None
-        return run.declared.build(
-            run.data,
-            run.members,
-            penalized_width=penalized_width,
+    def _context(
+        self, run: Run, penalized_width: int = 1, predictor: Predictor | None = None
+    ) -> Context:
+        """Return what the method gets; ``penalized_width`` is that of what a penalty looks at."""
+        return Context(
+            data=run.data,
+            members=run.members,
             notion=self.notion,
             critic=self.critic,
             density_ratio=self.density_ratio,
+            penalized_width=penalized_width,
+            predictor=predictor,
+            settings=self.training,
+            task=run.inputs.task,
+            attribute_inputs=run.inputs.attribute_inputs,
         )
 
 

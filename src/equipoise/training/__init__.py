@@ -9,8 +9,13 @@ from equipoise.training.engine import solved as solved
 from equipoise.training.engine import train as train
 from equipoise.training.health import Health as Health
 from equipoise.training.loop import History as History
+from equipoise.training.loop import RunState as RunState
 from equipoise.training.loop import run as run
 from equipoise.training.members import Member as Member
+from equipoise.training.phases import NetworkStep as NetworkStep
+from equipoise.training.phases import Phase as Phase
+from equipoise.training.phases import phases_of as phases_of
+from equipoise.training.phases import run_phase as run_phase
 from equipoise.training.predictor import Predictor as Predictor
 from equipoise.training.progress import Callback as Callback
 from equipoise.training.progress import Progress as Progress

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.training.members import Member, generator
+from equipoise.training.members import Member, generator, row_numbers, streams_of
 
 
 class BatchStream:
@@ -25,12 +25,8 @@ class BatchStream:
     def __init__(
         self, members: Sequence[Member], n: int, *, batch_size: int, device: torch.device
     ) -> None:
-        streams = list(dict.fromkeys((member.seed, member.rows) for member in members))
-        which = [streams.index((member.seed, member.rows)) for member in members]
-        self._rows = [
-            torch.tensor(rows, device="cpu") if rows else torch.arange(n, device="cpu")
-            for _, rows in streams
-        ]
+        streams, which = streams_of(members)
+        self._rows = [row_numbers(rows, n) for _, rows in streams]
         sizes = {len(rows) for rows in self._rows}
         if len(sizes) > 1:
             raise InputError(
@@ -59,10 +55,6 @@ class BatchStream:
     def device(self) -> torch.device:
         """Where the row numbers are."""
         return self._which.device
-
-    def next(self) -> tuple[Tensor, Tensor]:
-        """Return the next batch of every member."""
-        return self.spread(self.draw())
 
     def draw(self) -> Tensor:
         """Return the next batch of every stream: (2, streams, B), rows and resampled rows."""

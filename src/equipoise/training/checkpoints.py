@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a run, kept every so often and put back bit for bit."""
+"""Checkpoints: the whole state of a run, written regularly and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.networks.stack import member_tensors
-from equipoise.training.loop import Standing
+from equipoise.training.batches import BatchStream
+from equipoise.training.loop import RunState, Step
 
 #: Characters of an option that a message quotes.
 _LONGEST_SHOWN = 200
@@ -92,32 +93,23 @@ def digest(tensors: Iterable[Tensor]) -> str:
 
 
 class Checkpoints:
-    """Keeps the state of all parts of a run in a store, at most every so many seconds."""
+    """Keeps the state of a run and of its phases in a store, at most every so many seconds."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        identity: Identity,
-        seconds: float,
-        standing: Standing,
-        parts: Mapping[str, Stateful],
+        self, store: Store, *, identity: Identity, seconds: float, parts: Mapping[str, Parts]
     ) -> None:
         self._store = store
         self._identity = identity
         self._seconds = seconds
-        self._standing = standing
-        self._parts = {"standing": standing, **parts}
+        self._parts = parts
+        self._kept = self._read()
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 
-    def restore(self, iterations: int) -> bool:
-        """Go on from the state in the store, if there is one and it is of this very run.
-
-        iterations: how many the run has in all.
-        """
+    def _read(self) -> Any:
+        """Return the kept state of all parts; refuse that of another run."""
         kept = self._store.read()
         if kept is None:
-            return False
+            return None
         try:
             changes = Identity(**kept["identity"]).changes(self._identity)
         except Exception as error:  # somebody made this state by hand
@@ -127,31 +119,64 @@ class Checkpoints:
                 f"resume must go on with the run that wrote '{self._store}', but "
                 f"{', '.join(changes)}; fit as that run did, or remove the file to start anew"
             )
+        return kept
+
+    def restore(self, name: str) -> None:
+        """Let one part go on from its kept state, if there is one and the part had begun."""
+        if self._kept is None:
+            return
         try:
-            if not 0 < kept["parts"]["standing"]["checked"] <= iterations:
-                raise ValueError(f"a run of {iterations} iterations cannot stand there")
-            for name, part in self._parts.items():
-                _check_form(kept["parts"][name], part.state_dict())
-                part.load_state_dict(kept["parts"][name])
+            state = self._kept["parts"][name]
+            if state["state"]["checked"] != 0:
+                self._parts[name].load_state_dict(state)
         except InputError:
             raise
         except Exception as error:
             self._store.refuse(error)
-        return True
 
-    def keep(self) -> None:
-        """Write the state if it is time, or if the run has come to its end."""
-        if time.monotonic() < self._due and not self._standing.ended:
+    def keep(self, ended: bool) -> None:
+        """Write the state if it is time, or if a part has just ``ended``."""
+        if time.monotonic() < self._due and not ended:
             return
         parts = {name: part.state_dict() for name, part in self._parts.items()}
         self._store.write({"identity": asdict(self._identity), "parts": parts})
         self._due = time.monotonic() + self._seconds
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Several states as one, by name; ``state`` is that of the loop."""
+
+    parts: Mapping[str, Stateful]
+
+    @classmethod
+    def of(
+        cls, step: Step, batches: BatchStream, state: RunState, more: Mapping[str, Stateful]
+    ) -> Parts:
+        """Name everything that a loop over this step must remember."""
+        own: dict[str, Stateful] = {
+            "state": state,
+            "weights": ModuleState(step.modules),
+            "optimizers": OptimizerState(tuple(step.optimizers())),
+            "batches": batches,
+        }
+        return cls({**own, **more})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states by name."""
+        return {name: part.state_dict() for name, part in self.parts.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over all states, each of which must have the form of the one that is there."""
+        for name, part in self.parts.items():
+            _check_form(state[name], part.state_dict())
+            part.load_state_dict(state[name])
+
+
 def _check_form(kept: Any, own: Any) -> None:
     """Refuse a state unlike that of the run that is to go on from it: names, types, shapes.
 
-    Where the run has nothing yet, as optimizers before their first step, anything will do.
+    Where the run has nothing yet, such as optimizers before their first step, any state passes.
     """
     if isinstance(own, Tensor):
         if not isinstance(kept, Tensor) or (kept.dtype, kept.shape) != (own.dtype, own.shape):
@@ -189,7 +214,7 @@ class ModuleState:
 
 @dataclass(frozen=True)
 class OptimizerState:
-    """What optimizers remember of earlier steps; rates and the like come from the settings."""
+    """What optimizers remember of earlier steps; learning rates come from the settings."""
 
     optimizers: tuple[torch.optim.Optimizer, ...]
 
@@ -198,7 +223,7 @@ class OptimizerState:
         return {str(n): each.state_dict()["state"] for n, each in enumerate(self.optimizers)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hand every optimizer its memory; torch moves it to where its weights are."""
+        """Give every optimizer its memory; torch moves it to the device of the weights."""
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
             memory = state[str(number)]

@@ -38,10 +38,6 @@ class TrainingData:
         """Return the same rows on ``device``."""
         return self._map(lambda tensor: tensor.to(device))
 
-    def first(self, n: int) -> TrainingData:
-        """Return the first n rows."""
-        return self._map(lambda tensor: tensor[:n])
-
     def sample(self, n: int) -> TrainingData:
         """Return n rows drawn at random, always the same ones; all if there are no more."""
         if len(self) <= n:
@@ -71,6 +67,13 @@ class TrainingData:
             return None, None
         real = take(weight, rows)
         return mean_one(real), mean_one(real * take(weight, resampled))
+
+    def row_weights(self, rows: Tensor) -> Tensor:
+        """Weights of the rows of a batch (K, B), summing to one; zero where A is unknown."""
+        weight, _ = self.pair_weights(rows, rows)
+        if weight is None:
+            return torch.full_like(rows, 1 / rows.shape[1], dtype=self.x.dtype)
+        return weight / weight.sum(-1, keepdim=True).clamp_min(1e-12)
 
     def _penalty_weight(self) -> Tensor | None:
         if self.known is None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,23 +13,16 @@ import torch
 from equipoise.errors import InputError
 from equipoise.networks import GlobalStreams, member_tensors
 from equipoise.training.batches import BatchStream
-from equipoise.training.checkpoints import (
-    Checkpoints,
-    Identity,
-    ModuleState,
-    OptimizerState,
-    Stateful,
-    Store,
-    digest,
-)
+from equipoise.training.checkpoints import Checkpoints, Identity, Parts, Stateful, Store, digest
 from equipoise.training.data import TrainingData
-from equipoise.training.health import Health, diagnose
-from equipoise.training.loop import History, Standing, Step, first_interrupt_asks, run
+from equipoise.training.health import Failure, Health, diagnose, failures_in
+from equipoise.training.loop import History, RunState, Step, first_interrupt_asks, run
 from equipoise.training.members import Member, stream_seed
+from equipoise.training.phases import Phase, phases_of, run_phase
 from equipoise.training.predictor import Predictor
 from equipoise.training.progress import Callback, Progress
 from equipoise.training.settings import TrainingSettings
-from equipoise.training.step import Method, Objective, PredictorStep, Pretrains
+from equipoise.training.step import Method, Objective, PredictorStep
 
 #: Rows, drawn at random, that health is judged by; more would not change a verdict.
 HEALTH_ROWS = 8_000
@@ -40,15 +32,34 @@ HEALTH_ROWS = 8_000
 class Trained:
     """The trained stack, what the checks saw and how each member ended.
 
-    interrupted_at: iteration at which Ctrl-C ended the run, 0 if nothing did. called_off: whether a
-    callback ended it.
+    failures: for each member, networks of phases before the run that failed. interrupted_at:
+    iteration at which Ctrl-C ended the run, 0 if nothing did. interrupted_in: the phase that Ctrl-C
+    ended, if it was one. called_off: whether a callback ended the run.
     """
 
     predictor: Predictor
     history: History
     health: tuple[Health, ...]
+    failures: tuple[tuple[Failure, ...], ...]
     interrupted_at: int = 0
+    interrupted_in: str = ""
     called_off: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """How one run is looked after; nothing of it changes what is trained.
+
+    store: keeps the state of the run, which goes on from the one that is there. seconds: least time
+    between checkpoints. identity: what run a state in the store must be of. parts: what else the
+    run must remember. callbacks: called after every check, of phases before the run as well.
+    """
+
+    store: Store | None = None
+    seconds: float = 60.0
+    identity: Identity = field(default_factory=lambda: Identity({}, {}))
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
+    callbacks: tuple[Callback, ...] = ()
 
 
 def train(
@@ -63,16 +74,9 @@ def train(
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Train all members at once by gradient steps, as far as Ctrl-C lets it."""
-    step = PredictorStep(predictor, data, members, method=method, settings=settings)
-    supervision = Supervision() if supervision is None else supervision
-    pretrain = None
-    if isinstance(method, Pretrains):
-        pretrain = method.pretrain
-        kept = {**supervision.parts, "pretrained": ModuleState(method.pretrained)}
-        supervision = replace(supervision, parts=kept)
+    """Train all members at once by gradient steps, until the end or Ctrl-C."""
     return run_supervised(
-        step,
+        PredictorStep(predictor, data, members, method=method, settings=settings),
         predictor,
         data,
         members,
@@ -81,24 +85,12 @@ def train(
         has_critic=has_critic,
         on_check=on_check,
         supervision=supervision,
-        pretrain=pretrain,
+        phases=phases_of(method),
     )
 
 
-class TrainingStep(Step, Protocol):
-    """A step that changes a predictor and, maybe, the networks of a method."""
-
-    def prepare(self, iteration: int) -> None:
-        """Get ready for an iteration, counted from 1."""
-        ...
-
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimizers whose memory a resumed run needs."""
-        ...
-
-
 def run_supervised(
-    step: TrainingStep,
+    step: Step,
     predictor: Predictor,
     data: TrainingData,
     members: Sequence[Member],
@@ -108,151 +100,131 @@ def run_supervised(
     has_critic: bool,
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
-    pretrain: Callable[..., None] | None = None,
+    phases: Sequence[Phase] = (),
 ) -> Trained:
-    """Run the step that trains ``predictor``, as far as Ctrl-C lets it, and judge how it went.
+    """Run the phases, then the step that trains ``predictor``, and judge how it went.
 
     ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
-    a critic can tell. ``pretrain(resumed=...)`` is called before the first step.
+    a critic can tell. Ctrl-C, or a callback, in a phase leaves it as it is and ends the run after
+    one iteration; a resumed run goes on inside the phase.
     """
     supervision = Supervision() if supervision is None else supervision
     predictor.train()
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
-    standing = Standing.at_start(batches)
+    state = RunState.at_start(batches, settings.iterations)
+    states = [RunState.at_start(phase.batches, phase.settings.iterations) for phase in phases]
+    parts = dict(supervision.parts)
     streams = None
     if predictor.network.of_user:
         # Layers of a user's own, such as dropout, draw from the global generators.
         streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
+        parts["generators"] = streams
     alone = streams or nullcontext()
-    checkpoints = _checkpoints(supervision, step, batches, standing, streams)
-    resumed = checkpoints is not None and checkpoints.restore(settings.iterations)
-    if pretrain is not None:
-        pretrain(resumed=resumed)
+    checkpoints = None
+    if supervision.store is not None:
+        start = digest(tensor for _, tensor in member_tensors(step.modules))
+        identity = supervision.identity
+        checkpoints = Checkpoints(
+            supervision.store,
+            identity=replace(identity, hashed={**identity.hashed, "start weights": start}),
+            seconds=supervision.seconds,
+            parts={
+                "run": Parts.of(step, batches, state, parts),
+                **{
+                    f"phase {n}": Parts.of(phase.step, phase.batches, states[n], phase.parts)
+                    for n, phase in enumerate(phases)
+                },
+            },
+        )
+    keep = None if checkpoints is None else checkpoints.keep
     with first_interrupt_asks() as interrupted:
-        report = reporter(supervision.callbacks, standing, settings.iterations)
+        failures: list[tuple[Failure, ...]] = [() for _ in members]
+        interrupted_in = ""
+        for n, phase in enumerate(phases):
+            if checkpoints is not None:
+                checkpoints.restore(f"phase {n}")
+            report = _reporter(supervision.callbacks, states[n], phase.label)
+            seen = run_phase(phase, states[n], report=report, keep=keep, interrupted=interrupted)
+            found = failures_in(seen, phase.serves, asked_by=phase.asked_by, label=phase.label)
+            failures = [before + now for before, now in zip(failures, found, strict=True)]
+            if interrupted() and not states[n].ended:
+                interrupted_in = interrupted_in or phase.label
+        _stop_untrained(state, failures)
+        # After the phases: the weights of a run that had begun replace what a phase started it at.
+        if checkpoints is not None:
+            checkpoints.restore("run")
+        state.called_off = state.called_off or any(each.called_off for each in states)
+        called_off = state.called_off
+        report = _reporter(supervision.callbacks, state)
 
         def look(iteration: int) -> bool:
             with alone:
                 enough = on_check is not None and on_check(iteration, predictor)
-            standing.called_off = report(iteration)
-            return standing.called_off or enough
+            state.called_off = report(iteration) or called_off
+            return state.called_off or enough
 
         history = run(
             step,
             batches,
-            iterations=settings.iterations,
+            state,
             check_every=settings.check_every,
-            prepare=step.prepare,
             on_check=look,
-            standing=standing,
-            keep=None if checkpoints is None else checkpoints.keep,
-            interrupted=interrupted,
+            keep=keep,
+            interrupted=lambda: interrupted() or called_off,
             around=alone,
         )
     predictor.eval()
     with alone:
         health = judge_health(
-            predictor, data, members, history, given_outcome=given_outcome, has_critic=has_critic
+            predictor,
+            data,
+            members,
+            history,
+            given_outcome=given_outcome,
+            has_critic=has_critic,
+            failures=failures,
         )
     return Trained(
         predictor,
         history,
         health,
-        interrupted_at=0 if standing.ended else standing.checked,
-        called_off=standing.called_off,
+        tuple(failures),
+        interrupted_at=0 if state.ended else state.checked,
+        interrupted_in=interrupted_in,
+        called_off=state.called_off,
     )
 
 
-def _checkpoints(
-    supervision: Supervision,
-    step: TrainingStep,
-    batches: BatchStream,
-    standing: Standing,
-    streams: GlobalStreams | None,
-) -> Checkpoints | None:
-    """Name everything that a run must remember, where there is a store for it."""
-    if supervision.store is None:
-        return None
-    start = digest(tensor for _, tensor in member_tensors(step.modules))
-    identity = supervision.identity
-    return Checkpoints(
-        supervision.store,
-        identity=replace(identity, hashed={**identity.hashed, "start weights": start}),
-        seconds=supervision.seconds,
-        standing=standing,
-        parts={
-            "weights": ModuleState(step.modules),
-            "optimizers": OptimizerState(tuple(step.optimizers())),
-            "batches": batches,
-            **({} if streams is None else {"generators": streams}),
-            **supervision.parts,
-        },
-    )
+def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> None:
+    """Stop members before the first iteration that need a network which never learned anything."""
+    untrained = [[each for each in found if each.untrained] for found in failures]
+    if untrained and all(untrained):
+        raise InputError(str(untrained[0][0]))
+    stopped = torch.tensor([bool(found) for found in untrained], device=state.stopped_at.device)
+    state.stopped_at = torch.where(stopped, 1, state.stopped_at)
 
 
-def judge_health(
-    predictor: Predictor,
-    data: TrainingData,
-    members: Sequence[Member],
-    history: History,
-    *,
-    given_outcome: bool,
-    has_critic: bool,
-) -> tuple[Health, ...]:
-    """Judge every member of ``predictor`` by its training rows and the history up to here."""
-    seen = data.sample(HEALTH_ROWS)
-    _, penalized = predictor.evaluate(seen.x)
-    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
-    return tuple(
-        diagnose(
-            penalized[k],
-            seen,
-            member,
-            history,
-            k,
-            given_outcome=given_outcome,
-            has_critic=has_critic,
-        )
-        for k, member in enumerate(members)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Supervision:
-    """How one run is looked after; nothing of it changes what is trained.
-
-    store: keeps the state of the run, which begins from the one that is there. seconds: least time
-    between checkpoints. identity: what a state in the store must be of. parts: more that the run
-    must remember. callbacks: are told after every check.
-    """
-
-    store: Store | None = None
-    seconds: float = 60.0
-    identity: Identity = field(default_factory=lambda: Identity({}, {}))
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
-    callbacks: tuple[Callback, ...] = ()
-
-
-def reporter(
-    callbacks: Sequence[Callback], standing: Standing, iterations: int
+def _reporter(
+    callbacks: Sequence[Callback], state: RunState, phase: str = ""
 ) -> Callable[[int], bool]:
     """Return what tells all callbacks of an iteration, with the clock started now.
 
     It returns whether one of them wants training to end.
     """
-    begun, resumed_at = time.monotonic(), standing.checked
+    begun, resumed_at = time.monotonic(), state.checked
 
     def report(iteration: int) -> bool:
         if not callbacks:
             return False
-        task, penalty = standing.latest()
+        task, penalty = state.latest()
         progress = Progress(
             iteration=iteration,
-            iterations=iterations,
+            iterations=state.iterations,
             resumed_at=resumed_at,
             seconds=time.monotonic() - begun,
             task=task,
             penalty=penalty,
+            phase=phase,
         )
         answers = [_read_answer(callback(progress)) for callback in callbacks]
         return any(answers)
@@ -269,6 +241,35 @@ def _read_answer(answer: object) -> bool:
     return bool(answer)
 
 
+def judge_health(
+    predictor: Predictor,
+    data: TrainingData,
+    members: Sequence[Member],
+    history: History,
+    *,
+    given_outcome: bool,
+    has_critic: bool,
+    failures: Sequence[Sequence[Failure]] | None = None,
+) -> tuple[Health, ...]:
+    """Judge every member of ``predictor`` by its training rows and the history up to here."""
+    seen = data.sample(HEALTH_ROWS)
+    _, penalized = predictor.evaluate(seen.x)
+    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
+    return tuple(
+        diagnose(
+            penalized[k],
+            seen,
+            member,
+            history,
+            k,
+            given_outcome=given_outcome,
+            has_critic=has_critic,
+            failures=() if failures is None else failures[k],
+        )
+        for k, member in enumerate(members)
+    )
+
+
 def solved(
     data: TrainingData,
     members: Sequence[Member],
@@ -278,7 +279,7 @@ def solved(
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Judge solved models as trained ones are: one check, at iteration 1, then their health."""
+    """Judge models that were solved, not trained: one check, at iteration 1, then their health."""
     supervision = Supervision() if supervision is None else supervision
     if supervision.store is not None:
         raise InputError(
@@ -291,16 +292,15 @@ def solved(
     weight = None if data.weight is None else data.weight.expand(count, -1)
     with torch.no_grad():
         task = predictor.task.loss(output, data.target.expand(count, -1), weight)
-    standing = Standing(torch.zeros(count, dtype=torch.long, device=data.x.device))
-    report = reporter(supervision.callbacks, standing, 1)
-    standing.checked, standing.ended = 1, True
-    standing.records.append((1, torch.stack([task, torch.zeros_like(task)])))
+    state = RunState(1, torch.zeros(count, dtype=torch.long, device=data.x.device))
+    report = _reporter(supervision.callbacks, state)
+    state.records.append((1, torch.stack([task, torch.zeros_like(task)])))
     # As in a training run, callbacks are told of what the check has seen.
     if on_check is not None:
         on_check(1, predictor)
     report(1)
-    history = standing.history()
+    history = state.history()
     health = judge_health(
         predictor, data, members, history, given_outcome=given_outcome, has_critic=False
     )
-    return Trained(predictor, history, health)
+    return Trained(predictor, history, health, tuple(() for _ in members))

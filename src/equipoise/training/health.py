@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.training.data import TrainingData
 from equipoise.training.loop import History
 from equipoise.training.members import Member
@@ -52,30 +51,46 @@ class Health:
         return "healthy" if self.ok else "\n".join(self.messages)
 
 
-def tell_of_failures(history: History, *, asked_by: str) -> None:
-    """Warn of networks that failed in training before the run, and refuse those that never trained.
+@dataclass(frozen=True)
+class Failure:
+    """A network of a phase before the run whose loss was no longer finite.
 
-    One whose loss was no longer finite is back at its weights of the last check; before the first
-    check these are its random start, which must not pass for a trained network. ``asked_by`` is
-    the option that wants them.
+    asked_by: the option that needs the network. label: the phase. step: when it failed. untrained:
+    whether it had learned nothing by then, so that the member could not be trained.
     """
-    failed = history.stopped_at[history.stopped_at > 0]
-    if not len(failed):
-        return
-    count = f"{len(failed)} of {len(history.stopped_at)}"
-    if failed.min() <= history.iterations[0]:
-        raise InputError(
-            f"{asked_by} needs networks that it trains before the run, but the loss of {count} was "
-            f"not finite at step {failed.min()}, before they had learned anything; look for "
-            "extreme values in X, y, sensitive_features and sample_weight"
+
+    asked_by: str
+    label: str
+    step: int
+    untrained: bool
+
+    def __str__(self) -> str:
+        result = (
+            "before it had learned anything, so this member was not trained"
+            if self.untrained
+            else "and it keeps its last good weights"
         )
-    warnings.warn(
-        f"{asked_by} trains networks before the run, and the loss of {count} was no longer finite "
-        f"at step {failed.min()}; they keep their last good weights. Look for extreme values in "
-        "X, y, sensitive_features and sample_weight, or try a smaller learning_rate.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
+        return (
+            f"{self.asked_by} trains a network before the run ({self.label}): its loss was no "
+            f"longer finite at step {self.step}, {result}. Look for extreme values in X, y, "
+            "sensitive_features and sample_weight."
+        )
+
+
+def failures_in(
+    history: History, members: Sequence[int], *, asked_by: str, label: str
+) -> list[tuple[Failure, ...]]:
+    """Return for each member the failure of its network in a phase, if it failed.
+
+    members: (K,) which network of ``history`` each member uses.
+    """
+    first = history.iterations[0]
+    found = {
+        network: (Failure(asked_by, label, int(step), bool(step <= first)),)
+        for network, step in enumerate(history.stopped_at)
+        if step
+    }
+    return [found.get(network, ()) for network in members]
 
 
 def diagnose(
@@ -87,18 +102,21 @@ def diagnose(
     *,
     given_outcome: bool,
     has_critic: bool = True,
+    failures: Sequence[Failure] = (),
 ) -> Health:
-    """Judge member ``index`` by what it gives on the training rows, penalized (n, w).
+    """Judge member ``index`` by its values on the training rows, penalized (n, w).
 
-    Without a critic the penalty's value has a scale of its own, so nothing is read into it.
+    Without a critic the penalty has a scale of its own, and its value says nothing here.
+    ``failures`` are those of networks that were trained for this member before the run.
     """
     spread = _relative_spread(penalized, data)
     penalized_away = member.strength > 0 and data.attribute is not None
     correlation = _largest_correlation(penalized, data, given_outcome) if penalized_away else None
     critic_value = float(history.penalty[-1, index]) if penalized_away and has_critic else None
     stopped_at = int(history.stopped_at[index])
-    messages = []
-    if stopped_at:
+    messages = [str(failure) for failure in failures]
+    untrained = any(failure.untrained for failure in failures)
+    if stopped_at and not untrained:
         messages.append(
             f"The loss was no longer finite at iteration {stopped_at}: this member (strength "
             f"{member.strength}, seed {member.seed}) was stopped and keeps its last good weights. "
@@ -107,7 +125,7 @@ def diagnose(
     if spread < CONSTANT_SHARE:
         messages.append(
             f"The score is nearly constant (its spread is {spread:.1%} of the outcome's): it "
-            "carries no information on anybody, so it treats all groups alike and is of no use. "
+            "tells nothing about anybody, so it treats all groups alike and is of no use. "
             f"Lower the strength (now {member.strength}) or train longer."
         )
     elif correlation is not None and critic_value is not None:

@@ -1,4 +1,4 @@
-"""The loop: steps, regular checks, members that fail, early stopping. There is no other."""
+"""The loop: steps, regular checks, members that fail, Ctrl-C, early stopping. There is no other."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ class Step(Protocol):
     #: Everything whose weights change, member axis first.
     modules: nn.Module
 
+    def prepare(self, iteration: int) -> None:
+        """Get ready for an iteration, counted from 1; called on the host before each step."""
+        ...
+
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """All optimizers whose memory a resumed run needs."""
+        ...
+
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Train on one batch; return task loss and penalty, each (K,)."""
         ...
@@ -47,14 +55,15 @@ class History:
 
 
 @dataclass
-class Standing:
-    """Where a run stands after its latest check: all that the loop itself remembers.
+class RunState:
+    """All that the loop itself remembers of a run of so many iterations, as of its latest check.
 
     checked: iteration of that check. ended: whether there is nothing left to do. called_off:
     whether a callback ended it. stopped_at: (K,) as in `History`. records: iterations and averages
     (2, K) of every check.
     """
 
+    iterations: int
     stopped_at: Tensor
     checked: int = 0
     ended: bool = False
@@ -62,9 +71,10 @@ class Standing:
     records: list[tuple[int, Tensor]] = field(default_factory=list)
 
     @classmethod
-    def at_start(cls, batches: BatchStream) -> Standing:
-        """Return the standing of a run that has yet to begin."""
-        return cls(torch.zeros(batches.members, dtype=torch.long, device=batches.device))
+    def at_start(cls, batches: BatchStream, iterations: int) -> RunState:
+        """Return the state of a run that has yet to begin."""
+        stopped_at = torch.zeros(batches.members, dtype=torch.long, device=batches.device)
+        return cls(iterations, stopped_at)
 
     def latest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Task loss and penalty (K,) each, averaged between the two latest checks."""
@@ -86,19 +96,17 @@ class Standing:
         return dict(vars(self))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Stand where the run of `state_dict` stood, on the device of this one."""
-        device = self.stopped_at.device
+        """Go on from there, on the device of this run."""
+        if state["iterations"] != self.iterations or not 0 <= state["checked"] <= self.iterations:
+            raise ValueError(f"a run of {self.iterations} iterations cannot have this state")
         for iteration, averages in state["records"]:
             if type(iteration) is not int or averages.shape != (2, len(self.stopped_at)):
                 raise ValueError("a record must be an iteration and its averages")
+        device = self.stopped_at.device
         self.stopped_at = state["stopped_at"].to(device)
         self.checked, self.ended = state["checked"], state["ended"]
         self.called_off = state["called_off"]
         self.records = [(iteration, average.to(device)) for iteration, average in state["records"]]
-
-
-def _never() -> bool:
-    return False
 
 
 @contextmanager
@@ -112,73 +120,68 @@ def gradients_on() -> Iterator[None]:
 def run(
     step: Step,
     batches: BatchStream,
+    state: RunState,
     *,
-    iterations: int,
     check_every: int,
-    prepare: Callable[[int], None] | None = None,
     on_check: Callable[[int], bool] | None = None,
-    standing: Standing | None = None,
-    keep: Callable[[], None] | None = None,
-    interrupted: Callable[[], bool] = _never,
+    keep: Callable[[bool], None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
     around: AbstractContextManager[None] | None = None,
 ) -> History:
-    """Train for ``iterations`` steps, or until ``on_check(iteration)`` returns True.
+    """Train to the last iteration of ``state``, or until ``on_check(iteration)`` returns True.
 
-    ``prepare(iteration)`` is called before each step, on the host. Losses are looked at only at
-    checks, so an accelerator is never waited for in between. A member whose loss was not finite
-    since the last check goes back to its weights at that check and stays there; weights are
-    stacked, so nothing it computes meanwhile reaches the others.
+    Losses are read only at checks, so nothing waits for an accelerator in between. A member whose
+    loss was not finite since the last check goes back to its weights at that check and stays there.
+    Weights are stacked, so nothing it computes meanwhile reaches the others.
 
-    ``standing`` says where to begin, and is kept up to date; ``keep()`` is called at the end of
-    every regular check, when it, ``step`` and ``batches`` hold all that is needed to go on from
-    there. Once ``interrupted()`` is true the run is checked and left as soon as a step is complete.
+    ``state`` says where to begin and is kept up to date. ``keep(ended)`` is called at the end of
+    every regular check, when ``state``, ``step`` and ``batches`` hold all that is needed to go on
+    from there. Once ``interrupted()`` is true the run is checked and left after the current step.
     ``around`` is entered for the steps from one check to the next.
     """
-    standing = Standing.at_start(batches) if standing is None else standing
     good = copy.deepcopy(step.modules)
-    ledger = Ledger(batches.members, batches.device, entries=check_every)
+    losses = _Losses(batches.members, batches.device, entries=check_every)
 
     def iterate(batch: Tensor) -> None:
-        ledger.add(*step(*batches.spread(batch)))
+        losses.add(*step(*batches.spread(batch)))
 
     advance = CapturedIteration(iterate) if batches.device.type == "cuda" else iterate
-    iteration = standing.checked
-    while not standing.ended:
+    iteration = state.checked
+    while not state.ended:
         regular = False
         with around or nullcontext():
-            while not regular and (iteration == standing.checked or not interrupted()):
+            while not regular and (iteration == state.checked or not interrupted()):
                 iteration += 1
-                if prepare is not None:
-                    prepare(iteration)
+                step.prepare(iteration)
                 advance(batches.draw())
-                regular = iteration % check_every == 0 or iteration == iterations
-        _check(step.modules, good, ledger, standing, iteration)
+                regular = iteration % check_every == 0 or iteration == state.iterations
+        _check(step.modules, good, losses, state, iteration)
         enough = on_check is not None and on_check(iteration)
-        standing.ended = standing.ended or enough or iteration == iterations
-        # A check out of turn is no place to resume from: an uninterrupted run has none there.
+        state.ended = state.ended or enough or iteration == state.iterations
+        # An irregular check is no place to resume from: an uninterrupted run has none there.
         if regular and keep is not None:
-            keep()
+            keep(state.ended)
         if interrupted():
             break
-    return standing.history()
+    return state.history()
 
 
 def _check(
-    modules: nn.Module, good: nn.Module, ledger: Ledger, standing: Standing, iteration: int
+    modules: nn.Module, good: nn.Module, losses: _Losses, state: RunState, iteration: int
 ) -> None:
     """Record the losses, and put members that fail back to their ``good`` weights."""
-    since = iteration - standing.checked
-    averages, finite = ledger.close(since)
-    standing.records.append((iteration, averages))
-    stopped_at = standing.stopped_at
+    since = iteration - state.checked
+    averages, finite = losses.close(since)
+    state.records.append((iteration, averages))
+    stopped_at = state.stopped_at
     failing = (finite < since) & (stopped_at == 0)
-    stopped_at = torch.where(failing, standing.checked + finite + 1, stopped_at)
+    stopped_at = torch.where(failing, state.checked + finite + 1, stopped_at)
     blown_up = ~_finite_weights(modules) & (stopped_at == 0)
     stopped_at = torch.where(blown_up, iteration, stopped_at)
     copy_members(modules, good, stopped_at == 0)
     copy_members(good, modules, stopped_at > 0)
-    standing.stopped_at, standing.checked = stopped_at, iteration
-    standing.ended = bool((stopped_at > 0).all())
+    state.stopped_at, state.checked = stopped_at, iteration
+    state.ended = bool((stopped_at > 0).all())
 
 
 def _finite_weights(modules: nn.Module) -> Tensor:
@@ -192,11 +195,11 @@ def _finite_weights(modules: nn.Module) -> Tensor:
     return torch.stack(finite).all(0)
 
 
-class Ledger:
-    """Losses of K members, one entry an iteration.
+class _Losses:
+    """Losses of K members since the last check, one entry an iteration, kept on the device.
 
-    Every tensor is changed in place: on a GPU the entries are part of a captured step, which can
-    not be told by Python which entry it writes. In double precision where the device has it.
+    Every tensor is changed in place: on a GPU the entries are part of a captured step, and Python
+    cannot tell it which entry to write. In double precision where the device has it.
     """
 
     def __init__(self, members: int, device: torch.device, *, entries: int) -> None:
@@ -210,9 +213,9 @@ class Ledger:
         self._next += 1
 
     def close(self, iterations: int) -> tuple[Tensor, Tensor]:
-        """Start anew; return averages (2, K), and after how many iterations losses ended, (K,).
+        """Start anew; return averages (2, K), and how many iterations had finite losses, (K,).
 
-        A member's losses end with the first that is not finite; ``iterations`` if none is.
+        A member's losses end with the first that is not finite.
         """
         entered = self._losses[:iterations]
         finite = entered.isfinite().all(1).cumprod(0).sum(0)

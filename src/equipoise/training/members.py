@@ -63,6 +63,21 @@ def generators(seeds: Sequence[int], purpose: str) -> list[torch.Generator]:
     return [generator(seed, purpose) for seed in seeds]
 
 
+#: Seed and rows of a member: members that share both share what is drawn or trained for them.
+Stream = tuple[int, tuple[int, ...]]
+
+
+def streams_of(members: Sequence[Member]) -> tuple[list[Stream], list[int]]:
+    """Distinct streams of the members, and which of them each member has."""
+    streams = list(dict.fromkeys((member.seed, member.rows) for member in members))
+    return streams, [streams.index((member.seed, member.rows)) for member in members]
+
+
+def row_numbers(rows: tuple[int, ...], n: int, device: torch.device | str = "cpu") -> torch.Tensor:
+    """Return the row numbers (m,) that ``rows`` stand for: all of n when empty."""
+    return torch.tensor(rows, device=device) if rows else torch.arange(n, device=device)
+
+
 def set_aside(
     seed: int, rows: tuple[int, ...], n: int, share: float, *, asked_by: str
 ) -> tuple[tuple[int, ...], torch.Tensor]:
@@ -71,7 +86,7 @@ def set_aside(
     ``rows`` are those of n that the member may see, all when empty; ``asked_by`` is the option that
     wants them set aside.
     """
-    available = torch.tensor(rows, device="cpu") if rows else torch.arange(n, device="cpu")
+    available = row_numbers(rows, n)
     order = torch.randperm(len(available), generator=generator(seed, "held-out rows"), device="cpu")
     aside = max(2, round(share * len(available)))
     if len(available) - aside < 2:

@@ -36,6 +36,9 @@ class Progress:
         Time since then.
     task, penalty : ndarray of float64, shape (K,)
         Losses of the K members, averaged since the evaluation before.
+    phase : str
+        Empty while the predictor trains. Before that, what trains first, such as "density ratio":
+        iterations and losses are then those of its networks.
     snapshots : DataFrame or None
         Rows of ``FairFrontier.table()`` of this evaluation (``on_front`` as of now); None from an
         estimator, which evaluates nothing as it trains.
@@ -47,6 +50,7 @@ class Progress:
     seconds: float
     task: NDArray[np.float64]
     penalty: NDArray[np.float64]
+    phase: str = ""
     snapshots: pd.DataFrame | None = None
 
     @property
@@ -64,13 +68,16 @@ class Progress:
     def numbers(self) -> dict[str, float]:
         """Losses and measures of every member in one flat mapping, as loggers take them.
 
-        Names are such as "task/member 0" and "KS-GSP age/member 0". What is undefined is left out.
+        Names are such as "task/member 0" and "KS-GSP age/member 0"; in a phase, such as
+        "density ratio/network 0". What is undefined is left out.
 
         >>> import numpy as np
         >>> Progress(iteration=50, iterations=100, resumed_at=0, seconds=1.0,
         ...          task=np.array([0.5, 0.4]), penalty=np.array([0.1, np.nan])).numbers()
         {'task/member 0': 0.5, 'task/member 1': 0.4, 'penalty/member 0': 0.1}
         """
+        if self.phase:
+            return {f"{self.phase}/network {n}": float(loss) for n, loss in enumerate(self.task)}
         measures: dict[str, Iterable[tuple[Hashable, float]]] = {}
         members: Iterable[Hashable] = range(len(self.task))
         if self.snapshots is not None:
@@ -131,7 +138,7 @@ def progress_shown(
             now = time.monotonic()
             pause = BAR_SECONDS if show is _bar else LINE_SECONDS
             if now - last >= pause or progress.iteration == progress.iterations:
-                put(progress, "" if note is None else note(progress))
+                put(progress, "" if note is None or progress.phase else note(progress))
                 last = now
 
         yield callback
@@ -147,7 +154,8 @@ def line(progress: Progress, note: str = "") -> str:
     'iteration 300 of 1500, 40.0 a second, 30 s left; best AUC 0.871'
     """
     return (
-        f"iteration {progress.iteration} of {progress.iterations}, "
+        (f"{progress.phase}: " if progress.phase else "")
+        + f"iteration {progress.iteration} of {progress.iterations}, "
         f"{progress.iterations_per_second:.1f} a second, {_duration(progress.seconds_left)} left"
         + (f"; {note}" if note else "")
     )

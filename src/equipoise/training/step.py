@@ -18,7 +18,8 @@ class Method(Protocol):
     """What a fairness method adds to a step.
 
     Nothing in :meth:`penalty` may wait for a value from the device or choose a shape by one: on a
-    GPU the step is captured once, as a CUDA graph, and replayed.
+    GPU the step is captured once, as a CUDA graph, and replayed. A method that trains networks
+    before the run has them in an attribute ``phases``, a sequence of `Phase`.
     """
 
     #: The auxiliary networks it trains, so that a failing member can be put back as a whole and a
@@ -45,18 +46,6 @@ class Objective(Protocol):
 
     def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         """Return what takes the place of task loss and penalty, each (K,)."""
-        ...
-
-
-@runtime_checkable
-class Pretrains(Protocol):
-    """A method that trains networks before the run, too long to do it again when it is resumed."""
-
-    #: What it made of them; kept in checkpoints.
-    pretrained: nn.Module
-
-    def pretrain(self, *, resumed: bool) -> None:
-        """Train them, unless ``resumed``: then ``pretrained`` is what it was."""
         ...
 
 

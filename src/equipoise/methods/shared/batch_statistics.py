@@ -1,82 +1,49 @@
-"""Rows of a batch by the outcome: what separation compares like with like in.
+"""Statistics of a batch that penalties without networks are made of.
 
-Independence has one stratum, all rows. Separation has one for each class of a discrete outcome,
-and for a continuous one as many of equal frequency as :data:`OUTCOME_PARTS`.
+Separation compares rows within strata of the outcome: each class of a discrete one, and of a
+continuous one :data:`OUTCOME_PARTS` parts of equal frequency. Independence has one stratum, all
+rows. Distance covariance and HSIC are one formula of matrices of pairs (K, B, B), weighted and
+within strata (Sejdinovic et al. 2013).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError
+from equipoise.methods.declaration import Context
 from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.training import TrainingData
 
 #: Parts of equal frequency that a continuous outcome is cut into. More parts follow Y more closely
 #: and leave fewer rows of a batch in each.
 OUTCOME_PARTS = 5
+#: Added to variances, so that roots have gradients where these are zero.
+_TINY = 1e-6
 
 
-class Strata:
-    """Which rows a batch compares with which, with their weights.
+class BatchPenalty:
+    """What methods share whose penalty is a formula of the batch: they train nothing themselves."""
 
-    Rows without known attributes weigh nothing, the others their sample weight.
-    """
+    def __init__(self, context: Context) -> None:
+        self._attribute = context.attribute
+        self._data = context.data
+        self._stratum = _stratum(context.data, context.notion)
+        self._strata = int(self._stratum.max()) + 1
+        self.networks: nn.Module = nn.Module()
 
-    def __init__(self, data: TrainingData, notion: Notion) -> None:
-        if data.attribute is None:
-            raise InputError("sensitive_features is required unless strength=0")
-        self._data = data
-        self._stratum = _stratum(data, notion)
-        self._count = int(self._stratum.max()) + 1
-
-    def __call__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _stratified(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return weights of rows within strata (K, C, B), and shares of the strata (K, C).
 
         rows: (K, B). Weights sum to one in every stratum that has rows and to zero in the others;
-        shares sum to one.
+        shares sum to one. Rows without known attributes weigh nothing, the others their sample
+        weight.
         """
-        weight = row_weights(self._data, rows)
-        number = torch.arange(self._count, device=rows.device)[:, None]
+        weight = self._data.row_weights(rows)
+        number = torch.arange(self._strata, device=rows.device)[:, None]
         member = weight[:, None] * (self._stratum[rows][:, None] == number)
         share = member.sum(-1)
         return member / share.clamp_min(1e-12)[..., None], share
-
-
-class WithoutNetworks:
-    """What methods share whose penalty is a formula of the batch: they train nothing themselves."""
-
-    def __init__(
-        self,
-        data: TrainingData,
-        members: Sequence[Member],
-        *,
-        penalized_width: int,
-        notion: Notion,
-        critic: CriticSettings,
-        density_ratio: RatioKind,
-    ) -> None:
-        self._strata = Strata(data, notion)
-        self._data = data
-        self.networks: nn.Module = nn.Module()
-
-
-def row_weights(data: TrainingData, rows: Tensor) -> Tensor:
-    """Weights of the rows of a batch (K, B), summing to one; zero where A is unknown."""
-    weight, _ = data.pair_weights(rows, rows)
-    if weight is None:
-        return torch.full_like(rows, 1 / rows.shape[1], dtype=data.x.dtype)
-    return weight / weight.sum(-1, keepdim=True).clamp_min(1e-12)
-
-
-def over_strata(values: Tensor, shares: Tensor) -> Tensor:
-    """Average of values (K, C) over strata by their shares (K, C); (K,)."""
-    return (values * shares).sum(-1)
 
 
 def _stratum(data: TrainingData, notion: Notion) -> Tensor:
@@ -92,14 +59,15 @@ def _stratum(data: TrainingData, notion: Notion) -> Tensor:
     return torch.searchsorted(torch.unique(order[places]), outcome, right=True)
 
 
-#: Added to variances, so that roots have slopes where these are zero.
-_TINY = 1e-6
+def over_strata(values: Tensor, shares: Tensor) -> Tensor:
+    """Average of values (K, C) over strata by their shares (K, C); (K,)."""
+    return (values * shares).sum(-1)
 
 
 def standardized(values: Tensor, weight: Tensor) -> Tensor:
     """Columns of (K, B, w) moved and scaled to weighted mean 0 and variance 1.
 
-    A score can then not escape a penalty by shrinking. weight: (K, B), summing to one.
+    A score then cannot escape a penalty by shrinking. weight: (K, B), summing to one.
     """
     centered = values - _mean(values, weight)
     return centered / (_mean(centered.square(), weight) + _TINY).sqrt()
@@ -113,10 +81,10 @@ def squared_distances(values: Tensor) -> Tensor:
 
 
 def distances(values: Tensor) -> Tensor:
-    """Euclidean distances between rows of (K, B, w), without slope at zero; (K, B, B).
+    """Euclidean distances between rows of (K, B, w), with gradient 0 at zero; (K, B, B).
 
-    From differences: trees score many rows alike, and the rounding of products would be all there
-    is to the slope between these.
+    Computed from differences. Trees score many rows alike, and a product's rounding error would be
+    the whole gradient between them.
     """
     return torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
 
@@ -129,7 +97,7 @@ def gaussian_kernel(values: Tensor, width: float) -> Tensor:
 def pair_covariance(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
     """Covariance of two matrices of pairs after centering both doubly, (K, C).
 
-    sum_ij w_i w_j l_ij r_ij - 2 sum_i w_i l_i. r_i. + l.. r.., dots standing for weighted means: a
+    sum_ij w_i w_j l_ij r_ij - 2 sum_i w_i l_i. r_i. + l.. r.., where a dot is a weighted mean: a
     V-statistic, never negative for distances and for kernels. left, right: (K, B, B).
     weight: (K, C, B), summing to one over rows.
     """

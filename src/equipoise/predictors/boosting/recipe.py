@@ -13,7 +13,7 @@ from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.predictors.boosting.stopping import EarlyStopping, Measurable, with_rows_aside
 from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.recipe import Recipe, Run
-from equipoise.training import TASKS, Predictor, Trained, run_supervised
+from equipoise.training import TASKS, Predictor, Trained, phases_of, run_supervised
 from equipoise.training.checkpoints import Stateful
 
 
@@ -80,7 +80,9 @@ class BoostingRecipe(Recipe):
         if run.penalized:
             # A penalty on the score has no use for features, whose precision would become its own.
             without_features = replace(data, x=data.outcome[:, :0])
-            method = self._penalty(replace(run, data=without_features, members=members), n_outputs)
+            context = self._context(replace(run, data=without_features, members=members), n_outputs)
+            assert run.declared.build is not None
+            method = run.declared.build(context)
         step = BoostingStep(predictor, trees, growing, members, method=method, warmup=self.warmup)
         remembered: dict[str, Stateful] = {"trees": growing}
         on_check = run.on_check
@@ -121,4 +123,5 @@ class BoostingRecipe(Recipe):
                 has_critic=run.declared.has_critic,
                 on_check=on_check,
                 supervision=supervision,
+                phases=phases_of(method),
             )
