@@ -28,6 +28,7 @@ from experiments.paper.results import (
     reported_fronts,
     test_hypervolumes,
 )
+from experiments.paper.tables import TRADE_OFF
 from experiments.paper.training import FULL
 from experiments.peers import run
 from experiments.peers.run import read_peers
@@ -42,8 +43,6 @@ PEERS = {
     **dict.fromkeys(READINGS.values(), "exponentiated_gradient"),
     FAIRGBM: "fairgbm",
 }
-#: What identifies a trade-off in a table.
-TRADE_OFF = ["scenario", "dataset", "notion", "metric", "attribute"]
 #: The results of a place by the name of the contender.
 Contenders = Mapping[str, CellResult]
 #: Rows of the peers' table by what identifies a peer's cell in it.

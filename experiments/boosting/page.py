@@ -35,7 +35,6 @@ from experiments.boosting.evidence import (
     PEERS,
     PLAIN,
     READINGS,
-    TRADE_OFF,
     Contenders,
     Evidence,
     Trials,
@@ -48,6 +47,7 @@ from experiments.paper.figures import Panel, Points, draw_panels
 from experiments.paper.layout import DATA_NAMES, NOT_RUN, Shown, Text, number, shown, signed
 from experiments.paper.plan import Cell, Protocol
 from experiments.paper.results import CellResult, measure_column, reported_fronts, test_hypervolumes
+from experiments.paper.tables import NO_SETTINGS, TRADE_OFF
 
 PAGE = ROOT / "docs" / "boosting.md"
 FIGURE = PAGE.parent / "images" / "boosting.svg"
@@ -334,8 +334,6 @@ def main() -> None:
     write_picture(evidence, FIGURE)
 
 
-#: Options that say nothing about how a model was trained, or differ between the cells by design.
-_NO_SETTINGS = ("method", "notion", "device", "random_state", "strength", "verbose")
 _PROGRAMS = {program: name for name, program in PEERS.items()} | {
     "exponentiated_gradient": GRADIENT
 }
@@ -371,7 +369,7 @@ def _options(records: Iterable[Mapping[str, Any]]) -> str:
     for record in records:
         size = record["size"]
         given = {
-            **{name: each for name, each in record["options"].items() if name not in _NO_SETTINGS},
+            **{name: each for name, each in record["options"].items() if name not in NO_SETTINGS},
             "strengths": record["strengths"],
             "splits": size["splits"],
             "judged every": size.get("evaluate_every"),

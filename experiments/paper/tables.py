@@ -600,7 +600,7 @@ def _held(smallest: pd.DataFrame) -> pd.DataFrame:
 #: Results that are no cells: the toy of the density ratio, the training times, and trials.
 TOY, TIMES, TRIALS = "table5.csv", "times.csv", "trials.csv"
 #: Options of an estimator that tell cells apart rather than say how they are trained.
-_NO_SETTINGS = ("method", "notion", "device", "random_state", "strength", "verbose")
+NO_SETTINGS = ("method", "notion", "device", "random_state", "strength", "verbose")
 
 
 #: Whose settings: the paper's; this library's where the paper's protocol judges, which rewards
@@ -751,7 +751,7 @@ def settings_table(results: Results) -> pd.DataFrame:
     rows = [
         {"option": name, **{kind: _values(records, name) for kind, records in kinds.items()}}
         for name in sorted(names)
-        if name not in _NO_SETTINGS
+        if name not in NO_SETTINGS
     ]
     return pd.DataFrame(rows, columns=["option", *kinds])
 
