@@ -47,7 +47,10 @@ def test_a_limit_is_the_one_the_model_was_picked_by():
     counted = [row for row in selection.rows if row.metric == "KS-GSP"]
     limit = counted[0].limit
     for test, word in [(limit, "within"), (limit + 0.001, "above")]:
-        rows = tuple(replace(r, test=test) if r in counted else r for r in selection.rows)
+        rows = tuple(
+            replace(row, estimate=replace(row.estimate, value=test)) if row in counted else row
+            for row in selection.rows
+        )
         (_, unfair), _ = said(replace(selection, rows=rows))
         assert f", {word} the limit of {limit:g} it was picked by, on a scale" in unfair
     two = fitted("two classes").select(max_unfairness={"age": 0.9, "group": 0.95})
@@ -152,7 +155,7 @@ def test_one_snapshot_long_names_and_few_people(small, open_page):
     high, low = max(rates, key=rates.get), min(rates, key=rates.get)
     gap = page.inner_text("#decision-tables .small >> nth=0")
     assert f" points, between {high} and {low}" in gap
-    assert gap.endswith("; in so few rows chance alone makes gaps.") == ("X" in (high, low))
+    assert gap.endswith("; in so few rows, gaps arise by chance.") == ("X" in (high, low))
 
 
 def test_the_page_says_which_model_the_command_uses(open_page):

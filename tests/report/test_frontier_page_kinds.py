@@ -1,5 +1,6 @@
 """Pages of frontiers of every kind: nasty names, no scripts, numbers, classes, no test rows."""
 
+import json
 import re
 import shlex
 
@@ -121,3 +122,22 @@ def test_many_groups_keep_the_page_small():
     assert len(text.encode()) < 6e6
     assert "2 smaller groups together" in text
     assert re.search(r"\d+ of the \d+ models on some front can be chosen", text)
+
+
+def test_without_scripts_the_models_and_the_numbers_of_the_selected_one_are_there(open_page):
+    page = open_page(page_of("two classes"), java_script_enabled=False)
+    assert page.locator("noscript").is_visible()
+    assert page.locator("input:visible, select:visible, button:visible").count() == 0
+    assert_table_is(page, selected("two classes"))
+    text = re.search(r'id="data">(.*?)</script>', page_of("two classes"), re.DOTALL)[1]
+    data = json.loads(text)
+    view = data["views"][data["selected"]["view"]]
+    table = fitted("two classes").table().loc[[view["snapshots"][s["step"]] for s in view["shown"]]]
+    shown = cells(page, "#steps-body")
+    assert [row[1] for row in shown] == [f"{value:.4f}" for value in table["utility"]]
+    assert [int(row[4]) for row in shown] == table["iteration"].tolist()
+    joint = data["models"][data["selected"]["model"]]["joint"]
+    last = [row[-1] for row in cells(page, "#metrics-body")]
+    assert last == ["–", *("–" if bound is None else f"{bound:.4f}" for bound in joint)]
+    # Charts are drawn by the script alone.
+    assert page.locator("svg").count() == 0

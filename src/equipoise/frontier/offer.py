@@ -25,23 +25,22 @@ from equipoise.frontier.curve import Curve
 from equipoise.frontier.estimator import FairFrontier
 from equipoise.frontier.selection import ReportSettings, Selection
 from equipoise.frontier.snapshots import Criteria, Floats, Snapshots
-from equipoise.metrics.outcome import OutcomeKind
 from equipoise.tables import SensitiveColumn
 from equipoise.training import History
 
 Numbers = NDArray[np.int64]
 
-#: Models that can be chosen on a page: as many as are assessed in some ten seconds.
+#: Models that can be chosen on a page; about ten seconds are needed to assess so many.
 MOST_MODELS = 80
 #: Fewest models, whatever else there is.
 LEAST_MODELS = 5
-#: (Model, test row) pairs that are assessed; of more rows fewer models are offered.
+#: (Model, test row) pairs that are assessed; with more rows, fewer models are offered.
 MOST_ASSESSED = 600_000
 #: Characters of histograms that go into a page, and how many a count takes: of rows, of weights.
 MOST_CHARACTERS = 3_000_000
 _PER_COUNT = {False: 2.5, True: 7.0}
-#: Numbers about snapshots in the picture, some twenty characters each; of more snapshots, those
-#: that are on no staircase are thinned.
+#: Numbers about snapshots in the chart, some twenty characters each; of more snapshots, only some
+#: of those that are on no staircase are shown.
 MOST_NUMBERS = 75_000
 #: Checks of a training curve that are kept.
 MOST_CHECKS = 300
@@ -58,8 +57,6 @@ class Offer:
         Kinds of predictors that compete.
     labels : tuple of str
         Of the classes; () for a continuous outcome.
-    outcome : {"binary", "multiclass", "continuous"} or None
-        None without test rows.
     weighted : bool
         Whether test rows count by weights.
     validation_rows, test_rows : int
@@ -84,7 +81,6 @@ class Offer:
     criteria: Criteria
     families: tuple[str, ...]
     labels: tuple[str, ...]
-    outcome: OutcomeKind | None
     weighted: bool
     validation_rows: int
     test_rows: int
@@ -128,7 +124,6 @@ def offer(frontier: FairFrontier, selection: Selection) -> Offer:
         criteria=curve.snapshots.criteria,
         families=curve.families,
         labels=tuple(str(label) for label in getattr(curve.template, "classes_", ())),
-        outcome=None if test is None else test.outcome,
         weighted=test is not None and test.weights is not None,
         validation_rows=curve.validation_rows,
         test_rows=selection.test_rows,
@@ -152,7 +147,7 @@ def assessed_columns(frontier: FairFrontier) -> tuple[SensitiveColumn, ...]:
 
 
 def _refuse_foreign(selection: Selection, curve: Curve) -> None:
-    """Two frontiers may number their snapshots alike, but hardly judge them alike."""
+    """Two frontiers may share a snapshot's number, but hardly its utility to the last digit."""
     snapshots, number = curve.snapshots, selection.snapshot
     own = number in snapshots.weights and selection.rows[0].validation == snapshots.utility[number]
     if not own:
@@ -163,7 +158,7 @@ def _refuse_foreign(selection: Selection, curve: Curve) -> None:
 
 
 def _most_models(curve: Curve, attributes: Sequence[GroupedRows]) -> int:
-    """How many models a page has room, and its writer time, for."""
+    """How many models fit into a page and can be assessed in reasonable time."""
     if curve.test is None:
         return MOST_MODELS
     classes = 2 if curve.test.outcome == "binary" else 1
@@ -180,7 +175,7 @@ def _assess(
     selection: Selection,
     attributes: Sequence[GroupedRows],
 ) -> tuple[Assessed, ...]:
-    """Assess every model that can be chosen; of the selected one the selection has said enough."""
+    """Assess every model that can be chosen; the selected one keeps its selection's numbers."""
     numbers = sorted(snapshots_shown(views) | {selection.snapshot})
     settings = ReportSettings(level=selection.level, draws=DRAWS, candidates=selection.candidates)
     return tuple(
@@ -234,7 +229,7 @@ class Points:
 
 
 def points_of(snapshots: Snapshots, needed: Set[int]) -> Points:
-    """All snapshots, or of very many those needed and evenly some others."""
+    """All snapshots; of very many, those needed and an even sample of the others."""
     count = len(snapshots.utility)
     room = MOST_NUMBERS // (4 + len(snapshots.criteria.measures))
     others = np.setdiff1d(np.arange(count), list(needed))
@@ -332,7 +327,7 @@ def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tu
 
 @dataclass(frozen=True)
 class View:
-    """The question how much unfairness by this metric, for this attribute, is tolerated.
+    """The question how much unfairness by one metric, for one attribute or all, is tolerated.
 
     Attributes
     ----------
@@ -354,7 +349,7 @@ class View:
     shown: tuple[int, ...]
 
     def limit(self, position: int) -> str:
-        """Shortest limit, in decimals, at which ``select`` picks this very step.
+        """Shortest limit, in decimals, at which ``select`` picks this step.
 
         >>> steps = (Step(0.0412, 5), Step(0.04193, 7), Step(0.2, 9))
         >>> view = View("SP", "age", (0,), steps, (0, 1, 2))
@@ -372,9 +367,9 @@ class View:
 
 
 def views_of(snapshots: Snapshots) -> tuple[View, ...]:
-    """One view for each metric and all attributes at once, where there are several, and for each.
+    """Views of each metric: for all attributes at once, if there are several, and for each.
 
-    Views without a snapshot, because the metric is undefined for all, are left out.
+    A view is left out if the metric is undefined for every snapshot.
     """
     found = []
     for metric in snapshots.criteria.metrics:
@@ -396,8 +391,7 @@ def offered(views: Sequence[View], most: int, asked: View) -> tuple[View, ...]:
 def thinned(views: Sequence[View], most: int, always: Iterable[int] = ()) -> tuple[View, ...]:
     """Leave out steps, evenly along each staircase, until at most ``most`` snapshots are shown.
 
-    The ends of every staircase stay, and so do the snapshots ``always``; there must be room for so
-    many.
+    The ends of every staircase and the snapshots ``always`` stay; ``most`` must have room for them.
     """
     wanted = set(always)
     size = max(len(view.steps) for view in views)

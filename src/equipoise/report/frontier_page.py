@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.assessed import DRAWS, LEVELS, Assessed, SmallestGroup, Spread
+from equipoise.frontier.assessed import DRAWS, Assessed, SmallestGroup, Spread
 from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
 from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
@@ -97,7 +97,6 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
     criteria = offered.criteria
     return {
         "utility": criteria.utility,
-        "outcome": offered.outcome,
         "labels": offered.labels,
         "target": about.target,
         "level": selection.level,
@@ -119,7 +118,6 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
                 "groups": each.groups.labels,
                 "sizes": each.sizes,
                 "positions": None if each.positions is None else each.positions.middle,
-                "levels": LEVELS,
             }
             for each in offered.attributes
         ],

@@ -30,20 +30,20 @@ function drawIntervals() {
     const cells = all.filter((cell) => cell.dataset.axis === axis);
     const numbers = cells.flatMap(({ dataset }) => [dataset.low, dataset.value, dataset.high, dataset.certificate])
       .filter((text) => text !== undefined).map(Number);
-    const share = cells[0].dataset.rate !== undefined;
-    const zero = cells[0].dataset.zero !== undefined;
-    const ends = share ? [0, 1] : extent(zero ? [0, ...numbers] : numbers);
-    const place = (value) => `${linear(ends, [0, 100])(Number(value))}%`;
-    for (const cell of cells) drawInterval(cell, place, ends);
+    const { rate, zero } = cells[0].dataset;
+    const ends = rate !== undefined ? [0, 1] : extent(zero !== undefined ? [0, ...numbers] : numbers);
+    for (const cell of cells) drawInterval(cell, ends);
   }
 }
 
-function drawInterval(cell, place, ends) {
+function drawInterval(cell, ends) {
+  const share = (value) => linear(ends, [0, 100])(Number(value));
+  const place = (value) => `${share(value)}%`;
   const { low, high, value, certificate, ticks: ticked } = cell.dataset;
   const marks = ticked === undefined ? [] : ticks(...ends, 3);
   cell.append(svg("svg", { class: "interval", "aria-hidden": "true" },
     ticked === undefined ? svg("line", { class: "track", x1: 0, x2: "100%", y1: 7, y2: 7 }) : null,
-    low === undefined ? null : svg("rect", { class: "range", x: place(low), width: `${parseFloat(place(high)) - parseFloat(place(low))}%`, y: 4.5, height: 5 }),
+    low === undefined ? null : svg("rect", { class: "range", x: place(low), width: `${share(high) - share(low)}%`, y: 4.5, height: 5 }),
     certificate === undefined ? null : svg("line", { class: "certificate", x1: place(certificate), x2: place(certificate), y1: 0, y2: 14 }),
     value === undefined ? null : svg("circle", { class: "value", cx: place(value), cy: 7, r: 4.5 }),
     ...marks.map((mark) => svg("text", { x: place(mark), y: 11 }, tickText(mark, marks)))));

@@ -131,10 +131,11 @@ function areaPath(places, lower, upper) {
 }
 
 /** Outlines of marks around a point, by which runs and families are told apart. */
+const polygon = (...corners) => `M${corners.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}Z`;
+const diamond = (x, y, r) => polygon([x, y - r], [x + r, y], [x, y + r], [x - r, y]);
+const triangle = (x, y, r) => polygon([x, y - r], [x + r, y + 0.8 * r], [x - r, y + 0.8 * r]);
+const square = (x, y, r) => polygon(...[[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([a, b]) => [x + 0.85 * a * r, y + 0.85 * b * r]));
 const circle = (x, y, r) => `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`;
-const diamond = (x, y, r) => `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${y.toFixed(1)}L${x.toFixed(1)} ${(y + r).toFixed(1)}L${(x - r).toFixed(1)} ${y.toFixed(1)}Z`;
-const triangle = (x, y, r) => `M${x.toFixed(1)} ${(y - r).toFixed(1)}L${(x + r).toFixed(1)} ${(y + 0.8 * r).toFixed(1)}H${(x - r).toFixed(1)}Z`;
-const square = (x, y, r) => `M${(x - 0.85 * r).toFixed(1)} ${(y - 0.85 * r).toFixed(1)}h${1.7 * r}v${1.7 * r}h${-1.7 * r}Z`;
 
 /**
  * Distributions one above the other. groups: name, size, bars as [low, high, density], five

@@ -200,8 +200,10 @@ function showSummary() {
     `${where}: ${utility.metric} ${fixed(value(utility))}${between(utility)}, ` +
     `${worst.metric} by ${worst.attribute} ${fixed(value(worst))}${between(worst)}` +
     `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.`);
-  const classes = data.labels.length > 2;
-  byId("chosen-note").textContent = classes ? `Unfairness is that of the worst of the ${data.labels.length} classes, each assessed by its own probability.` : "";
+  const classes = data.labels.length;
+  byId("chosen-note").textContent = classes > 2
+    ? `Unfairness is that of the worst of the ${classes} classes, each assessed by its own probability.`
+    : "";
 }
 
 /** Put words where screen readers listen, only if they are new: the same words are not read twice. */
@@ -257,7 +259,10 @@ function showTraining() {
   if (!single) curves.forEach(([key, title], k) => {
     const width = Math.max(240, figures[k].clientWidth - 40);
     const rows = entry.iterations.map((iteration, place) => [iteration, fixed(entry[key][place])]);
-    figures[k].append(curveChart(entry.iterations, entry[key], until, title, moment, width), numbersTable(`${title} as a table`, [moment, title], rows));
+    figures[k].append(
+      curveChart(entry.iterations, entry[key], until, title, moment, width),
+      numbersTable(`${title} as a table`, [moment, title], rows),
+    );
   });
   const health = model.health;
   byId("health").replaceChildren(

@@ -29,9 +29,9 @@ function star(x, y, r) {
   const corner = (k) => {
     const reach = k % 2 ? r * 0.45 : r;
     const angle = (Math.PI * k) / 5;
-    return `${(x + reach * Math.sin(angle)).toFixed(1)} ${(y - reach * Math.cos(angle)).toFixed(1)}`;
+    return [x + reach * Math.sin(angle), y - reach * Math.cos(angle)];
   };
-  return `M${[...Array(10).keys()].map(corner).join("L")}Z`;
+  return polygon(...[...Array(10).keys()].map(corner));
 }
 
 const strengths = [...new Set(data.entries.map((entry) => entry.strength))].sort((a, b) => a - b);
@@ -75,16 +75,17 @@ function drawPlot() {
   const outside = data.points.number.length - points.length;
   const thinnedPoints = data.points.number.length < data.points.of;
   byId("plot-outside").textContent =
-    (outside ? `${outside} ${outside === 1 ? "snapshot lies outside the picture, or has" : "snapshots lie outside the picture, or have"} an undefined value. ` : "") +
-    (thinnedPoints ? `Of ${data.points.of} snapshots those that can be chosen are shown, and evenly some others.` : "");
+    (outside ? `Snapshots outside the chart, or with an undefined value: ${outside}. ` : "") +
+    (thinnedPoints ? `Of ${data.points.of} snapshots, the chart shows those that can be chosen and an even sample of the others.` : "");
 }
 
 /** Snapshots of one strength and family as one path in its shade: dots for the first family, shapes for the others. */
 function marksOf(strength, family, places, size = 4) {
-  const shadeOf = shadeOfStrength(strength);
-  if (family === 0) return svg("path", { class: "dots", style: `stroke:${shadeOf}`, d: places.map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("") });
-  const shape = [diamond, triangle, square][family % 3];
-  return svg("path", { class: "shapes", style: `fill:${shadeOf}`, d: places.map(([x, y]) => shape(x, y, size)).join("") });
+  const color = shadeOfStrength(strength);
+  const dot = (x, y) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`;
+  const shape = family === 0 ? dot : [diamond, triangle, square][family % 3];
+  const d = places.map(([x, y]) => shape(x, y, size)).join("");
+  return svg("path", family === 0 ? { class: "dots", style: `stroke:${color}`, d } : { class: "shapes", style: `fill:${color}`, d });
 }
 
 function drawLimit(drawn) {

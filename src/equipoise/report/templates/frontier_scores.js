@@ -102,7 +102,7 @@ function gapText(attribute, found) {
   const [low, high] = [rated[0], rated.at(-1)];
   const gap = high.rate - low.rate;
   const between = gap > 0 ? `, between ${high.name} and ${low.name}` : "";
-  const few = gap > 0 && Math.min(high.rows, low.rows) < FEW_ROWS ? "; in so few rows chance alone makes gaps" : "";
+  const few = gap > 0 && Math.min(high.rows, low.rows) < FEW_ROWS ? "; in so few rows, gaps arise by chance" : "";
   return `Largest gap between groups: ${(100 * gap).toFixed(1)} points${between}${few}.`;
 }
 
@@ -128,7 +128,9 @@ function decisionRow(name, found) {
   const bar = html("span", { class: "bar", "aria-hidden": "true" });
   bar.style.width = `${(100 * rate).toFixed(1)}%`;
   return html("tr", {},
-    html("th", { scope: "row" }, name, found.rows < FEW_ROWS ? html("span", { class: "small" }, " (few rows)") : null, html("span", { class: "bar-track", "aria-hidden": "true" }, bar)),
+    html("th", { scope: "row" }, name,
+      found.rows < FEW_ROWS ? html("span", { class: "small" }, " (few rows)") : null,
+      html("span", { class: "bar-track", "aria-hidden": "true" }, bar)),
     ...[rowsText(found.rows), rowsText(found.decided), percent(rate), percent(found.truePositive), percent(found.falsePositive)]
       .map((text) => html("td", { class: "number" }, text)));
 }
