@@ -1,27 +1,22 @@
-"""Laws and refusals of the encoding of features."""
+"""Laws and refusals of every encoder of features."""
 
 from __future__ import annotations
 
 import copy
 import datetime
+import json
 import pickle
-import re
-from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import rankdata
 from sklearn.exceptions import NotFittedError
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from table_errors import refused, warned
 
-from equipoise.errors import InputError
-from equipoise.tables import FeatureEncoder
-from equipoise.tables.scaling import rank_map, rank_scores
+from equipoise.storage import from_json, made, to_json
+from equipoise.tables import ENCODERS
 
 PEOPLE = {
     "hours": [20, 40, None, 35, 38, 60],
@@ -30,337 +25,158 @@ PEOPLE = {
     "job": ["cook", "nurse", None, "cook", "baker", "nurse"],
     "town": ["A", "B", "A", "A", "B", "B"],
 }
-POLARS = pl.DataFrame(PEOPLE)
+FRAME, POLARS = pd.DataFrame(PEOPLE), pl.DataFrame(PEOPLE)
 CONTAINERS = {
-    "pandas": pd.DataFrame(PEOPLE),
-    "pandas nullable": pd.DataFrame(PEOPLE).convert_dtypes(),
-    "pandas pyarrow": pd.DataFrame(PEOPLE).convert_dtypes(dtype_backend="pyarrow"),
-    "pandas category": pd.DataFrame(PEOPLE).astype({"job": "category", "town": "category"}),
-    "pandas object": pd.DataFrame(PEOPLE).astype(object),
+    "pandas": FRAME,
+    "pandas nullable": FRAME.convert_dtypes(),
+    "pandas pyarrow": FRAME.convert_dtypes(dtype_backend="pyarrow"),
+    "pandas category": FRAME.astype({"job": "category", "town": "category"}),
+    "pandas object": FRAME.astype(object),
     "polars categorical": POLARS.with_columns(pl.col("job", "town").cast(pl.Categorical)),
-    "polars enum": POLARS.with_columns(pl.col("town").cast(pl.Enum(["B", "A", "C"]))),
     "pyarrow": pa.table(PEOPLE),
     "pyarrow dictionary": pa.table({**PEOPLE, "job": pa.array(PEOPLE["job"]).dictionary_encode()}),
     "list of rows": [list(row) for row in zip(*PEOPLE.values(), strict=True)],
 }
 
-
-def refused(message: str):
-    return pytest.raises(InputError, match=f"^{re.escape(message)}$")
+pytestmark = pytest.mark.parametrize("encoder", ENCODERS.values())
 
 
-def warned(message: str):
-    return pytest.warns(UserWarning, match=f"^{re.escape(message)}$")
-
-
-# ---- containers -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scaling", ["rank", "minmax", "standard", "none"])
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_every_container_gives_the_same_bits(container, scaling):
-    reference = FeatureEncoder(scaling=scaling).fit_transform(POLARS)
-    encoded = FeatureEncoder(scaling=scaling).fit_transform(CONTAINERS[container])
-    assert encoded.dtype == np.float32
-    assert encoded.tobytes() == reference.tobytes()
+def test_every_container_gives_the_same_bits(encoder, container):
+    reference = encoder().fit(POLARS)
+    expected = reference.transform(POLARS)
+    fitted = encoder()
+    assert fitted.fit_transform(CONTAINERS[container]).tobytes() == expected.tobytes()
+    # Whatever was given at fit, new rows may come in any other container.
+    assert fitted.transform(POLARS).tobytes() == expected.tobytes()
+    assert reference.transform(CONTAINERS[container]).tobytes() == expected.tobytes()
+    if container != "list of rows":
+        assert fitted.names_ == reference.names_
 
 
-def test_exact_values_of_a_small_table():
-    encoder = FeatureEncoder(scaling="minmax")
-    encoded = encoder.fit_transform(POLARS)
-    assert encoder.names_ == [
-        "hours", "wage", "member", "hours is missing", "member is missing",
-        "job=baker", "job=cook", "job=nurse", "job is missing", "town=A", "town=B",
-    ]  # fmt: skip
-    # hours: median 38 of the known; member: median 0, since most are False
-    np.testing.assert_array_equal(encoded[2, :9], np.float32([-0.1, -5 / 46, 0, 1, 0, 0, 0, 0, 1]))
-    np.testing.assert_array_equal(encoded[:, 2], [1, 0, 0, 0, 1, 0])
-    np.testing.assert_array_equal(encoded[:, 4], [0, 0, 0, 1, 0, 0])
+def test_rows_are_encoded_one_by_one_in_any_order_of_rows_and_columns(encoder):
+    fitted = encoder().fit(FRAME)
+    expected = fitted.transform(FRAME)
+    order = np.random.default_rng(1).permutation(len(FRAME))
+    np.testing.assert_array_equal(fitted.transform(FRAME.iloc[order]), expected[order])
+    np.testing.assert_array_equal(fitted.transform(FRAME.iloc[[4]]), expected[[4]])
+    np.testing.assert_array_equal(encoder().fit(FRAME.iloc[order]).transform(FRAME), expected)
+    np.testing.assert_array_equal(fitted.transform(POLARS[:, ::-1]), expected)
 
 
-def test_encoder_is_learned_from_the_rows_given_to_fit():
-    encoder = FeatureEncoder().fit(POLARS)
-    whole = encoder.transform(POLARS)
-    np.testing.assert_array_equal(encoder.transform(POLARS[2:4]), whole[2:4])
-    np.testing.assert_array_equal(FeatureEncoder().fit_transform(POLARS), whole)
-    for copied in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
-        np.testing.assert_array_equal(copied.transform(POLARS), whole)
-        assert copied.names_ == encoder.names_
-
-
-# ---- numbers --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("scaling", "reference"),
-    [("minmax", MinMaxScaler((-1, 1))), ("standard", StandardScaler())],
-)
-def test_linear_scalings_are_those_of_scikit_learn(scaling, reference):
-    generator = np.random.default_rng(0)
-    train, test = generator.gamma(2.0, size=(40, 3)), generator.gamma(2.0, size=(15, 3))
-    encoder = FeatureEncoder(scaling=scaling).fit(train)
-    expected = reference.fit(train).transform(test).astype(np.float32)
-    np.testing.assert_array_equal(encoder.transform(test), expected)
-    assert encoder.names_ == ["x0", "x1", "x2"]
-
-
-def test_no_scaling_passes_numbers_through():
-    matrix = np.float32([[1, 5], [2, 5], [4, 5]])
-    np.testing.assert_array_equal(FeatureEncoder(scaling="none").fit_transform(matrix), matrix)
-
-
-def test_rank_scores_are_normal_quantiles_of_the_mid_rank():
-    values = np.random.default_rng(1).exponential(size=201)
-    shares = (rankdata(values) - 0.5) / len(values)
-    expected = np.array([NormalDist().inv_cdf(share) for share in shares])
-    encoded = FeatureEncoder().fit_transform(values[:, None])[:, 0]
-    np.testing.assert_allclose(encoded, expected / expected.std(), atol=1e-6)
-    assert encoded[values == np.median(values)] == pytest.approx(0, abs=1e-12)
-
-
-finite = st.floats(-1e6, 1e6, allow_subnormal=False)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.lists(st.integers(-50, 50), min_size=1, max_size=60), st.lists(finite, min_size=2))
-def test_rank_scores_are_monotone_bounded_and_standardized(train, unseen):
-    values = np.array(train, dtype=float)[:, None]
-    encoder = FeatureEncoder().fit(values)
-    scores = encoder.transform(values)[:, 0]
-    order = np.sort(unseen)[:, None]
-    others = encoder.transform(order)[:, 0]
-    assert np.diff(others).min() >= -1e-6
-    assert others.min() >= scores.min()
-    assert others.max() <= scores.max()
-    assert np.abs(scores).max() <= 2 * 3.6
-    if len(set(train)) > 2:
-        assert scores.mean() == pytest.approx(0, abs=1e-5)
-        assert scores.std() <= 1 + 1e-5
-    distinct = np.unique(train)
-    assert len(np.unique(scores)) == len(distinct)
-    assert (np.diff(encoder.transform(distinct[:, None].astype(float))[:, 0]) > 0).all()
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.lists(st.integers(-20, 20), min_size=1, max_size=80))
-def test_rank_scores_of_training_rows_ignore_increasing_maps(train):
-    values = np.array(train, dtype=float)[:, None]
-    scores = FeatureEncoder().fit_transform(values)
-    np.testing.assert_array_equal(FeatureEncoder().fit_transform(np.exp(values)), scores)
-    np.testing.assert_array_equal(FeatureEncoder().fit_transform(values**3 + 7), scores)
-
-
-def test_rank_scores_of_a_column_ruled_by_zeros_stay_moderate():
-    gains = np.zeros(1000)
-    gains[:80] = np.geomspace(100, 100_000, 80)
-    scores = FeatureEncoder().fit_transform(gains[:, None])[:, 0]
-    assert scores.std() == pytest.approx(1, rel=1e-5)
-    assert (scores[999], scores.max()) == (
-        pytest.approx(-0.295, abs=0.01),
-        pytest.approx(6, abs=0.5),
-    )
-    gains[2:] = 0  # still rarer: stretched twice at most, so below unit variance
-    rare = FeatureEncoder().fit_transform(gains[:, None])[:, 0]
-    assert rare.std() < 0.5
-    assert rare.max() < 7
-
-
-def test_rank_map_is_thinned_beyond_two_thousand_values():
-    values = np.random.default_rng(2).lognormal(size=20_000)
-    values[:8_000] = 1.0
-    knots, kept = rank_map(values)
-    assert 1000 < len(knots) <= 2000
-    assert (knots[0], knots[-1]) == (values.min(), values.max())
-    assert 1.0 in knots
-    shares = (rankdata(values) - 0.5) / len(values)
-    expected = np.clip([NormalDist().inv_cdf(share) for share in shares], -3.5, 3.5)
-    expected = (expected - expected.mean()) / expected.std()
-    bulk = (shares > 0.01) & (shares < 0.99)
-    scores = rank_scores(values, knots, kept)
-    np.testing.assert_allclose(scores[bulk], expected[bulk], atol=0.01)
-
-
-def test_two_values_are_minus_one_and_one_and_constants_are_zero():
-    matrix = np.array([[0.0, 7.0], [5.0, 7.0], [0.0, 7.0], [0.0, 7.0]])
-    np.testing.assert_array_equal(
-        FeatureEncoder().fit_transform(matrix), [[-1, 0], [1, 0], [-1, 0], [-1, 0]]
-    )
-    for scaling in ("rank", "minmax", "standard"):
-        encoder = FeatureEncoder(scaling=scaling).fit(matrix)
-        np.testing.assert_array_equal(encoder.transform([[5.0, 9.0]])[:, 1], [0])
-
-
-# ---- missing values -------------------------------------------------------------------------
-
-
-def test_missing_numbers_become_the_median_and_a_flag():
-    column = np.array([[1.0], [np.nan], [2.0], [10.0]])
-    encoder = FeatureEncoder(scaling="none")
-    np.testing.assert_array_equal(encoder.fit_transform(column), [[1, 0], [2, 1], [2, 0], [10, 0]])
-    assert encoder.names_ == ["x0", "x0 is missing"]
-    np.testing.assert_array_equal(
-        FeatureEncoder().fit_transform(column)[1], [0, 1]
-    )  # the median of an untied column has rank score 0
-
-
-def test_numbers_missing_only_after_fit_become_the_median_with_a_warning():
-    train = pd.DataFrame({"a": [1.0, 2.0, 6.0], "b": [True, True, False], "c": [1.0, None, 3.0]})
-    encoder = FeatureEncoder(scaling="none").fit(train)
-    later = pd.DataFrame({"a": [None, 4.0], "b": [None, None], "c": [1.0, None]})
-    with warned(
-        "X has missing values in 'a', 'b', where there were none at fit; the median of the "
-        "training rows stands in for them"
-    ):
-        encoded = encoder.transform(later)
-    np.testing.assert_array_equal(encoded, [[2, 1, 1, 0], [4, 2, 1, 1]])
-
-
-def test_a_column_without_values_at_fit_is_zeros_and_a_flag():
-    encoder = FeatureEncoder()
-    train = {"a": [1.0, 2.0, 3.0], "b": [None, None, None]}
-    np.testing.assert_array_equal(
-        encoder.fit_transform(pl.DataFrame(train))[:, 1:], [[0, 1], [0, 1], [0, 1]]
-    )
-    with warned("X column 'b' had no value at fit, so its values are ignored"):
-        encoded = encoder.transform(pl.DataFrame({"a": [2.0], "b": ["x"]}))
-    np.testing.assert_array_equal(encoded, [[0, 0, 0]])
-
-
-# ---- categories -----------------------------------------------------------------------------
-
-
-def test_categories_are_one_hot_as_in_scikit_learn():
-    frame = pd.DataFrame({"job": list("abcab"), "town": list("xyxyx")})
-    encoder = FeatureEncoder()
-    expected = OneHotEncoder(sparse_output=False).fit_transform(frame)
-    np.testing.assert_array_equal(encoder.fit_transform(frame), expected)
-    assert encoder.names_ == ["job=a", "job=b", "job=c", "town=x", "town=y"]
-
-
-def test_unseen_categories_are_zeros_with_one_warning():
-    encoder = FeatureEncoder().fit(pl.DataFrame({"job": ["a", "b"], "town": ["x", "y"]}))
-    later = pl.DataFrame({"job": ["p", "q", "r", "s", "a"], "town": ["x", None, "y", "x", "y"]})
-    with warned(
-        "X has categories not seen at fit, encoded as zeros: 'job' ('p', 'q', 'r' and 1 more); "
-        "'town' (missing values)"
-    ) as warnings:
-        encoded = encoder.transform(later)
-    assert len(warnings) == 1
-    assert warnings[0].filename == __file__
-    np.testing.assert_array_equal(encoded[:, :2], [[0, 0]] * 4 + [[1, 0]])
-    np.testing.assert_array_equal(encoded[:, 2:], [[1, 0], [0, 0], [0, 1], [1, 0], [0, 1]])
-
-
-def test_rare_categories_beyond_255_share_a_column():
-    codes = [f"c{code:03d}" for code in range(300)]
-    frame = pd.DataFrame({"code": codes + codes[:254]})
-    encoder = FeatureEncoder()
-    encoded = encoder.fit_transform(frame)
-    assert encoded.shape == (554, 255)
-    assert encoder.names_[-2:] == ["code=c253", "code is infrequent"]
-    np.testing.assert_array_equal(encoded.sum(axis=1), 1)
-    np.testing.assert_array_equal(np.flatnonzero(encoded[:, -1]), np.arange(254, 300))
-
-
-def test_categories_of_numbers_are_categories():
-    frame = pd.DataFrame({"code": pd.Categorical([10, 20, 10])})
-    encoder = FeatureEncoder().fit(frame)
-    assert encoder.names_ == ["code=10", "code=20"]
-    np.testing.assert_array_equal(encoder.transform(frame), [[1, 0], [0, 1], [1, 0]])
-    floats = pd.DataFrame({"code": pd.Categorical([20.0, 20.0])})
-    np.testing.assert_array_equal(encoder.transform(floats), [[0, 1], [0, 1]])
-
-
-# ---- names ----------------------------------------------------------------------------------
-
-
-def test_columns_are_found_by_name_or_by_position():
-    encoder = FeatureEncoder().fit(POLARS)
-    expected = encoder.transform(POLARS)
-    np.testing.assert_array_equal(encoder.transform(POLARS[:, ::-1]), expected)
-    nameless = pd.DataFrame(PEOPLE).astype(object).to_numpy()
-    np.testing.assert_array_equal(encoder.transform(nameless), expected)
-    np.testing.assert_array_equal(FeatureEncoder().fit(nameless).transform(POLARS), expected)
-
-
-def test_frames_with_other_columns_are_refused():
-    encoder = FeatureEncoder().fit(POLARS)
-    with refused(
-        "X must have the columns seen at fit, but 'wage' is missing; did you mean 'wage' by "
-        "'wages'?"
-    ):
-        encoder.transform(POLARS.rename({"wage": "wages"}))
-    with refused("X must have the columns seen at fit, but 'hours', 'wage' are missing"):
-        encoder.transform(POLARS.drop("hours", "wage"))
-    with refused("X must have only the columns seen at fit, got also 'age'; drop them"):
-        encoder.transform(POLARS.with_columns(age=1))
-    with refused(
-        "X must have the 5 columns seen at fit, got 2; pass the same columns in the same order"
-    ):
-        encoder.transform(np.ones((3, 2)))
-    with refused(
-        "X must have the 2 columns seen at fit, got 3; pass the same columns in the same order"
-    ):
-        FeatureEncoder().fit(np.ones((3, 2))).transform(np.ones((3, 3)))
-
-
-def test_named_like_nameless_columns_are_still_found_by_name():
+def test_columns_without_names_are_found_by_position(encoder):
+    fitted = encoder().fit(FRAME)
+    nameless = FRAME.astype(object).to_numpy()
+    expected = fitted.transform(FRAME)
+    np.testing.assert_array_equal(fitted.transform(nameless), expected)
+    np.testing.assert_array_equal(encoder().fit(nameless).transform(FRAME), expected)
+    # Names that look like positions are names all the same.
     frame = pl.DataFrame({"x0": [1.0, 2.0, 3.0], "x1": [5.0, 4.0, 9.0]})
-    encoder = FeatureEncoder().fit(frame)
-    np.testing.assert_array_equal(encoder.transform(frame[:, ::-1]), encoder.transform(frame))
-
-
-# ---- refusals -------------------------------------------------------------------------------
+    named = encoder().fit(frame)
+    np.testing.assert_array_equal(named.transform(frame[:, ::-1]), named.transform(frame))
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    "frame",
     [
-        (np.ones(3), "X must have two dimensions, got shape (3,); "
-         "pass an array of shape (rows, 1) or a DataFrame if it is a single column"),
-        ([1, 2], "X must have two dimensions, got shape (2,); "
-         "pass an array of shape (rows, 1) or a DataFrame if it is a single column"),
-        (pl.DataFrame({"born": [datetime.date(2000, 1, 1)]}),
-         "X column 'born' must not hold dates, times or durations, got Date; these have no scale "
-         "of their own, so turn them into a number first, such as age in years"),
-        (np.array([[1.0], [np.inf]]), "X column 'x0' must hold finite numbers, got inf in row 1; "
-         "replace it by a number or mark it as missing (NaN)"),
-        (np.array([[1], ["a"]], dtype=object), "X column 'x0' must hold values of one type, got "
-         "numbers such as 1 and text such as 'a'; convert the column to numbers or to text"),
-        (np.empty((0, 2)), "X must have at least one row and one column, got no rows"),
+        FRAME,
+        np.array([[1.0, np.nan], [np.nan, np.nan]]),
+        pd.DataFrame(
+            {
+                "size": pd.Categorical(["b", None], categories=["a", "b", "c"]),
+                "risk": pd.Categorical(["low", "high"], categories=["low", "high"], ordered=True),
+                "code": pd.Categorical([10, 9]),
+                "none": [None, None],
+            }
+        ),
+    ],
+    ids=["people", "array", "categoricals"],
+)
+def test_a_copy_and_a_stored_state_encode_bit_for_bit(encoder, frame):
+    fitted = encoder()
+    expected = fitted.fit_transform(frame)
+    values, arrays = fitted.state().parts()
+    text = json.dumps({name: to_json(value, argument=name) for name, value in values.items()})
+    values = {name: from_json(value) for name, value in json.loads(text).items()}
+    others = {**arrays, "network.weight": np.zeros(3)}
+    state = made(encoder.state_type, encoder.state_type.fields_in(values, others))
+    state.check()
+    assert list(state.families) == list(fitted.state().families)  # their order is part of it
+    copies = copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted)), encoder.from_state(state)
+    for copied in copies:
+        assert copied.transform(frame).tobytes() == expected.tobytes()
+        assert (copied.names_, copied.categorical_) == (fitted.names_, fitted.categorical_)
+
+
+def test_unseen_categories_give_one_warning_that_names_them(encoder):
+    fitted = encoder().fit(pl.DataFrame({"job": ["a", "b"], "town": ["x", "y"]}))
+    later = pl.DataFrame({"job": ["p", "q", "r", "s", "a"], "town": ["x", "z", "y", "x", "y"]})
+    with warned("not seen at fit", "'job' ('p', 'q', 'r' and 1 more); 'town' ('z')") as warnings:
+        fitted.transform(later)
+    assert [each.filename for each in warnings] == [__file__]
+
+
+def test_numbers_missing_only_after_fit_give_one_warning_that_names_them(encoder):
+    train = {"a": [1.0, 2.0, 6.0], "b": [True, True, False], "c": [1.0, None, 3.0]}
+    fitted = encoder().fit(pd.DataFrame(train))
+    later = {"a": [None, 4.0], "b": [None, None], "c": [1.0, None]}
+    with warned("missing values in 'a', 'b', where there were none at fit") as warnings:
+        fitted.transform(pd.DataFrame(later))
+    assert [each.filename for each in warnings] == [__file__]
+
+
+def test_values_of_a_column_that_had_none_at_fit_are_ignored_with_a_warning(encoder):
+    train = pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": [None, None, None]})
+    fitted = encoder().fit(train)
+    missing = fitted.transform(pl.DataFrame({"a": [2.0], "b": [None]}))[:, :2]
+    with warned("X column 'b' had no value at fit", "ignored") as warnings:
+        given = fitted.transform(pl.DataFrame({"a": [2.0], "b": ["x"]}))[:, :2]
+    assert [each.filename for each in warnings] == [__file__]
+    np.testing.assert_array_equal(given, missing)
+
+
+@pytest.mark.parametrize(
+    ("later", "parts"),
+    [
+        (POLARS.rename({"wage": "wages"}), ["'wage' is missing", "did you mean 'wage' by 'wages'"]),
+        (POLARS.drop("hours", "wage"), ["columns seen at fit", "'hours', 'wage' are missing"]),
+        (POLARS.with_columns(age=1), ["only the columns seen at fit", "'age'", "drop"]),
+        (np.ones((3, 2)), ["5 columns seen at fit", "got 2", "same order"]),
+        (POLARS.with_columns(hours=pl.lit("many")),
+         ["X column 'hours'", "numbers as at fit", "got text or categories", "convert"]),
+        (POLARS.with_columns(job=pl.lit(True)),
+         ["X column 'job'", "text or categories as at fit", "got booleans", "convert"]),
     ],
 )  # fmt: skip
-def test_bad_features_are_refused(data, message):
-    with refused(message):
-        FeatureEncoder().fit(data)
+def test_new_rows_of_another_shape_are_refused(encoder, later, parts):
+    with refused(*parts):
+        encoder().fit(FRAME).transform(later)
 
 
-def test_bad_options_are_refused():
-    with refused("scaling must be one of 'rank', 'minmax', 'standard', 'none', got 'robust'"):
-        FeatureEncoder(scaling="robust").fit(POLARS)
+@pytest.mark.parametrize(
+    ("data", "parts"),
+    [
+        (np.ones(3), ["X must have two dimensions", "(3,)", "(rows, 1)"]),
+        ([1, 2], ["X must have two dimensions", "(2,)"]),
+        (pl.DataFrame({"born": [datetime.date(2000, 1, 1)]}),
+         ["X column 'born' must not hold dates", "Date", "turn them into a number"]),
+        (np.array([[1.0], [np.inf]]), ["X column 'x0'", "finite", "inf in row 1", "missing (NaN)"]),
+        (np.array([[1], ["a"]], dtype=object),
+         ["X column 'x0'", "one type", "numbers such as 1 and text such as 'a'", "convert"]),
+        (np.empty((0, 2)), ["X must have at least one row and one column", "no rows"]),
+    ],
+)  # fmt: skip
+def test_bad_features_are_refused(encoder, data, parts):
+    for learn in (encoder().fit, encoder().fit_transform):
+        with refused(*parts):
+            learn(data)
 
 
-def test_a_column_that_changes_its_type_is_refused():
-    encoder = FeatureEncoder().fit(pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}))
-    with refused(
-        "X column 'a' must hold numbers as at fit, got text or categories; convert the column"
-    ):
-        encoder.transform(pl.DataFrame({"a": ["1"], "b": ["x"]}))
-    with refused(
-        "X column 'b' must hold text or categories as at fit, got booleans; convert the column"
-    ):
-        encoder.transform(pl.DataFrame({"a": [1], "b": [True]}))
+def test_another_number_of_nameless_columns_is_refused(encoder):
+    with refused("2 columns seen at fit", "got 3"):
+        encoder().fit(np.ones((3, 2))).transform(np.ones((3, 3)))
 
 
-def test_scaling_beyond_float32_is_refused():
-    encoder = FeatureEncoder(scaling="standard").fit(np.array([[0.0], [1e-20]]))
-    with refused(
-        "X column 'x0' must stay within float32 (up to 3.4e+38) after scaling, got 2e+50; "
-        "use scaling='rank', which is bounded"
-    ):
-        encoder.transform(np.array([[1e30]]))
-
-
-def test_transform_before_fit_is_refused():
-    with pytest.raises(NotFittedError, match="FeatureEncoder must be fitted before transform"):
-        FeatureEncoder().transform(POLARS)
+def test_transform_before_fit_is_refused(encoder):
+    with pytest.raises(NotFittedError, match=f"{encoder.__name__} must be fitted before transform"):
+        encoder().transform(FRAME)

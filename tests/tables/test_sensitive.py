@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sklearn.preprocessing import OneHotEncoder
+from table_errors import refused
 
-from equipoise.errors import InputError
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 AGES = [23, 31, 38, 44, 47, 52, 58, 61, 66, 70, 74, 79]
@@ -36,10 +36,6 @@ CONTAINERS = {
     "dict of arrays": {name: np.array(values) for name, values in PEOPLE.items()},
     "dict of series": {name: pl.Series(values) for name, values in PEOPLE.items()},
 }
-
-
-def refused(message: str):
-    return pytest.raises(InputError, match=f"^{re.escape(message)}$")
 
 
 def column(values, **options) -> SensitiveColumn:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import re
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from table_errors import refused
 
-from equipoise.errors import InputError
 from equipoise.tables import SensitiveTable
 
 PEOPLE = {"age": range(12), "sex": ["F", "M", "M"] * 4, "owner": [True, False] * 6}
@@ -20,10 +19,6 @@ TEMPORAL = (
 NESTED = "; pass each part as a column of its own"
 WHERE = "sensitive_features column 'sensitive_0'"
 DATE = datetime.date(2020, 2, 29)
-
-
-def refused(message: str):
-    return pytest.raises(InputError, match=f"^{re.escape(message)}$")
 
 
 @pytest.mark.parametrize(
