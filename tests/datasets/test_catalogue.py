@@ -78,45 +78,18 @@ def test_description_prints_as_text():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "parts"),
     [
-        (
-            {"name": "adlut"},
-            "name must be one of adult, credit, law, crime, acs_employment, "
-            "acs_employment_standin_publiccoverage, acs_employment_standin_mobility, "
-            "acs_employment_standin_oregon, synthetic; got 'adlut'; did you mean 'adult'?",
-        ),
-        (
-            {"name": "zzz"},
-            "name must be one of adult, credit, law, crime, acs_employment, "
-            "acs_employment_standin_publiccoverage, acs_employment_standin_mobility, "
-            "acs_employment_standin_oregon, synthetic; got 'zzz'",
-        ),
-        (
-            {"name": "adult", "preprocessing": "raw"},
-            "preprocessing must be 'default' or 'paper', got 'raw'",
-        ),
-        (
-            {"name": "adult", "part": "validation"},
-            "part must be one of 'all', 'train', 'test', got 'validation'",
-        ),
-        (
-            {"name": "crime", "part": "train"},
-            "part is for the data set 'adult' only, got 'train' for 'crime'; leave it out",
-        ),
-        ({"name": "law", "path": 3}, "path must name a file or folder, got 3"),
-        (
-            {"name": "adult", "path": "here"},
-            "path is for data sets that are not bundled, got 'here' for 'adult'; leave it out",
-        ),
-        (
-            {"name": "synthetic", "preprocessing": "paper"},
-            "preprocessing must be 'default' for 'synthetic', got 'paper': the paper does not use "
-            "these data",
-        ),
+        ({"name": "adlut"}, ["name must be one of adult, credit", "'adlut'", "'adult'?"]),
+        ({"name": "zzz"}, ["name must be one of adult", "synthetic; got 'zzz'"]),
+        ({"name": "adult", "preprocessing": "raw"}, ["preprocessing", "'default'", "'raw'"]),
+        ({"name": "adult", "part": "validation"}, ["part", "'train', 'test'", "'validation'"]),
+        ({"name": "crime", "part": "train"}, ["part", "'adult' only", "'crime'", "leave it out"]),
+        ({"name": "law", "path": 3}, ["path must name a file or folder", "3"]),
+        ({"name": "adult", "path": "here"}, ["path", "not bundled", "'here'", "leave it out"]),
+        ({"name": "synthetic", "preprocessing": "paper"}, ["preprocessing", "'default'", "paper"]),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(InputError) as caught:
+def test_bad_arguments_are_named(arguments, parts):
+    with pytest.raises(InputError, match=".*".join(map(re.escape, parts))):
         load_dataset(**arguments)
-    assert str(caught.value) == message

@@ -90,19 +90,6 @@ def test_not_found_names_file_checksum_and_places(tmp_path, monkeypatch, empty_p
     )
 
 
-def test_law_without_data_says_where_its_only_copy_is(empty_places):
-    with pytest.raises(DataNotFound) as caught:
-        load_dataset("law")
-    assert str(caught.value) == (
-        f"data set 'law' is not bundled and was not found in: cache {empty_places}. Put "
-        "lawschool_admission.parquet (sha256 "
-        "5f42fe871d44d60f9180b20c16f1517c268e73aa0b1ffc1514f94d79c47cd392) or lawschool.csv into "
-        f"{empty_places}, or into a folder named by the environment variable EQUIPOISE_DATA or by "
-        "path=. No official source is left (the SEAPHE site is gone); the paper's authors keep "
-        "lawschool.csv in the folder datasets of https://github.com/jwsohn612/fairSBP."
-    )
-
-
 def test_missing_columns_are_named(tmp_path):
     location = tmp_path / "fruit.csv"
     pd.DataFrame({"kind": ["fig", "pear"]}).to_csv(location, index=False)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -194,35 +196,23 @@ def test_load_dataset_gives_the_default_sample():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "parts"),
     [
-        ({"n": 0}, "n must be a whole number of at least 1, got 0"),
-        ({"task": "ranking"}, "task must be 'classification' or 'regression', got 'ranking'"),
-        ({"unfairness": 1.0}, "unfairness must lie in [0, 0.95], got 1.0; 0 is exactly fair"),
-        (
-            {"unfairness": float("nan")},
-            "unfairness must be finite, got nan; 0 is exactly fair",
-        ),
-        (
-            {"n_features": 5},
-            "n_features must be even and at least 2, got 5: half the columns are evidence, half "
-            "are proxies",
-        ),
+        ({"n": 0}, ["n must be", "at least 1", "0"]),
+        ({"task": "ranking"}, ["task", "'classification' or 'regression'", "'ranking'"]),
+        ({"unfairness": 1.0}, ["unfairness", "[0, 0.95]", "1.0", "0 is exactly fair"]),
+        ({"unfairness": float("nan")}, ["unfairness", "finite", "nan"]),
+        ({"n_features": 5}, ["n_features", "even", "5", "half the columns are evidence"]),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(InputError) as caught:
+def test_bad_arguments_are_named(arguments, parts):
+    with pytest.raises(InputError, match=".*".join(map(re.escape, parts))):
         make_synthetic(**arguments)
-    assert str(caught.value) == message
 
 
 def test_truth_refuses_other_features_and_attributes():
     truth = make_synthetic(5).truth
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"X must have shape \(n, 8\), got \(5, 3\); pass the X"):
         truth.plain_score(np.zeros((5, 3)))
-    assert str(caught.value) == (
-        "X must have shape (n, 8), got (5, 3); pass the X of the synthetic data set"
-    )
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="attribute must be 'age' or 'group', got 'race'"):
         truth.ks_gsp("race")
-    assert str(caught.value) == "attribute must be 'age' or 'group', got 'race'"

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
+from table_errors import refused
 
-from equipoise.errors import InputError
 from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned
 
 PEOPLE = pd.DataFrame(
@@ -39,48 +39,28 @@ def test_new_rows_are_read_as_the_first_ones_however_few_and_in_any_order(inputs
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "parts"),
     [
-        (
-            {"age": 1.0, "weight": 2.0},
-            "sensitive_features must have the columns seen at fit, age, sex, race, got age, sex, "
-            "race, weight",
-        ),
-        (
-            {"race": 4},
-            "sensitive_features column 'race' must have the categories seen at fit, got 4; the "
-            "model knows nothing of it",
-        ),
-        (
-            {"sex": [None] + ["M"] * 11},
-            "sensitive_features column 'sex' must be known to predict, got a missing value in row "
-            "0",
-        ),
-        (
-            {"age": "old"},
-            "sensitive_features column 'age' must hold numbers to be continuous, got 'old'; remove "
-            "it from sensitive_types or convert the column",
-        ),
+        ({"age": 1.0, "weight": 2.0}, ["columns seen at fit, age, sex, race", "weight"]),
+        ({"race": 4}, ["column 'race'", "categories seen at fit", "4"]),
+        ({"sex": [None] + ["M"] * 11}, ["column 'sex'", "known to predict", "row 0"]),
+        ({"age": "old"}, ["column 'age'", "must hold numbers", "'old'", "convert"]),
     ],
 )
-def test_rows_of_another_kind_are_refused(inputs, change, message):
-    with pytest.raises(InputError) as refused:
+def test_rows_of_another_kind_are_refused(inputs, change, parts):
+    with refused("sensitive_features", *parts):
         inputs.read(PEOPLE.assign(**change), 12)
-    assert str(refused.value) == message
 
 
 def test_another_number_of_rows_is_refused(inputs):
-    with pytest.raises(InputError) as refused:
+    with refused("sensitive_features", "each of the 11 rows of X", "12"):
         inputs.read(PEOPLE, 11)
-    assert str(refused.value) == (
-        "sensitive_features must have one row for each of the 11 rows of X, got 12"
-    )
 
 
 def test_rows_named_by_several_levels_are_compared_with_rows_of_one():
     levels = pd.MultiIndex.from_arrays([[0, 0, 1], [0, 1, 2]])
     X = pd.DataFrame({"x": [1.0, 2, 3]}, index=levels)
-    with pytest.raises(InputError, match="y must have the index of X"):
+    with refused("y must have the index of X"):
         check_aligned(X=X, y=pd.Series([0, 1, 0]))
-    with pytest.raises(InputError, match=r"take y.loc\[X.index\]"):
+    with refused("take y.loc[X.index]"):
         check_aligned(X=X, y=pd.Series([0, 1, 0], index=levels[::-1]))
