@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import _environment
+from benchmarks import environment
 
 LONG = True
 WAYS = ("kernels", "library", "compiled")
@@ -146,7 +146,7 @@ def measure(members: int, device: str, normalization: str, repeats: int) -> dict
 def main() -> None:
     """Measure all sizes; write the file after each, so that nothing is lost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks compiled")
-    parser.add_argument("--out", type=Path, default=_environment.RESULTS / "compiled.json")
+    parser.add_argument("--out", type=Path, default=environment.RESULTS / "compiled.json")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--members", type=int, nargs="+", default=MEMBERS)
@@ -154,8 +154,8 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("compiled needs a GPU; --device cpu tries it without kernels")
     document: dict[str, Any] = {
-        "device": _environment.device_name(options.device),
-        "versions": _environment.versions(),
+        "device": environment.device_name(options.device),
+        "versions": environment.versions(),
         "settings": {"rows": ROWS, "hidden": [64, 64, 64], "repeats": options.repeats},
         "sizes": [],
     }
