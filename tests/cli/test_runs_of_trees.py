@@ -182,7 +182,7 @@ def test_families_are_compared(place, tmp_path, monkeypatch):
         ),
         (
             ("--predictor", "trees"),
-            "--predictor must be network, boosting or both, got 'trees'",
+            "--predictor must be network, boosting, xgboost or both, got 'trees'",
         ),
         (
             ("--predictor", "both", "--rounds", "0"),
@@ -283,3 +283,15 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
     assert Path("cut/training.checkpoint").exists() == (family == "network")
     assert equipoise("report", "cut").code == 0
     assert document("cut/selection.json")["predictor"] == family
+
+
+def test_a_run_of_xgboost_is_fitted_and_scores_rows(folder, tmp_path):
+    data, run = folder / "people.csv", tmp_path / "run"
+    more = (*FEW, "--predictor", "xgboost", "--rounds", "20", "--id", "person", "--out", run)
+    ran = equipoise("fit", data, *FIT[2:], *more)
+    assert ran.code == 0, ran.err
+    assert "xgboost" in document(run / "settings.json")["versions"]
+    assert read_record(run / "settings.json").rounds == 20
+    scores = tmp_path / "scores.csv"
+    assert equipoise("predict", run, data, "--out", scores).code == 0
+    assert len(pd.read_csv(scores)) == len(pd.read_csv(data))

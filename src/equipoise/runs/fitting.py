@@ -17,7 +17,6 @@ from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
 from equipoise.metrics import METRICS
-from equipoise.predictors.boosting import LIBRARIES
 from equipoise.runs import Answer, Say
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run, resume_command
@@ -113,7 +112,7 @@ def fit_run(
             columns=tuple(plain_rows(columns.to_frame())),
             flags=tuple(flag.words for flag in columns.flags),
             device=read_device(options.device).type if options.has_networks else "cpu",
-            versions=versions(has_trees=options.has_trees),
+            versions=versions(options.library),
         )
         return _train_and_write(Run(out, record), frame, columns, resume=resume, say=say)
 
@@ -143,8 +142,8 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
 def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Columns]:
     """Read the data once sure that the options can be trained with."""
     parse_method(options.method)
-    if options.has_trees:
-        LIBRARIES["lightgbm"].module(f"--predictor {options.predictor}")
+    if options.library is not None:
+        options.library.module(f"--predictor {options.predictor}")
     frame = read_table(path)
     columns = read_columns(
         frame,
@@ -204,7 +203,7 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
     record = run.record.ended(
         "interrupted" if _cut_short(frontier, options) else "finished",
         iterations=trained.get("network", 0),
-        rounds=trained.get("boosting", 0),
+        rounds=0 if options.library is None else trained.get(options.library.family, 0),
     )
     run = Run(run.folder, record)
     choice = choice_without_wish(frontier, options.max_unfairness)
@@ -228,7 +227,7 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     strands = {strand.predictor: strand.history for strand in frontier.fitted_curve().strands}
     wanted = {
         **({"network": options.iterations} if options.has_networks else {}),
-        **({"boosting": options.rounds} if options.has_trees else {}),
+        **({} if options.library is None else {options.library.family: options.rounds}),
     }
     return any(
         family not in strands
@@ -259,7 +258,7 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
         moment = f"iteration {record.iterations} of {options.iterations}"
         if record.rounds:
             moment = f"round {record.rounds} of {options.rounds}"
-        elif options.has_trees:
+        elif options.library is not None:
             moment += ", before any tree was grown"
         go_on = "Continue" if options.has_networks else "Grow the trees again"
         parts.append(

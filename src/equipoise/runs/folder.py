@@ -43,7 +43,6 @@ from typing import TypeVar
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, load
-from equipoise.predictors.boosting import LIBRARIES
 from equipoise.runs.record import (
     FORMAT,
     RunRecord,
@@ -121,9 +120,9 @@ class Run:
         try:
             found = load(self.path(name))
         except InputError as problem:
-            if self.record.options.has_trees:
+            if self.record.options.library is not None:
                 # Where that is missing, nothing is damaged.
-                LIBRARIES["lightgbm"].module(f"'{self.path(name)}'")
+                self.record.options.library.module(f"'{self.path(name)}'")
             raise InputError(
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
                 f"{self.record.command} --overwrite"

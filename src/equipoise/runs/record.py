@@ -26,6 +26,7 @@ from equipoise.estimators import (
 )
 from equipoise.files.kinds import Task
 from equipoise.frontier import FairFrontier
+from equipoise.predictors.boosting import LIBRARIES, Library
 from equipoise.report.page import plain
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
@@ -44,10 +45,15 @@ _DEFAULTS: dict[str, Any] = {
 }
 #: Iterations of a network between snapshots, as `FairFrontier` has it.
 _EVALUATE_EVERY = 100
+#: Libraries by the predictors whose trees they grow.
+_LIBRARIES: Mapping[str, Library] = {
+    **{library.family: library for library in LIBRARIES.values()},
+    "both": LIBRARIES["lightgbm"],
+}
 #: Options that are of no use to some predictors, and to which.
 _UNUSED: Mapping[str, tuple[str, ...]] = {
     "network": ("rounds",),
-    "boosting": ("iterations", "evaluate_every"),
+    **dict.fromkeys(_LIBRARIES, ("iterations", "evaluate_every")),
     "both": (),
 }
 
@@ -84,7 +90,7 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     task: str = ""
-    predictor: Literal["network", "boosting", "both"] = "network"
+    predictor: Literal["network", "boosting", "xgboost", "both"] = "network"
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
     strengths: tuple[float, ...] = _DEFAULTS["strengths"]
@@ -162,12 +168,12 @@ class FitOptions:
     @property
     def has_networks(self) -> bool:
         """Whether networks are trained."""
-        return self.predictor != "boosting"
+        return self.predictor in ("network", "both")
 
     @property
-    def has_trees(self) -> bool:
-        """Whether boosted trees are grown."""
-        return self.predictor != "network"
+    def library(self) -> Library | None:
+        """What grows boosted trees; None where none are grown."""
+        return _LIBRARIES.get(self.predictor)
 
     def to_arguments(self) -> list[str]:
         """Return the arguments of ``equipoise fit`` that stand for these options.
@@ -196,8 +202,9 @@ class FitOptions:
         if self.has_networks:
             network = FairRegressor if regression else FairClassifier
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
-        if self.has_trees:
+        if self.library is not None:
             trees = FairBoostingRegressor if regression else FairBoostingClassifier
+            shared["library"] = self.library.name
             estimators.append(trees(rounds=self.rounds, **shared))
         every: list[Any] = [self.evaluate_every, "default"]
         return FairFrontier(
@@ -309,10 +316,12 @@ class RunRecord:
         return {**content, "checksum": _checksum(content)}
 
 
-def versions(*, has_trees: bool) -> dict[str, str]:
-    """Versions of what numbers depend on."""
-    packages = (*PACKAGES, *(["lightgbm"] if has_trees else []))
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+def versions(library: Library | None) -> dict[str, str]:
+    """Versions of what numbers depend on, with the library that grows trees."""
+    found = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    if library is not None:
+        found[library.name] = library.module("fit").__version__
+    return found
 
 
 def describe_file(path: Path, rows: int) -> DataFacts:
