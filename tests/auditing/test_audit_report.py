@@ -133,9 +133,7 @@ def test_without_an_outcome_only_independence_is_assessed():
     assert "Outcome y: none given. Nothing is decided by a threshold; mean scores" in said
     assert "Only independence was assessed; separation was not possible without y." in said
     assert "Worst off: F, with a mean score of" in said
-    assert (
-        "1 test was made, each of which finds a dependence where there is none with probability 5 %"
-    ) in said
+    assert "1 test was made" in said and "where there is none with probability 5 %" in said
     assert {row.metric: row.reason for row in found.not_assessed}["SP"] == (
         "SP compares decisions and needs a threshold, or a binary y to find one, got neither"
     )

@@ -233,7 +233,6 @@ def test_zero_given_the_outcome_when_it_explains_all(measure_dependence):
     scores = np.concatenate([score, score + 9])
     assert measure_dependence(scores, twice).value > 0.003
     found = measure_dependence(scores, twice, y=y)
-    assert found.strata == 2
     assert found.value == pytest.approx(0, abs=1e-8)
 
 
@@ -273,7 +272,6 @@ def test_a_continuous_outcome_is_cut_into_tenths(measure_dependence):
     y = random.normal(size=4_000)
     table = SensitiveTable.from_data({"age": y + random.normal(size=4_000)})
     found = measure_dependence(y + random.normal(size=4_000), table, y=y)
-    assert found.strata == 10
     assert found.value < 0.5 * measure_dependence(y, table).value
 
 

@@ -17,9 +17,6 @@ def test_intersections_count_every_combination():
     counts = frame.groupby(["sex", "race", "old"]).size()
     assert {g: n for g, n in crossed.sizes.items() if n} == counts.to_dict()
     assert crossed.empty == (("F", "y", 1), ("M", "y", 0), ("M", "y", 1))
-    assert crossed.small == (
-        ("F", "x", 0), ("F", "x", 1), ("F", "y", 0), ("M", "x", 0), ("M", "x", 1)
-    )  # fmt: skip
     assert [crossed.column.categories[code] for code in crossed.column.codes] == list(
         frame.itertuples(index=False, name=None)
     )

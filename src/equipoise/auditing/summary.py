@@ -66,11 +66,7 @@ def opening(audit: Audit) -> Iterator[str]:
         chosen = "where Youden's J is largest" if isinstance(rule, str) else "as given"
         yield f"Decision: score > {audit.threshold:.4g}, {chosen}."
     yield f"A {audit.settings.favourable} score is taken as favourable."
-    utility = [
-        f"{row.metric} {_number(row.value)} ({_between(row)})"
-        for row in audit.rows
-        if not row.attribute
-    ]
+    utility = [f"{row.metric} {_sized(row)}" for row in audit.rows if not row.attribute]
     if utility:
         yield f"Utility: {', '.join(utility)}. Ranges in brackets are {_percent(audit)} intervals."
 
@@ -84,10 +80,7 @@ def _findings(audit: Audit, notion: Notion) -> Iterator[str]:
 
 
 def headline_of(rows: Sequence[AuditRow], notion: Notion) -> AuditRow:
-    """The number about an attribute to open with; rows: about all rows of one attribute.
-
-    The first that is defined of those that may open; why others are not is said in the remarks.
-    """
+    """The number to open with: the first that is defined; rows: about all rows of one attribute."""
     ranked = [row for name in _HEADLINES[notion] for row in rows if row.metric == name]
     return next((row for row in ranked if not math.isnan(row.value)), ranked[0])
 
@@ -104,13 +97,9 @@ def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
         start = f"scores depend on {of} (p = {p:.2g})."
     else:
         start = f"no dependence on {of} was found (p = {p:.2g})."
-    if math.isnan(headline.value):
-        return f"{start} {headline.metric} is undefined."
-    size = f"{headline.metric} is {_number(headline.value)}"
-    if not math.isnan(headline.low):
-        size += f" ({_between(headline)})"
+    size = f"{headline.metric} is {_sized(headline)}"
     if not math.isnan(headline.certificate):
-        size += f", certified to be at most {_number(headline.certificate)}"
+        size += f", certified to be at most {number(headline.certificate)}"
     return f"{start} {size}."
 
 
@@ -135,12 +124,12 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
     worst, best = ordered[0], ordered[-1]
     metric = worst.metric
     if worst.value == best.value:
-        yield f"All groups have the same {metric}, {_number(worst.value)}."
+        yield f"All groups have the same {metric}, {number(worst.value)}."
     else:
         overlap = worst.low <= best.high and best.low <= worst.high
         yield (
-            f"Worst off: {worst.group}, with a {metric} of {_estimate(worst)}; best off: "
-            f"{best.group}, with {_estimate(best)}{'; the intervals overlap' if overlap else ''}."
+            f"Worst off: {worst.group}, with a {metric} of {_sized(worst)}; best off: "
+            f"{best.group}, with {_sized(best)}{'; the intervals overlap' if overlap else ''}."
         )
     if small:
         # Where fewer than two groups are large, all are ranked.
@@ -167,7 +156,7 @@ def remarks(audit: Audit) -> Iterator[str]:
         if row.group == MISSING and row.metric == "mean score":
             yield (
                 f"{row.n:,} rows have no {row.attribute}: they are left out of its numbers and "
-                f"shown as a group, with a mean score of {_number(row.value)}."
+                f"shown as a group, with a mean score of {number(row.value)}."
             )
     empty = [row for row in audit.rows if row.n == 0 and row.metric == "mean score"]
     if empty:
@@ -194,7 +183,7 @@ def remarks(audit: Audit) -> Iterator[str]:
     if tests:
         made = "1 test was" if len(tests) == 1 else f"{len(tests)} tests were"
         yield (
-            f"{made} made, each of which finds a dependence where there is none with probability "
+            f"{made} made. Each finds a dependence where there is none with probability "
             f"{100 * (1 - audit.settings.level):.3g} %. Not finding one does not show that there "
             "is none."
         )
@@ -208,19 +197,12 @@ def remarks(audit: Audit) -> Iterator[str]:
         )
 
 
-def _estimate(row: AuditRow) -> str:
-    interval = "" if math.isnan(row.low) else f" ({_between(row)})"
-    return f"{_number(row.value)}{interval}"
-
-
-def _between(row: AuditRow) -> str:
-    return f"{_number(row.low)} to {_number(row.high)}"
-
-
-def _number(value: float) -> str:
-    if value != 0 and not 1e-9 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
+def _sized(row: AuditRow, brackets: str = "()") -> str:
+    """Value and interval, as far as there are any."""
+    if math.isnan(row.value):
+        return "undefined"
+    interval = f" {brackets[0]}{number(row.low)} to {number(row.high)}{brackets[1]}"
+    return number(row.value) + ("" if math.isnan(row.low) else interval)
 
 
 def _percent(audit: Audit) -> str:
@@ -257,10 +239,9 @@ def contents_of(audit: Audit) -> AuditContents:
 
 
 def answer(audit: Audit) -> Iterator[str]:
-    """Two sentences: on what scores depend, how much and how sure that is, notion by notion.
+    """On what scores depend, how much and how sure that is, a sentence for each notion.
 
-    Intervals stand in square brackets. Where one notion was assessed, the second sentence says why
-    the other was not.
+    Where one notion was assessed, the second sentence says why the other was not.
     """
     for notion in map(Notion, audit.notions):
         yield _dependence(audit, notion)
@@ -277,7 +258,7 @@ def _dependence(audit: Audit, notion: Notion) -> str:
             if (row.notion, row.attribute, row.group) == (notion, attribute, ALL_ROWS)
         ]
         headline = headline_of(rows, notion)
-        size = _size(headline)
+        size = f"{headline.metric} {_sized(headline, '[]')}"
         if math.isnan(headline.p_value):
             untested.append(f"{attribute} ({size})")
             continue
@@ -297,14 +278,6 @@ def _dependence(audit: Audit, notion: Notion) -> str:
     if notion.conditions_on_outcome:
         return f"Among people of equal outcome, {sentence}"
     return _capital(sentence)
-
-
-def _size(row: AuditRow) -> str:
-    if math.isnan(row.value):
-        return f"{row.metric} undefined"
-    if math.isnan(row.low):
-        return f"{row.metric} {number(row.value)}"
-    return f"{row.metric} {number(row.value)} [{number(row.low)} to {number(row.high)}]"
 
 
 def _range(audit: Audit, attribute: str, notion: Notion) -> str:

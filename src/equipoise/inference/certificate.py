@@ -89,8 +89,6 @@ class Certificate:
     rows : int
         Rows the bound rests on; rows set aside for thresholds and rows with a missing value are not
         among them.
-    comparisons : int
-        Sets of rows that were compared with the others of their stratum.
     thresholds, outcome_thresholds : tuple of float
         Where a continuous attribute or outcome was cut; () for discrete ones.
     """
@@ -102,7 +100,6 @@ class Certificate:
     level: float
     candidates: int
     rows: int
-    comparisons: int
     thresholds: tuple[float, ...]
     outcome_thresholds: tuple[float, ...]
 
@@ -208,7 +205,6 @@ def certify(
         level=level,
         candidates=candidates,
         rows=len(rows),
-        comparisons=len(comparisons),
         thresholds=column_cuts,
         outcome_thresholds=outcome_cuts,
     )

@@ -186,8 +186,8 @@ def _residuals(score: Floats, y: Floats, strata: Integers) -> Floats:
         within = score[rows] - score[rows].mean()
         place = y[rows] - y[rows].mean()
         spread = float(place @ place)
-        slope = float(within @ place) / spread if spread > 0 else 0.0
-        residuals[rows] = within - slope * place
+        explained = float(within @ place) / spread * place if spread > 0 else 0.0
+        residuals[rows] = within - explained
     return residuals
 
 

@@ -71,13 +71,10 @@ class Dependence:
         (K,) for scores (K, n), a scalar array for scores (n,).
     rows : int
         How many rows were used: those with every sensitive value known, up to the measure's limit.
-    strata : int
-        Number of strata of y the value is averaged over; 1 when y was not given.
     """
 
     value: Floats
     rows: int
-    strata: int
 
 
 def generalized_demographic_parity(
@@ -230,14 +227,13 @@ def _measure(
     # In numbers of size one squares neither overflow nor vanish.
     matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
     value = np.zeros(len(matrix))
-    count = int(strata.max()) + 1
-    for stratum in range(count):
+    for stratum in range(int(strata.max()) + 1):
         chosen = rows[strata == stratum]
         value += len(chosen) / len(rows) * formula(matrix[:, chosen], table.take(chosen))
     if formula is _parity:  # the only one in units of the score
         value = np.ldexp(value, powers)
     value = value.reshape(np.shape(scores)[:-1])  # no K axis where none was given
-    return Dependence(value, len(rows), count)
+    return Dependence(value, len(rows))
 
 
 # ------------------------------------------------------------------- generalized demographic parity

@@ -88,7 +88,7 @@ def quantiles(values: Tensor, weights: Tensor, levels: Sequence[float]) -> Tenso
     """Linearly interpolated quantiles of rows repeated `weights` times.
 
     With W the sum of weights, the quantile at level p sits at position h = (W - 1) p of the sorted,
-    repeated values, counted from 0, between its two neighbours in proportion: the definition 7 of
+    repeated values, counted from 0, between its two neighbors in proportion: definition 7 of
     Hyndman and Fan (1996), which ``numpy.quantile`` uses by default.
 
     values, weights: (n,); weights need not be whole numbers. Returns (len(levels),).

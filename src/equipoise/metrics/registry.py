@@ -61,7 +61,7 @@ class Metric:
     rank_based : bool
         Whether strictly increasing transformations of the score leave it unchanged.
     weighted : bool
-        Whether it honours row weights.
+        Whether it takes row weights.
     is_ratio : bool
         Whether the value is exp(-size) of the departure from fairness, not its size itself.
     deviation : callable or None
@@ -199,13 +199,8 @@ def measure(
     chosen = metric if isinstance(metric, Metric) else find_metric(metric)
     scored = prepare(scores, y, weights=weights, threshold=threshold, outcome=outcome)
     sample = scored.against(column, reference)
-    computed = compute(chosen, sample)
-    return Measurement(chosen.name, like(computed.values, scores, weights), computed.reasons)
-
-
-def compute(metric: Metric, sample: Sample) -> Computed:
-    """Compute a metric on a prepared sample, after checking that it applies."""
-    problem = metric.why_not(sample)
+    problem = chosen.why_not(sample)
     if problem is not None:
         raise InputError(problem)
-    return metric.compute(sample)
+    computed = chosen.compute(sample)
+    return Measurement(chosen.name, like(computed.values, scores, weights), computed.reasons)

@@ -326,11 +326,6 @@ class Intersection:
     sizes: dict[tuple[Hashable, ...], int]
 
     @property
-    def small(self) -> tuple[tuple[Hashable, ...], ...]:
-        """Combinations with some rows, but fewer than `SMALL_GROUP`."""
-        return tuple(group for group, size in self.sizes.items() if 0 < size < SMALL_GROUP)
-
-    @property
     def empty(self) -> tuple[tuple[Hashable, ...], ...]:
         """Combinations without rows: nothing can be said about them."""
         return tuple(group for group, size in self.sizes.items() if size == 0)

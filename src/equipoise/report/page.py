@@ -110,13 +110,15 @@ def _cell(value: Any, form: str | None = None) -> Markup:
 
 
 def number(value: float) -> str:
-    """Write a number as the summary of an audit does; nothing where it is undefined.
+    """Write a number for people; nothing where it is undefined.
 
-    >>> number(0.12345), number(1234.5), number(math.nan)
-    ('0.123', '1,234.5', '')
+    >>> number(0.12345), number(1234.5), number(1e-12), number(math.nan)
+    ('0.123', '1,234.5', '1e-12', '')
     """
     if math.isnan(value):
         return ""
+    if value != 0 and not 1e-9 <= abs(value) < 1e9:
+        return f"{value:.3g}"
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
