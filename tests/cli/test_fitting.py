@@ -97,9 +97,9 @@ def test_the_default_selection_is_said_and_is_the_best_within_the_budget(folder)
     assert most > best
     remark = found["choice"]["remark"]
     assert remark == (
-        "picked at the end of training although no model of this run keeps KS-GSP <= 0.1 for every "
-        f"attribute on the validation rows: it is the nearest, taken as if {limit:g} had been "
-        f"asked for, with AUC {best:.3f}, where {most:.3f} is possible at KS-GSP "
+        "picked at the end of training as the nearest to KS-GSP <= 0.1 for every attribute, which "
+        f"no model of this run keeps on the validation rows; it keeps {limit:g}, with AUC "
+        f"{best:.3f}, where {most:.3f} is possible at KS-GSP "
         f"{math.ceil(1e4 * at) / 1e4:g}; equipoise select --max-unfairness takes another"
     )
     out = (folder / "fit.out").read_text("utf-8")

@@ -68,6 +68,20 @@ def test_numbers_are_those_of_the_library(place):
         assert load(place / name / "frontier.equipoise").table().equals(expected)
 
 
+def test_xgboost_is_a_predictor_like_the_others(people):
+    xgboost = pytest.importorskip("xgboost")
+    more = (*FEW, "--predictor", "xgboost", "--rounds", "20")
+    ran = equipoise(*FIT, "--id", "person", *more, "--out", "run")
+    assert ran.code == 0, ran.err
+    found = document("run/settings.json")
+    assert (found["rounds_trained"], found["state"]) == (20, "finished")
+    assert found["versions"]["xgboost"] == xgboost.__version__
+    assert equipoise("predict", "run", "people.csv", "--out", "scores.csv").code == 0
+    rows = table()[["city", "hours", "grade"]].astype({"city": "category"})
+    scores = load("run/model.equipoise").predict_proba(rows)[:, 1]
+    np.testing.assert_array_equal(pd.read_csv("scores.csv")["score"], scores)
+
+
 def test_settings_hold_what_was_of_use_and_repeat_the_run(place, tmp_path):
     found = document(place / "trees" / "settings.json")
     assert (found["iterations_trained"], found["rounds_trained"]) == (0, 20)
@@ -182,7 +196,7 @@ def test_families_are_compared(place, tmp_path, monkeypatch):
         ),
         (
             ("--predictor", "trees"),
-            "--predictor must be network, boosting, xgboost or both, got 'trees'",
+            "--predictor must be one of 'network', 'boosting', 'xgboost', 'both', got 'trees'",
         ),
         (
             ("--predictor", "both", "--rounds", "0"),
@@ -212,7 +226,7 @@ def test_without_lightgbm_one_line_says_what_to_install(place, tmp_path, monkeyp
 def test_an_unfinished_run_of_trees_is_grown_anew(place, tmp_path, monkeypatch):
     run = shutil.copytree(place / "trees", tmp_path / "trees")
     settings = run / "settings.json"
-    write_record(settings, replace(read_record(settings), state="training", rounds=0))
+    write_record(settings, replace(read_record(settings), state="training", rounds_trained=0))
     for name in ("table.csv", "frontier.equipoise", "model.equipoise", "selection.json"):
         (run / name).unlink()
     assert refused("report", run).startswith("RUN must be a run that has ended, got ")
@@ -275,23 +289,11 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
     code, out = interrupted(*FIT, *FEW, *more, "--out", "cut")
     record = read_record(Path("cut/settings.json"))
     assert (code, record.state) == (1, "interrupted")
-    trained = {"network": record.iterations, "boosting": record.rounds}
+    trained = {"network": record.iterations_trained, "boosting": record.rounds_trained}
     assert trained.pop(family) > 0 and set(trained.values()) == {0}
-    moment = record.rounds or record.iterations
+    moment = record.rounds_trained or record.iterations_trained
     command = "equipoise fit --resume --out cut"
     assert f"Training was interrupted at {said.format(moment)}{command}\n" in out
     assert Path("cut/training.checkpoint").exists() == (family == "network")
     assert equipoise("report", "cut").code == 0
     assert document("cut/selection.json")["predictor"] == family
-
-
-def test_a_run_of_xgboost_is_fitted_and_scores_rows(folder, tmp_path):
-    data, run = folder / "people.csv", tmp_path / "run"
-    more = (*FEW, "--predictor", "xgboost", "--rounds", "20", "--id", "person", "--out", run)
-    ran = equipoise("fit", data, *FIT[2:], *more)
-    assert ran.code == 0, ran.err
-    assert "xgboost" in document(run / "settings.json")["versions"]
-    assert read_record(run / "settings.json").rounds == 20
-    scores = tmp_path / "scores.csv"
-    assert equipoise("predict", run, data, "--out", scores).code == 0
-    assert len(pd.read_csv(scores)) == len(pd.read_csv(data))

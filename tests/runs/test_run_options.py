@@ -13,7 +13,7 @@ from equipoise.cli.app import app
 from equipoise.cli.options import numbers
 from equipoise.errors import InputError
 from equipoise.frontier.fitting import flat_options
-from equipoise.runs.record import FitOptions
+from equipoise.runs.record import PREDICTORS, FitOptions
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 # A name may end as a whole number of a list does.
@@ -120,6 +120,20 @@ def test_the_help_has_the_defaults():
     for name in ("predictor", "iterations", "evaluate_every", "rounds", "seeds"):
         (option,) = (each for each in FIT.params if each.name == name)
         assert option.help.endswith(f"[default: {getattr(plain, name)}]")
+
+
+def test_the_help_has_every_predictor():
+    (option,) = (each for each in FIT.params if each.name == "predictor")
+    assert all(name in option.help for name in PREDICTORS)
+
+
+@pytest.mark.parametrize("predictor", PREDICTORS)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_predictor_is_a_frontier_of_its_families(predictor, task):
+    options = FitOptions(target="y", sensitive=("a",), predictor=predictor)
+    made = options.frontier(task, verbose=0).estimator
+    families = [each.family for each in (made if isinstance(made, list) else [made])]
+    assert tuple(families) == tuple(options.lengths) == PREDICTORS[predictor]
 
 
 def test_changes_are_said_in_words():

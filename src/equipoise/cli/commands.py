@@ -67,8 +67,8 @@ def fit(
         str | None,
         option(
             "KIND",
-            "network, boosting (LightGBM's trees), xgboost, or both (network and boosting on one "
-            "frontier).  [default: network]",
+            "network, boosting (LightGBM's trees), xgboost, or both: network and boosting on one "
+            "frontier.  [default: network]",
         ),
     ] = None,
     strengths: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,6 @@ def fit_run(
             say(part)
         record = RunRecord(
             state="training",
-            iterations=0,
-            rounds=0,
             command=fit_command(options, path, out),
             options=options,
             task=columns.task,
@@ -112,7 +111,7 @@ def fit_run(
             columns=tuple(plain_rows(columns.to_frame())),
             flags=tuple(flag.words for flag in columns.flags),
             device=read_device(options.device).type if options.has_networks else "cpu",
-            versions=versions(options.library),
+            versions=versions(options.libraries),
         )
         return _train_and_write(Run(out, record), frame, columns, resume=resume, say=say)
 
@@ -125,7 +124,7 @@ def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOpti
             raise InputError(f"--{name} is required; {_EXAMPLE}")
     metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
     options = FitOptions.from_document({**found, "metrics": metrics})
-    for name in options.unused:
+    for name in options.unread:
         if name in given:
             raise InputError(
                 f"--{name.replace('_', '-')} has no meaning for --predictor {options.predictor}, "
@@ -142,8 +141,8 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
 def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Columns]:
     """Read the data once sure that the options can be trained with."""
     parse_method(options.method)
-    if options.library is not None:
-        options.library.module(f"--predictor {options.predictor}")
+    for library in options.libraries:
+        library.module(f"--predictor {options.predictor}")
     frame = read_table(path)
     columns = read_columns(
         frame,
@@ -200,10 +199,11 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
         strand.predictor: int(strand.history.iterations[-1])
         for strand in frontier.fitted_curve().strands
     }
-    record = run.record.ended(
-        "interrupted" if _cut_short(frontier, options) else "finished",
-        iterations=trained.get("network", 0),
-        rounds=0 if options.library is None else trained.get(options.library.family, 0),
+    record = replace(
+        run.record,
+        state="interrupted" if _cut_short(frontier, options) else "finished",
+        iterations_trained=trained.pop("network", 0),
+        rounds_trained=max(trained.values(), default=0),
     )
     run = Run(run.folder, record)
     choice = choice_without_wish(frontier, options.max_unfairness)
@@ -225,14 +225,10 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     if parse_method(options.method).solve is not None:
         return False
     strands = {strand.predictor: strand.history for strand in frontier.fitted_curve().strands}
-    wanted = {
-        **({"network": options.iterations} if options.has_networks else {}),
-        **({} if options.library is None else {options.library.family: options.rounds}),
-    }
     return any(
         family not in strands
         or (np.any(strands[family].stopped_at == 0) and strands[family].iterations[-1] < length)
-        for family, length in wanted.items()
+        for family, length in options.lengths.items()
     )
 
 
@@ -255,10 +251,10 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
     ]
     interrupted = record.state == "interrupted"
     if interrupted:
-        moment = f"iteration {record.iterations} of {options.iterations}"
-        if record.rounds:
-            moment = f"round {record.rounds} of {options.rounds}"
-        elif options.library is not None:
+        moment = f"iteration {record.iterations_trained} of {options.iterations}"
+        if record.rounds_trained:
+            moment = f"round {record.rounds_trained} of {options.rounds}"
+        elif options.libraries:
             moment += ", before any tree was grown"
         go_on = "Continue" if options.has_networks else "Grow the trees again"
         parts.append(
@@ -269,8 +265,8 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
         "run": str(run.folder),
         "report": str(run.path(files.REPORT)),
         "state": record.state,
-        "iterations": record.iterations,
-        "rounds": record.rounds,
+        "iterations": record.iterations_trained,
+        "rounds": record.rounds_trained,
         "flags": list(record.flags),
         "selection": selection_document(selection, choice),
         "files": sorted(str(run.path(n)) for n in files.FILES if run.path(n).exists()),

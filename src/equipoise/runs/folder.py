@@ -120,9 +120,8 @@ class Run:
         try:
             found = load(self.path(name))
         except InputError as problem:
-            if self.record.options.library is not None:
-                # Where that is missing, nothing is damaged.
-                self.record.options.library.module(f"'{self.path(name)}'")
+            for library in self.record.options.libraries:
+                library.module(f"'{self.path(name)}'")  # if that is missing, nothing is damaged
             raise InputError(
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
                 f"{self.record.command} --overwrite"

@@ -7,15 +7,15 @@ import inspect
 import json
 import platform
 import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_choice
 from equipoise.estimators import (
     Classifies,
     FairBoostingClassifier,
@@ -27,6 +27,7 @@ from equipoise.estimators import (
 from equipoise.files.kinds import Task
 from equipoise.frontier import FairFrontier
 from equipoise.predictors.boosting import LIBRARIES, Library
+from equipoise.predictors.registry import FAMILIES
 from equipoise.report.page import plain
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
@@ -38,50 +39,37 @@ PACKAGES = ("equipoise", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", 
 State = Literal["training", "interrupted", "finished"]
 
 Name = TypeVar("Name", str, str | None)
+#: What ``--predictor`` may be, and the families that it means.
+PREDICTORS = {**{family: (family,) for family in FAMILIES}, "both": ("network", "boosting")}
+_LIBRARIES = {library.family: library for library in LIBRARIES.values()}
 _DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for of in (FairBoostingClassifier, FairClassifier, FairFrontier)
     for name, parameter in inspect.signature(of).parameters.items()
 }
-#: Iterations of a network between snapshots, as `FairFrontier` has it.
-_EVALUATE_EVERY = 100
-#: Libraries by the predictors whose trees they grow.
-_LIBRARIES: Mapping[str, Library] = {
-    **{library.family: library for library in LIBRARIES.values()},
-    "both": LIBRARIES["lightgbm"],
-}
-#: Options that are of no use to some predictors, and to which.
-_UNUSED: Mapping[str, tuple[str, ...]] = {
-    "network": ("rounds",),
-    **dict.fromkeys(_LIBRARIES, ("iterations", "evaluate_every")),
-    "both": (),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Options of a run; those of training have the names and defaults of `FairFrontier`.
+    """Every option of ``equipoise fit`` that decides the numbers of a run.
+
+    Options of training have the names and defaults of `FairFrontier` and its estimators. Others:
 
     Attributes
     ----------
     target : str
     sensitive, id, drop, features : tuple of str
-        Names of columns; no ``features`` means all that are left.
+        Names of columns; no ``features`` means all others.
     task : str
         "classification" or "regression"; empty where the target decides.
-    predictor, strengths, seeds, notion, method, missing_sensitive, device
-        As for `FairFrontier`.
-    iterations, evaluate_every
-        As for `FairFrontier`; of networks.
-    rounds : int
-        As for `FairBoostingClassifier`; of boosted trees.
+    predictor : str
+        A key of `PREDICTORS`.
     metrics : tuple of str
         Metrics of unfairness; empty for those of the notion.
     types : mapping of column to "discrete" or "continuous"
-        For sensitive columns that the rules would type otherwise.
-    seed : int
+        Sensitive columns that override the rules.
     max_unfairness : float
-        Budget that the model picked at the end of training is to keep.
+        Limit for the model that is picked at the end of training.
     """
 
     target: str
@@ -90,13 +78,13 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     task: str = ""
-    predictor: Literal["network", "boosting", "xgboost", "both"] = "network"
+    predictor: str = "network"
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
     strengths: tuple[float, ...] = _DEFAULTS["strengths"]
     seeds: int = _DEFAULTS["seeds"]
     iterations: int = _DEFAULTS["iterations"]
-    evaluate_every: int = _EVALUATE_EVERY
+    evaluate_every: int = 100
     rounds: int = _DEFAULTS["rounds"]
     metrics: tuple[str, ...] = ()
     types: Mapping[str, Kind] = field(default_factory=dict)
@@ -111,11 +99,7 @@ class FitOptions:
                 "--sensitive must name at least one column, got none; for example "
                 "--sensitive age,sex"
             )
-        if self.predictor not in _UNUSED:
-            raise InputError(
-                f"--predictor must be {', '.join(list(_UNUSED)[:-1])} or {list(_UNUSED)[-1]}, got "
-                f"{self.predictor!r}"
-            )
+        check_choice("--predictor", self.predictor, tuple(PREDICTORS))
         if self.rounds < 1:
             raise InputError(f"--rounds must be at least 1, got {self.rounds}")
         if not 0 <= self.max_unfairness < float("inf"):
@@ -128,52 +112,59 @@ class FitOptions:
     def from_document(cls, document: Mapping[str, Any]) -> FitOptions:
         """Return the options that `to_document` wrote; lists become tuples again.
 
-        What is of no use to the predictor, as where that is changed, is left out.
+        Options that the predictor does not read, as after a change of predictor, are left out.
         """
-        unused = _UNUSED.get(document.get("predictor", cls.predictor), ())
+        unread = _unread(document.get("predictor", cls.predictor))
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in document.items()
-            if name not in unused
+            if name not in unread
         }
         return cls(**values)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the options that the predictor has a use for, as JSON has them."""
+        """Return the options that the predictor reads, as JSON has them."""
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-            if name not in self.unused
+            for name, value in vars(self).items()
+            if name not in self.unread
         }
 
     def changes(self, later: FitOptions) -> list[str]:
-        """Say in words which options that both have a use for are others in ``later``.
+        """Say in words which options, among those that both read, differ in ``later``.
 
         >>> first = FitOptions(target="y", sensitive=("age",))
         >>> first.changes(FitOptions(target="y", sensitive=("age",), seeds=2))
         ['seeds was 5, is 2']
         """
-        pairs = [(each.name, getattr(self, each.name)) for each in fields(self)]
         return [
             f"{name} was {_shown(value)}, is {_shown(getattr(later, name))}"
-            for name, value in pairs
-            if value != getattr(later, name) and name not in (*self.unused, *later.unused)
+            for name, value in vars(self).items()
+            if value != getattr(later, name) and name not in (*self.unread, *later.unread)
         ]
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """Names of the options that are of no use to the predictor."""
-        return _UNUSED[self.predictor]
+    def unread(self) -> tuple[str, ...]:
+        """Names of the options that the predictor does not read."""
+        return _unread(self.predictor)
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """How long each family is trained: iterations of networks, rounds of trees."""
+        return {
+            family: self.iterations if family == "network" else self.rounds
+            for family in PREDICTORS[self.predictor]
+        }
 
     @property
     def has_networks(self) -> bool:
         """Whether networks are trained."""
-        return self.predictor in ("network", "both")
+        return "network" in self.lengths
 
     @property
-    def library(self) -> Library | None:
-        """What grows boosted trees; None where none are grown."""
-        return _LIBRARIES.get(self.predictor)
+    def libraries(self) -> list[Library]:
+        """The libraries that grow trees; none where only networks are trained."""
+        return [_LIBRARIES[family] for family in self.lengths if family in _LIBRARIES]
 
     def to_arguments(self) -> list[str]:
         """Return the arguments of ``equipoise fit`` that stand for these options.
@@ -181,17 +172,16 @@ class FitOptions:
         >>> FitOptions(target="y", sensitive=("age", "last, first"), seeds=2).to_arguments()
         ['--target', 'y', '--sensitive', 'age,"last, first"', '--seeds', '2']
         """
-        plain = FitOptions(target="", sensitive=("",))
+        plain = vars(FitOptions(target="", sensitive=("",)))
         return [
             argument
-            for each in fields(self)
-            if (value := getattr(self, each.name)) != getattr(plain, each.name)
-            for argument in (f"--{each.name.replace('_', '-')}", _as_argument(value))
+            for name, value in vars(self).items()
+            if value != plain[name]
+            for argument in (f"--{name.replace('_', '-')}", _as_argument(value))
         ]
 
     def frontier(self, task: Task, *, verbose: int) -> FairFrontier:
         """Return the frontier to train."""
-        regression = task == "regression"
         shared: dict[str, Any] = {
             "notion": self.notion,
             "method": self.method,
@@ -199,23 +189,33 @@ class FitOptions:
             "missing_sensitive": self.missing_sensitive,
         }
         estimators: list[Classifies | Regresses] = []
+        every: list[Any] = []
+        regression = task == "regression"
         if self.has_networks:
             network = FairRegressor if regression else FairClassifier
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
-        if self.library is not None:
+            every.append(self.evaluate_every)
+        for library in self.libraries:
             trees = FairBoostingRegressor if regression else FairBoostingClassifier
-            shared["library"] = self.library.name
-            estimators.append(trees(rounds=self.rounds, **shared))
-        every: list[Any] = [self.evaluate_every, "default"]
+            own: dict[str, Any] = {"rounds": self.rounds, "library": library.name}
+            estimators.append(trees(**own, **shared))
+            every.append("default")
+        several = len(estimators) > 1
         return FairFrontier(
-            estimators if len(estimators) > 1 else estimators[0],
+            estimators if several else estimators[0],
             strengths=self.strengths,
             seeds=self.seeds,
-            evaluate_every=every if len(estimators) > 1 else every[not self.has_networks],
+            evaluate_every=every if several else every[0],
             metrics=self.metrics or "default",
             random_state=self.seed,
             verbose=verbose,
         )
+
+
+def _unread(predictor: str) -> tuple[str, ...]:
+    families = PREDICTORS.get(predictor, ())
+    of_networks = () if "network" in families else ("iterations", "evaluate_every")
+    return of_networks if set(families) - {"network"} else ("rounds", *of_networks)
 
 
 def _as_argument(value: object) -> str:
@@ -258,8 +258,8 @@ class RunRecord:
     Attributes
     ----------
     state : {"training", "interrupted", "finished"}
-    iterations, rounds : int
-        Iterations of networks and rounds of trees trained when training ended; 0 before.
+    iterations_trained, rounds_trained : int
+        Iterations of networks and rounds of trees when training ended; 0 before.
     command : str
         Command line that made the run.
     options : FitOptions
@@ -274,14 +274,13 @@ class RunRecord:
         What it was trained on, "cpu" or "cuda".
     versions : mapping of str to str
     files : mapping of str to str
-        SHA-256 of the files that belong to a run that has ended: frontier, model, selection, and
-        the checkpoint as it was where training was interrupted. Empty before, and for runs of
-        versions that did not note it.
+        SHA-256 of the files of a run that has ended: frontier, model, selection, and the
+        checkpoint if training was interrupted. Empty before, and in runs of older versions.
     """
 
     state: State
-    iterations: int
-    rounds: int
+    iterations_trained: int = 0
+    rounds_trained: int = 0
     command: str
     options: FitOptions
     task: str
@@ -292,36 +291,25 @@ class RunRecord:
     versions: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
 
-    def ended(self, state: State, *, iterations: int, rounds: int) -> Self:
-        """Return the record of the same run after training."""
-        return replace(self, state=state, iterations=iterations, rounds=rounds)
-
     def to_document(self) -> dict[str, Any]:
         """Return the record as JSON has it, with the checksum of the rest."""
         content = {
             "equipoise_run": FORMAT,
-            "state": self.state,
-            "iterations_trained": self.iterations,
-            "rounds_trained": self.rounds,
-            "command": self.command,
+            **vars(self),
             "options": self.options.to_document(),
-            "task": self.task,
-            "data": asdict(self.data),
-            "columns": [dict(column) for column in self.columns],
-            "flags": list(self.flags),
-            "device": self.device,
-            "versions": dict(self.versions),
-            "files": dict(self.files),
+            "data": vars(self.data),
         }
         return {**content, "checksum": _checksum(content)}
 
 
-def versions(library: Library | None) -> dict[str, str]:
-    """Versions of what numbers depend on, with the library that grows trees."""
-    found = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-    if library is not None:
-        found[library.name] = library.module("fit").__version__
-    return found
+def versions(libraries: Iterable[Library]) -> dict[str, str]:
+    """Versions of what numbers depend on."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+        # By the module: packages of several names hold the same library.
+        **{each.name: each.module("settings.json").__version__ for each in libraries},
+    }
 
 
 def describe_file(path: Path, rows: int) -> DataFacts:
@@ -358,19 +346,15 @@ def read_record(path: Path) -> RunRecord:
             "undo the change (to train with other settings, give options beside --settings), or "
             "fit again"
         )
+    del content["equipoise_run"]
     return RunRecord(
-        state=content["state"],
-        iterations=content["iterations_trained"],
-        rounds=content.get("rounds_trained", 0),  # runs from before there were trees have none
-        command=content["command"],
-        options=FitOptions.from_document(content["options"]),
-        task=content["task"],
-        data=DataFacts(**content["data"]),
-        columns=tuple(content["columns"]),
-        flags=tuple(content["flags"]),
-        device=content["device"],
-        versions=content["versions"],
-        files=content.get("files", {}),  # older versions noted none
+        **{
+            **content,
+            "options": FitOptions.from_document(content["options"]),
+            "data": DataFacts(**content["data"]),
+            "columns": tuple(content["columns"]),
+            "flags": tuple(content["flags"]),
+        }
     )
 
 

@@ -133,9 +133,9 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
         )
     return Choice(
         max_unfairness=limit,
-        remark=f"picked at the end of training although no model of this run keeps {metric} <= "
-        f"{budget:g} for every attribute on the validation rows: it is the nearest, taken as if "
-        f"{limit:g} had been asked for, with {frontier.utility_} {nearest:.3f}{price}",
+        remark=f"picked at the end of training as the nearest to {metric} <= {budget:g} for every "
+        "attribute, which no model of this run keeps on the validation rows; it keeps "
+        f"{limit:g}, with {frontier.utility_} {nearest:.3f}{price}",
     )
 
 
