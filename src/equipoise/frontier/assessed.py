@@ -294,8 +294,8 @@ class Edges:
     first, step : float
         Edge j is first + j * step, counted without the model's own.
     own : int or None
-        Position of the threshold that stands for the model's own: itself where it lies between the
-        first and the last, else the one of these that decides the same.
+        Position of the model's own threshold; where that lies outside, of the end that decides the
+        same.
     inserted : bool
         Whether the model's own threshold is one of the values by itself.
     """

@@ -32,7 +32,7 @@ Numbers = NDArray[np.int64]
 
 #: Models that can be chosen on a page; about ten seconds are needed to assess so many.
 MOST_MODELS = 80
-#: Fewest models, whatever else there is.
+#: Models that are offered in any case.
 LEAST_MODELS = 5
 #: (Model, test row) pairs that are assessed; with more rows, fewer models are offered.
 MOST_ASSESSED = 600_000

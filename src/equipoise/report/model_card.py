@@ -37,7 +37,7 @@ TO_FILL_IN = "to be filled in by the owner"
 
 
 def to_fill_in(what: str) -> str:
-    """What stands where only the owner of a model knows the answer.
+    """Text for a field that only the owner of a model can fill in.
 
     >>> to_fill_in("who answers questions")
     'to be filled in by the owner: who answers questions'

@@ -1,6 +1,6 @@
 // The page of a frontier: what is chosen, the words and numbers about it, and what happens when something is moved.
 
-/** view: which metric and attribute. limit: tolerated unfairness, null for the run's own wish. */
+/** view: which metric and attribute. limit: tolerated unfairness, null for the run's own limit. */
 const state = { view: 0, limit: null, model: 0, edge: null };
 
 const NOT_KNOWN = "–";
