@@ -24,5 +24,6 @@ from equipoise.training.settings import TrainingSettings as TrainingSettings
 from equipoise.training.step import Method as Method
 from equipoise.training.step import Objective as Objective
 from equipoise.training.step import PredictorStep as PredictorStep
+from equipoise.training.step import minimize as minimize
 from equipoise.training.tasks import TASKS as TASKS
 from equipoise.training.tasks import Task as Task
