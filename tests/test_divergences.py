@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.divergences import DIVERGENCES, parse_divergence
+from equipoise.critic import CriticSettings
+from equipoise.divergences import DIVERGENCES
 from equipoise.errors import InputError
 
 #: Two discrete laws over three points, p and q, and each divergence D(p || q) written out.
@@ -88,7 +89,7 @@ def test_unknown_divergence_and_unequal_shapes_are_refused():
         InputError,
         match="divergence must be one of 'js', 'kl', 'chi2', 'hellinger', 'wasserstein', got 'tv'",
     ):
-        parse_divergence("tv")
+        CriticSettings(divergence="tv")
     with pytest.raises(
         InputError,
         match="critic outputs on real and resampled pairs must have one shape, "

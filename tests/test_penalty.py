@@ -291,12 +291,12 @@ def test_widths_must_stay():
         ({"gradient_penalty": -1}, "gradient_penalty must not be negative, got -1"),
         (
             {"gradient_penalty": 10, "normalization": "batch"},
-            "gradient_penalty needs a critic without batch normalization, whose slope at a row "
+            "gradient_penalty needs a critic without batch normalization, whose gradient at a row "
             "depends on the other rows; set critic_normalization='none'",
         ),
         (
             {"divergence": "wasserstein"},
-            "divergence='wasserstein' needs a critic of bounded slope; set "
+            "divergence='wasserstein' needs a critic of bounded gradient; set "
             "critic_normalization='none' and gradient_penalty=10",
         ),
         ({"optimizer": "rmsprop"}, "optimizer must be 'adam' or 'sgd', got 'rmsprop'"),

@@ -1,7 +1,6 @@
-"""The critics' game: K critics compare real pairs with resampled ones and train themselves.
+"""The critics' game: K critics learn to tell real pairs from resampled ones.
 
-This is the one place for critics; every method that has one, and the penalty for anybody's own
-PyTorch loop (:mod:`equipoise.penalty`), plays it.
+Methods with such a critic and :mod:`equipoise.penalty`, the penalty for your own loop, play it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from equipoise.divergences import DIVERGENCES, parse_divergence
+from equipoise.divergences import DIVERGENCES
 from equipoise.errors import (
     InputError,
     check_choice,
@@ -30,7 +29,7 @@ from equipoise.training.step import minimize
 
 Weights = tuple[Tensor | None, Tensor | None]
 
-#: A critic three times as fast as the predictor kept closest to its optimum in our trials.
+#: In our trials a critic three times as fast as the predictor stayed closest to its optimum.
 CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
 
 
@@ -39,7 +38,7 @@ class CriticSettings:
     """The critic and how it trains.
 
     ``steps`` is the paper's T', critic updates per predictor update. ``gradient_penalty`` weighs
-    a penalty on slopes above one, between real and resampled pairs (after Gulrajani et al. 2017).
+    gradients above one, between real and resampled pairs (after Gulrajani et al. 2017).
     """
 
     divergence: str = "js"
@@ -50,7 +49,7 @@ class CriticSettings:
     optimizer: OptimizerSettings = field(default_factory=lambda: CRITIC_OPTIMIZER)
 
     def __post_init__(self) -> None:
-        parse_divergence(self.divergence)
+        check_choice("divergence", self.divergence, tuple(DIVERGENCES))
         object.__setattr__(self, "hidden", check_widths("critic_hidden", self.hidden))
         check_whole("critic_steps", self.steps)
         check_choice("critic_normalization", self.normalization, get_args(Normalization))
@@ -60,13 +59,13 @@ class CriticSettings:
         object.__setattr__(self, "gradient_penalty", weight)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
-                "gradient_penalty needs a critic without batch normalization, whose slope at a row "
-                "depends on the other rows; set critic_normalization='none'"
+                "gradient_penalty needs a critic without batch normalization, whose gradient at a "
+                "row depends on the other rows; set critic_normalization='none'"
             )
         bounded = self.gradient_penalty or self.normalization == "spectral"
         if self.divergence == "wasserstein" and not bounded:
             raise InputError(
-                "divergence='wasserstein' needs a critic of bounded slope; set "
+                "divergence='wasserstein' needs a critic of bounded gradient; set "
                 "critic_normalization='none' and gradient_penalty=10"
             )
 
@@ -134,7 +133,7 @@ class CriticGame(nn.Module):
                 value = self.forward(fixed, weights)
                 losses, shares = [value], [-torch.ones_like(value)]
                 if self.settings.gradient_penalty:
-                    losses.append(self._slope_excess(fixed))
+                    losses.append(self._gradient_excess(fixed))
                     shares.append(torch.full_like(value, self.settings.gradient_penalty))
                 minimize(losses, self.optimizer, shares)
         pairs = _pairs(seen, context)
@@ -171,16 +170,16 @@ class CriticGame(nn.Module):
         real, drawn = output.view(len(output), 2, -1).unbind(1)
         return DIVERGENCES[self.settings.divergence](real, drawn, *weights)
 
-    def _slope_excess(self, pairs: Tensor) -> Tensor:
-        """Mean squared excess of the critics' slope over one, (K,), between the kinds of pairs."""
+    def _gradient_excess(self, pairs: Tensor) -> Tensor:
+        """Mean squared excess of the critics' gradient over one, between both kinds of pairs."""
         real, drawn = pairs.chunk(2, 1)
         # Rows come in random order, so evenly spread mixing weights are as good as random ones.
         place = torch.arange(real.shape[1], dtype=real.dtype, device=real.device)
         mix = (place + 0.5) / real.shape[1]
         between = torch.lerp(real, drawn, mix[:, None]).detach().requires_grad_()
-        (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
-        # The tiny constant keeps the root differentiable where a slope is zero.
-        length = (slope.square().sum(-1) + 1e-12).sqrt()
+        (gradient,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
+        # The tiny constant keeps the root differentiable where a gradient is zero.
+        length = (gradient.square().sum(-1) + 1e-12).sqrt()
         return torch.relu(length - 1).square().mean(-1)
 
 

@@ -36,7 +36,7 @@ from equipoise.training.step import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
-#: Ratios beyond this are cut: a pair that rare would otherwise outweigh the rest of its batch.
+#: Larger ratios are clamped: one such pair would outweigh the rest of its batch.
 LARGEST_RATIO = 50.0
 
 
@@ -300,7 +300,7 @@ class _EarlyStopping:
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
             loss = self._loss(*self._pairs)
-        # A network out of patience stays as it is, as if it had been trained alone.
+        # A network out of patience no longer changes, as if it had been trained alone.
         patient = self._waited < self._patience
         better = patient & (loss < self._least)
         copy_members(self._network, self.best, better)

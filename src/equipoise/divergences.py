@@ -17,18 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from equipoise.errors import InputError, check_choice
+from equipoise.errors import InputError
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """A divergence: what a critic output c counts for a real pair, and for a resampled one.
+    """What a critic output c counts for a real pair, and for a resampled one; both are 0 at 0."""
 
-    Both terms are 0 at c = 0. ``measures`` names the quantity that the best critic attains.
-    """
-
-    name: str
-    measures: str
     real_term: Callable[[Tensor], Tensor]
     resampled_term: Callable[[Tensor], Tensor]
 
@@ -61,50 +56,20 @@ def _mean(terms: Tensor, weight: Tensor | None) -> Tensor:
     return (terms if weight is None else terms * weight).mean(-1)
 
 
+#: What the best critic attains, and its output. "js" is twice the Jensen-Shannon divergence (the
+#: paper's R_F, shifted to be 0 at independence, so that strengths mean the same as there); "kl" the
+#: Kullback-Leibler divergence, here the mutual information; "hellinger" the squared Hellinger
+#: distance, in [0, 2]: the output is the log density ratio. "chi2" is Pearson's divergence: the
+#: output is the density ratio less one. "wasserstein" is the Wasserstein-1 distance by duality, for
+#: critics whose gradient is at most one.
 DIVERGENCES: Mapping[str, Divergence] = MappingProxyType(
     {
-        divergence.name: divergence
-        for divergence in (
-            Divergence(
-                "js",
-                # The paper's R_F = E log D + E log(1 - D), D = sigmoid(c), shifted to be 0 at
-                # independence, so that strengths mean the same as there.
-                "twice the Jensen-Shannon divergence; c is the log density ratio",
-                lambda c: logsigmoid(c) + math.log(2),
-                lambda c: logsigmoid(-c) + math.log(2),
-            ),
-            Divergence(
-                "kl",
-                "the Kullback-Leibler divergence, here the mutual information; c is the log "
-                "density ratio",
-                lambda c: c,
-                lambda c: -torch.expm1(c),
-            ),
-            Divergence(
-                "chi2",
-                "Pearson's chi-squared divergence; c is the density ratio less one",
-                lambda c: 2 * c,
-                lambda c: -2 * c - c.square(),
-            ),
-            Divergence(
-                "hellinger",
-                "the squared Hellinger distance, integral of (sqrt p - sqrt q)^2, in [0, 2]; c is "
-                "the log density ratio",
-                lambda c: -torch.expm1(-c / 2),
-                lambda c: -torch.expm1(c / 2),
-            ),
-            Divergence(
-                "wasserstein",
-                "the Wasserstein-1 distance by duality, for critics of slope at most one",
-                lambda c: c,
-                lambda c: -c,
-            ),
-        )
+        "js": Divergence(
+            lambda c: logsigmoid(c) + math.log(2), lambda c: logsigmoid(-c) + math.log(2)
+        ),
+        "kl": Divergence(lambda c: c, lambda c: -torch.expm1(c)),
+        "chi2": Divergence(lambda c: 2 * c, lambda c: -2 * c - c.square()),
+        "hellinger": Divergence(lambda c: -torch.expm1(-c / 2), lambda c: -torch.expm1(c / 2)),
+        "wasserstein": Divergence(lambda c: c, lambda c: -c),
     }
 )
-
-
-def parse_divergence(name: str) -> Divergence:
-    """Return the divergence called ``name``."""
-    check_choice("divergence", name, tuple(DIVERGENCES))
-    return DIVERGENCES[name]

@@ -41,7 +41,7 @@ class SBPPenalty(nn.Module):
         Weight of resampled pairs under separation: learned alongside, or left out (SBP_NW).
     hidden, steps, normalization, gradient_penalty
         Critic widths, critic updates per call (T'), "none", "batch" or "spectral", and weight of
-        the penalty on the critic's slope.
+        the penalty on the critic's gradient.
     optimizer, learning_rate, momentum
         The critic's own optimizer, "adam" or "sgd".
     random_state : int

@@ -15,11 +15,10 @@ from equipoise.training.members import Member, generator, row_numbers, streams_o
 class BatchStream:
     """An endless stream of row numbers: (rows, resampled rows), each (K, B).
 
-    Every epoch shuffles each member's rows. The resampled attribute of a row is taken from the
-    row one batch further in the shuffled order: a simple random draw from outside the batch,
-    never the row itself, and over an epoch every row is drawn exactly once. (With a single batch
-    an epoch the draw comes from the other half of that batch.) Members of equal seed and rows
-    share their order.
+    Every epoch shuffles each member's rows. A row gets its resampled attribute from the row one
+    batch further in the shuffled order. That is a simple random draw from outside the batch, never
+    the row itself, and over an epoch every row is drawn exactly once. With a single batch an epoch
+    the draw comes from the other half of the batch. Members of equal seed and rows share an order.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class BatchStream:
         batches = both.view(2, len(order), self.batches_per_epoch, self.batch_size)
         epoch = batches.permute(2, 0, 1, 3).contiguous()
         if self.device.type == "cuda":
-            # From pinned memory the copy waits its turn on a GPU and nobody waits for it.
+            # A copy from pinned memory does not block the host.
             with torch.cuda.device(self.device):
                 epoch = epoch.pin_memory()
         self._epoch = epoch.to(self.device, non_blocking=True)

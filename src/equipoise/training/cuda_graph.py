@@ -9,20 +9,19 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-#: Iterations run eagerly first: optimizers make their state in them, libraries their workspaces.
+#: Iterations run eagerly first, in which optimizers and libraries allocate what they need.
 WARM_UP = 3
 
 
 class CapturedIteration:
     """Calls ``iterate(batch)``; from the fourth call on by replaying what it launched.
 
-    Products of float32 go through tensor cores (TF32, ten bits of mantissa): what they lose is far
-    below the noise of mini-batches. Evaluation, outside of this, is exact. Streams and graph are of
-    the batch's device, whichever is the current one.
+    Products of float32 go through tensor cores (TF32, ten bits of mantissa); the error is far below
+    the noise of mini-batches. Evaluation does not go through here and is exact. Streams and graph
+    are on the device of the batch, whichever device is current.
 
-    ``iterate`` must do the same work on the same tensors at every call. One that cannot be
-    captured, such as a network of the user's own that reads values back, goes on eagerly, with a
-    warning.
+    ``iterate`` must do the same work on the same tensors at every call. Where it cannot be
+    captured, since a user's network reads values back, it runs eagerly, with a warning.
     """
 
     def __init__(self, iterate: Callable[[Tensor], None]) -> None:
@@ -51,7 +50,7 @@ class CapturedIteration:
         self._graph.replay()
 
     def _run_aside(self, batch: Tensor) -> None:
-        """Run on a stream that is not the default one, as what will be captured must have been."""
+        """Run on a stream of its own, as CUDA asks of what is captured later."""
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside), _tensor_cores():

@@ -59,8 +59,8 @@ class TrainingData:
     def pair_weights(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Weights of real pairs (i, i) and resampled pairs (i, j), each (K, B) averaging one.
 
-        Under sample weights w the real pairs follow a law weighted by w_i, the resampled ones
-        the product of two such laws, hence w_i * w_j. A row whose attribute is unknown counts 0.
+        Real pairs are weighted by w_i. Resampled pairs follow the product of two weighted laws, so
+        their weight is w_i * w_j. A row whose attribute is unknown has weight 0.
         """
         weight = self._penalty_weight()
         if weight is None:

@@ -1,4 +1,4 @@
-"""Whether training ended well, in words a person understands."""
+"""Whether training ended well, in plain words."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from equipoise.training.members import Member
 
 #: A score whose standard deviation is below this share of the outcome's is called constant.
 CONSTANT_SHARE = 0.01
-#: A linear correlation this large is visible to the naked eye ...
+#: A linear correlation this large is plain to see ...
 VISIBLE_CORRELATION = 0.2
 #: ... and forces the divergence above this value (2 JS is about r^2 / 4 = 0.01 for small r).
 BLIND_VALUE = 0.001
-#: Guessing gives 0; a critic this far below it follows the score no longer.
+#: Guessing gives 0; a critic this far below it no longer follows the score.
 LOST_VALUE = -0.01
-#: A critic that tells pairs apart this well, at a strength this large, was not hindered.
+#: At a strength this large, a critic that still tells pairs apart this well was not hindered.
 PLAIN_VALUE = 0.3
 LARGE_STRENGTH = 0.9
 

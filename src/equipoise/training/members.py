@@ -33,8 +33,7 @@ class Member:
         )
 
 
-#: Purposes a member needs randomness for; each gets a stream of its own, so that adding one
-#: never changes another.
+#: What a member draws random numbers for; each has its own stream, so a new one changes no other.
 PURPOSES = (
     "predictor",
     "critic",

@@ -1,4 +1,4 @@
-"""What is told about a run while it goes on."""
+"""Progress of a run: for callbacks, and as a bar in a terminal or lines in a log."""
 
 from __future__ import annotations
 

@@ -16,9 +16,8 @@ from equipoise.errors import check_choice, check_number, check_whole
 class OptimizerSettings:
     """Adam, or stochastic gradient descent with momentum as in the paper.
 
-    ``weight_decay`` goes with Adam: before a step every weight loses this share of the learning
-    rate (decoupled; Loshchilov and Hutter 2019), see `decay`. Descent without Adam's scaling has
-    no use for it.
+    ``weight_decay`` is for Adam alone: before a step every weight shrinks by this share of the
+    learning rate (decoupled; Loshchilov and Hutter 2019).
     """
 
     kind: Literal["adam", "sgd"] = "adam"
@@ -50,7 +49,7 @@ class OptimizerSettings:
         if self.kind == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=True)
         adam = torch.optim.Adam(weights, lr=rate, fused=True, capturable=True)
-        # Steps before the capture are no mistake that torch would have to warn of.
+        # torch warns of steps before the capture; ours are on purpose.
         adam._warned_capturable_if_run_uncaptured = True
         return adam
 
@@ -60,7 +59,7 @@ class TrainingSettings:
     """Settings of one training run.
 
     ``schedule="decay"`` lowers the predictor's learning rate linearly to zero over the second half
-    of the run, so that the last iterate of the game is settled; ``"constant"`` is the paper's.
+    of the run, so that the last iterate is settled; ``"constant"`` is the paper's.
     """
 
     iterations: int = 1_500
@@ -70,7 +69,6 @@ class TrainingSettings:
     check_every: int = 50
 
     def __post_init__(self) -> None:
-        # A run of 2.5 iterations would never come to its last; a single row has no other.
         for name, least in (("iterations", 1), ("batch_size", 2), ("check_every", 1)):
             check_whole(name, getattr(self, name), least=least)
         check_choice("schedule", self.schedule, ("decay", "constant"))

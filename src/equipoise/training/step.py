@@ -140,7 +140,7 @@ def minimize(
     """
     terms = [losses] if isinstance(losses, Tensor) else list(losses)
     optimizer.zero_grad(set_to_none=True)
-    # Shares enter as gradients, which costs no arithmetic forward or back.
+    # Shares enter as gradients, which saves a multiplication.
     torch.autograd.backward(
         terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
     )

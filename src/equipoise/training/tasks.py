@@ -1,4 +1,4 @@
-"""Task losses: what the predictor is for, (K,) per batch, and how outputs become scores."""
+"""Task losses, (K,) per batch, and how outputs become scores."""
 
 from __future__ import annotations
 
