@@ -116,7 +116,8 @@ def test_the_report_is_measured_on_the_test_rows(rows, frontier):
         level=0.9,
         threshold=selection.threshold,
     )
-    by_name = {(each.metric, each.attribute): each for each in expected}
+    names = [(metric, attribute) for attribute in people.names for metric in ("KS-GSP", "SP")]
+    by_name = dict(zip(names, expected, strict=True))
     table = frontier.table().loc[selection.snapshot]
     assert [(row.metric, row.attribute) for row in unfairness] == [
         *(("KS-GSP", "age"), ("KS-GSP", "group"), ("SP", "age"), ("SP", "group"))
@@ -278,8 +279,11 @@ def test_what_holds_on_test_rows_is_what_the_numbers_say(frontier):
     utility, age, group, *_ = selection.rows
     assert (utility.limit, group.limit) == (0.6, 0.4) and np.isnan(age.limit)
 
+    def valued(row, value):
+        return replace(row, estimate=replace(row.estimate, value=value))
+
     def holds(*, auc=0.7, gap=0.3):
-        rows = (replace(utility, test=auc), age, replace(group, test=gap))
+        rows = (valued(utility, auc), age, valued(group, gap))
         return replace(selection, rows=rows).holds_on_test
 
     assert holds()
