@@ -48,6 +48,7 @@ from equipoise.frontier import FairFrontier
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Criteria, Judge
 from equipoise.inference import bootstrap
+from equipoise.methods import parse_method
 from equipoise.metrics import mae
 from equipoise.predictors.recipe import Inputs
 from equipoise.tables import FeatureEncoder, SensitiveTable
@@ -156,8 +157,10 @@ def estimator_of(cell: Cell, size: Size, device: str) -> Estimator:
     if size.iterations is not None:
         options["iterations"] = size.iterations
     if as_published:
-        rate = size.pace * PAPER_TRAINING["learning_rate"]
-        return kind.as_in_paper(learning_rate=rate, critic_learning_rate=rate, **options)
+        options["learning_rate"] = size.pace * PAPER_TRAINING["learning_rate"]
+        if parse_method(cell.method).reads("critic_learning_rate"):
+            options["critic_learning_rate"] = options["learning_rate"]
+        return kind.as_in_paper(**options)
     return kind(**options)
 
 

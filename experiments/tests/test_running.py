@@ -16,7 +16,10 @@ from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 
 from equipoise import FairClassifier, load_dataset
 from equipoise.errors import InputError
+from equipoise.estimators.fitting import Fitting
+from equipoise.methods import parse_method, refuse_unused_options
 from equipoise.metrics import youden_threshold
+from equipoise.notions import Notion
 from experiments.paper.plan import Cell, cells_of, is_offered, training_of
 from experiments.paper.results import pack, read_results
 from experiments.paper.training import (
@@ -217,3 +220,9 @@ def test_settings_are_whose_they_say(adult):
     assert (many.iterations, many.schedule) == (20_000, "constant")
     assert estimator_of(CRIME, FULL, "cpu").iterations == 5_000
     assert QUICK.rows is not None
+
+
+def test_every_cell_sets_only_options_that_its_method_reads():
+    for cell in cells_of("all"):
+        changed = Fitting(estimator_of(cell, QUICK, "cpu")).recipe.changed
+        refuse_unused_options(parse_method(cell.method), Notion.parse(cell.notion), changed)
