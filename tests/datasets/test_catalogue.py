@@ -68,9 +68,9 @@ def test_page_states_the_synthetic_truths(task):
 def test_description_prints_as_text():
     text = str(load_dataset("crime").description)
     assert text.splitlines()[:4] == [
-        "crime: Communities and Crime (normalised), US 1990-1995",
+        "crime: Communities and Crime (normalized), US 1990-1995",
         "task       regression: ViolentCrimesPerPop "
-        "(violent crimes per head, normalised to [0, 1])",
+        "(violent crimes per head, normalized to [0, 1])",
         "size       1994 rows, 99 features",
         "sensitive  racepctblack",
     ]

@@ -7,10 +7,10 @@ from equipoise.datasets.files import read_bundled
 
 _ABOUT = DatasetDescription(
     name="crime",
-    title="Communities and Crime (normalised), US 1990-1995",
+    title="Communities and Crime (normalized), US 1990-1995",
     task="regression",
     target="ViolentCrimesPerPop",
-    positive="violent crimes per head, normalised to [0, 1]",
+    positive="violent crimes per head, normalized to [0, 1]",
     source="UCI Machine Learning Repository, doi:10.24432/C53W3X (as redistributed in the Python "
     "package mapie 1.5.0)",
     licence="CC BY 4.0",

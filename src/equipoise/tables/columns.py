@@ -136,7 +136,7 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         columns = _columns_of_list(data, argument)
     elif hasattr(data, "__array__") and not hasattr(data, "__arrow_c_array__"):
-        # pyarrow's bare arrays are left out: their dictionary type loses nulls on this way.
+        # pyarrow's bare arrays are left out: there a dictionary type loses its nulls.
         columns = _columns_of_array(data, argument)
     else:
         remedy = "collect() it first" if hasattr(data, "collect") else "convert it first"

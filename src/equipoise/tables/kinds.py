@@ -5,7 +5,7 @@
 3. Numbers with at most 10 distinct values are discrete, with more they are continuous.
 4. Dates, times, durations, complex numbers and nested values are refused.
 
-Rule 4 belongs to reading and is met in `equipoise.tables.columns`.
+Rule 4 is applied on reading, in `equipoise.tables.columns`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from equipoise.tables.columns import Column, whole
 Kind = Literal["discrete", "continuous"]
 
 MAX_DISCRETE_NUMBERS = 10
-_LARGEST_EXACT = 2.0**53  # from here on a float64 cannot tell neighbouring integers apart
+_LARGEST_EXACT = 2.0**53  # from here on a float64 cannot tell neighboring integers apart
 _FAMILY_RULES = {
     "boolean": "booleans are discrete",
     "text": "text is discrete",

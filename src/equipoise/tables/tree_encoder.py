@@ -208,7 +208,7 @@ def _declared_codes(X: Any) -> dict[str, _Declared]:
     for series in frame.iter_columns():
         if series.dtype not in (nw.Categorical, nw.Enum):
             continue
-        # As a frame, since a lone series of pyarrow would become text on this way.
+        # As a frame: to_pandas of a lone pyarrow series returns text.
         values = series.to_frame().to_pandas().iloc[:, 0]
         kind = values.dtype
         if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or isinstance(X, pd.DataFrame)):
