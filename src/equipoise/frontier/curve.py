@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
-from equipoise.frontier.rows import HeldOut
+from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.selection import (
     Picked,
     ReportSettings,
@@ -46,7 +46,10 @@ class Curve:
         Of kept snapshots: how training had gone by then.
     scores : mapping of snapshot number to ndarray of float64, shape (n, s), or None
         Of kept snapshots on the test rows; None where the frontier was saved without test rows.
-    validation_rows : int
+    split : Split
+        Positions of the rows of each part.
+    sensitive : str
+        How sensitive columns were typed.
     test : HeldOut or None
         None where the frontier was saved without test rows.
     """
@@ -55,7 +58,8 @@ class Curve:
     snapshots: Snapshots
     health: Mapping[int, Health]
     scores: Mapping[int, Floats] | None
-    validation_rows: int
+    split: Split
+    sensitive: str
     test: HeldOut | None
 
     @property
@@ -132,7 +136,7 @@ class Curve:
             candidates=settings.candidates,
             picked_among=len(snapshots.weights),
             level=settings.level,
-            validation_rows=self.validation_rows,
+            validation_rows=len(self.split.validation),
             test_rows=0 if self.test is None else len(self.test),
             rows=rows,
         )

@@ -21,7 +21,7 @@ from equipoise.estimators.network import (
 from equipoise.frontier.curve import Curve, history_of
 from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
 from equipoise.frontier.rows import Part, Split
-from equipoise.frontier.saving import contents_of, curve_in, options_in, sensitive_in, split_in
+from equipoise.frontier.saving import contents_of, curve_in, options_in
 from equipoise.frontier.selection import ReportSettings, Selection, read_wish
 from equipoise.networks import NetworkFactory
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
@@ -180,7 +180,7 @@ class FairFrontier(BaseEstimator):
                 callback=callback,
             ) as run,
         ):
-            fitted = fit_curve(
+            curve = fit_curve(
                 self,
                 X,
                 y,
@@ -188,13 +188,13 @@ class FairFrontier(BaseEstimator):
                 sample_weight=sample_weight,
                 run=run,
             )
-        return self._keep(fitted.curve, fitted.split, fitted.sensitive)
+        return self._keep(curve)
 
-    def _keep(self, curve: Curve, split: Split, sensitive: str) -> Self:
+    def _keep(self, curve: Curve) -> Self:
         self._curve = curve
-        self.split_ = split
+        self.split_ = curve.split
         self.utility_ = curve.snapshots.criteria.utility
-        self.sensitive_ = sensitive
+        self.sensitive_ = curve.sensitive
         self.history_ = history_of(curve)
         return self
 
@@ -364,8 +364,7 @@ def load(
         if contents.document["class"] == FairFrontier.__name__:
             check_network(contents, path, network)
             frontier = FairFrontier(**options_in(contents, network))
-            curve = curve_in(contents, network)
-            return frontier._keep(curve, split_in(contents), sensitive_in(contents))
+            return frontier._keep(curve_in(contents, network))
         return estimator_in(contents, path, network)
     except InputError:
         raise

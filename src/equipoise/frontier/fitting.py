@@ -16,7 +16,7 @@ from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import Fitting, Run, read_rows, same_form
 from equipoise.estimators.inputs import read_seed
 from equipoise.frontier.curve import Curve, Strand, strand_of, table_of
-from equipoise.frontier.rows import HeldOut, Split, split_rows
+from equipoise.frontier.rows import HeldOut, split_rows
 from equipoise.frontier.snapshots import (
     Criteria,
     Entry,
@@ -50,15 +50,6 @@ _LIMIT = 0.1
 _BEFORE = "before"
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """The curve, which rows it came from, and how sensitive columns were typed, as text."""
-
-    curve: Curve
-    split: Split
-    sensitive: str
-
-
 def fit_curve(
     frontier: FairFrontier,
     X: Any,
@@ -67,7 +58,7 @@ def fit_curve(
     sensitive_features: Any,
     sample_weight: Any,
     run: Run,
-) -> Fitted:
+) -> Curve:
     """Train all members of every estimator and keep the snapshots on a front."""
     seed = read_seed(frontier.random_state)
     members = _members(frontier, seed)
@@ -135,15 +126,15 @@ def fit_curve(
             break
     snapshots = joined(found)
     health, scores = _evidence(trainings, strands, everybody, snapshots)
-    curve = Curve(
+    return Curve(
         strands=tuple(strands),
         snapshots=snapshots,
         health=health,
         scores=scores,
-        validation_rows=len(validation),
+        split=split,
+        sensitive=rows.table.take(rows.counted).describe(),
         test=test,
     )
-    return Fitted(curve, split, rows.table.take(rows.counted).describe())
 
 
 def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:

@@ -125,7 +125,7 @@ def offer(frontier: FairFrontier, selection: Selection) -> Offer:
         families=curve.families,
         labels=tuple(str(label) for label in getattr(curve.template, "classes_", ())),
         weighted=test is not None and test.weights is not None,
-        validation_rows=curve.validation_rows,
+        validation_rows=len(curve.split.validation),
         test_rows=selection.test_rows,
         points=points_of(curve.snapshots, needed),
         entries=_trained(curve),

@@ -87,17 +87,17 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
         "strands": [strand.document for strand in strands],
         "rest": written(
             {
-                "sensitive": frontier.sensitive_,
+                "sensitive": curve.sensitive,
                 "utility": snapshots.criteria.utility,
                 "measures": snapshots.criteria.measures,
                 "health": [asdict(curve.health[number]) for number in kept],
-                "validation_rows": curve.validation_rows,
+                "validation_rows": len(curve.split.validation),
             }
         ),
         "test": None if test is None else rows_document(test),
     }
     arrays = {
-        **_under("split", vars(frontier.split_)),
+        **_under("split", vars(curve.split)),
         **_under("snapshots", {name: getattr(snapshots, name) for name in _PER_SNAPSHOT}),
         "kept": np.array(kept, dtype=np.int64),
     }
@@ -152,8 +152,11 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
         raise ValueError("measures must be distinct, and at least one")
     for metric in criteria.metrics:
         find_metric(metric)
-    if not holds(rest["validation_rows"], int):
-        raise ValueError("validation rows are a number")
+    split = made(Split, _of("split", arrays))
+    if any(positions.ndim != 1 for positions in vars(split).values()):
+        raise ValueError("rows of a part have one position each")
+    if rest["validation_rows"] != len(split.validation) or not holds(rest["sensitive"], str):
+        raise ValueError("what is said of the rows is wrong")
     test = None if document["test"] is None else rows_in(document["test"], _of("test", arrays))
     scores = None
     if test is not None:
@@ -178,7 +181,8 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
         snapshots=_snapshots(arrays, criteria, strands, parts, kept),
         health=dict(zip(kept, healths, strict=True)),
         scores=scores,
-        validation_rows=rest["validation_rows"],
+        split=split,
+        sensitive=rest["sensitive"],
         test=test,
     )
 
@@ -258,21 +262,6 @@ def _options_before(
         decided = {name: fresh[name] for name in ("strength", "random_state", "verbose")}
         estimators.append(estimator.set_params(**decided))
     return options, estimators, both
-
-
-def sensitive_in(contents: Contents) -> str:
-    """Return how the sensitive columns of all rows were typed, as text."""
-    text = read(contents.document["rest"])["sensitive"]
-    assert isinstance(text, str)
-    return text
-
-
-def split_in(contents: Contents) -> Split:
-    """Return the positions of the rows of each part."""
-    split = made(Split, _of("split", contents.arrays))
-    if any(positions.ndim != 1 for positions in vars(split).values()):
-        raise ValueError("rows of a part have one position each")
-    return split
 
 
 def _one_after_another(parts: Sequence[Weights]) -> dict[str, NDArray[Any]]:

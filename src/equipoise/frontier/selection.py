@@ -35,7 +35,7 @@ class SelectionRow:
     limit : float
         What was wished: the most for unfairness, the least for utility; NaN for no limit.
     validation : float
-        Value on the rows that picked it, which flatters the best of many.
+        Value on the rows that picked it, which is too favorable for the best of many.
     estimate : Estimate
         Value on the test rows, with interval and certificate. Its parts are also columns: `test`
         (the value), `low`, `high`, `certificate` and `note`.
@@ -163,8 +163,8 @@ class Selection:
         )
         if self.test_rows == 0:
             verdict = (
-                "There are no test rows any more, so the values are those that picked it, which "
-                "flatter the best of many:"
+                "There are no test rows any more. These values are those on the validation rows "
+                "that picked it, so they are too favorable:"
             )
         lines = [*_wrapped(head), *_wrapped(verdict)]
         for row in self.rows:
@@ -191,14 +191,11 @@ class Selection:
         """Say what comparing reports does to them."""
         if self.test_rows == 0:
             return ""
-        compared = "selections on the same test rows makes them rows that pick"
+        further = "Each further model you compare on these test rows"
         if all(math.isnan(row.certificate) for row in self.rows):
-            return f"Comparing several {compared}."
+            return f"{further} makes the best of them look better than it is."
         of = "this selection" if self.candidates == 1 else f"{self.candidates} selections"
-        return (
-            f"Each certificate holds by itself, for {of}; comparing more {compared} "
-            "(see candidates)."
-        )
+        return f"Each certificate holds by itself, for {of}. {further} weakens it (see candidates)."
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

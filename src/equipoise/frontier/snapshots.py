@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 from equipoise.frontier.rows import HeldOut
 from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
 from equipoise.metrics.partition import rank
@@ -26,8 +25,398 @@ from equipoise.training import Member, Predictor
 from equipoise.training.averaged import averaged_output
 
 Floats = NDArray[np.float64]
+
+
 #: Weights and buffers by name, each with the M members of an entry first.
 Weights = Mapping[str, Tensor]
+
+
+#: Seed of an average, in tables.
+ALL_SEEDS = -1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A member, or the average of the members of one strength.
+
+    Attributes
+    ----------
+    strength : float
+    members : tuple of int
+        Positions of the members whose scores are averaged; one for a member by itself.
+    seeds : tuple of int
+        Their seeds.
+    predictor : str
+        "network" or "boosting", with a number where there are several of a kind: "network 2".
+    """
+
+    strength: float
+    members: tuple[int, ...]
+    seeds: tuple[int, ...]
+    predictor: str = "network"
+
+    @property
+    def family(self) -> str:
+        """Kind of predictor: "network" or "boosting"."""
+        return self.predictor.partition(" ")[0]
+
+    @property
+    def is_average(self) -> bool:
+        """Whether several members are averaged."""
+        return len(self.members) > 1
+
+    @property
+    def seed(self) -> int:
+        """The seed, or ALL_SEEDS for an average."""
+        return ALL_SEEDS if self.is_average else self.seeds[0]
+
+    def describe(self, iteration: int, *, mixed: bool = False) -> str:
+        """Say in words what it is at an iteration; ``mixed``: beside other predictors.
+
+        >>> Entry(0.5, (1,), (7,)).describe(100)
+        'strength 0.5, seed 7, iteration 100'
+        """
+        return origin_in_words(
+            self.predictor, self.strength, self.seed, len(self.members), iteration, mixed=mixed
+        )
+
+
+def entries_of(
+    members: Sequence[Member], *, ensemble: bool, predictor: str = "network"
+) -> tuple[Entry, ...]:
+    """Return every member in order, then with ``ensemble`` the average of each strength."""
+    alone = [
+        Entry(each.strength, (place,), (each.seed,), predictor)
+        for place, each in enumerate(members)
+    ]
+    if not ensemble:
+        return tuple(alone)
+    averages = []
+    for strength in dict.fromkeys(member.strength for member in members):
+        same = [entry for entry in alone if entry.strength == strength]
+        averages.append(
+            Entry(
+                strength,
+                tuple(place for entry in same for place in entry.members),
+                tuple(seed for entry in same for seed in entry.seeds),
+                predictor,
+            )
+        )
+    return (*alone, *averages)
+
+
+def one_in_words(predictor: str) -> str:
+    """Name one model of a frontier.
+
+    >>> one_in_words("boosting"), one_in_words("network 2")
+    ('boosted trees', 'network 2')
+    """
+    family, _, number = predictor.partition(" ")
+    return f"{FAMILIES[family].one} {number}".rstrip()
+
+
+def origin_in_words(
+    predictor: str,
+    strength: float,
+    seed: int,
+    averaged: int,
+    iteration: int,
+    *,
+    mixed: bool = False,
+) -> str:
+    """Say how a snapshot came about; a network is named only beside other predictors.
+
+    >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
+    'boosted trees, strength 0.5, average of 2 seeds, round 40'
+    """
+    kind = f"{one_in_words(predictor)}, " if mixed or predictor != "network" else ""
+    who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
+    moment = FAMILIES[predictor.partition(" ")[0]].unit
+    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
+
+
+def families_in_words(families: Sequence[str]) -> str:
+    """Name the kinds of predictors of a frontier.
+
+    >>> families_in_words(["network", "boosting"])
+    'networks and boosted trees'
+    """
+    return " and ".join(FAMILIES[family].many for family in families)
+
+
+UtilityName = Literal["AUC", "macro AUC", "R2"]
+
+
+#: What is called utility, by the kind of outcome.
+UTILITIES: Mapping[OutcomeKind, UtilityName] = {
+    "binary": "AUC",
+    "multiclass": "macro AUC",
+    "continuous": "R2",
+}
+
+
+#: Utility of a score that knows nothing.
+UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """One utility (larger is better) and M measures of unfairness (0 is fair).
+
+    Attributes
+    ----------
+    utility : {"AUC", "macro AUC", "R2"}
+    measures : tuple of (name of a metric, attribute)
+        By metric, then by attribute; the first metric is the one meant where none is named.
+    """
+
+    utility: UtilityName
+    measures: tuple[tuple[str, str], ...]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return tuple(dict.fromkeys(metric for metric, _ in self.measures))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A name for each measure, as tables print it."""
+        return tuple(f"{metric} {attribute}" for metric, attribute in self.measures)
+
+    @property
+    def fronts(self) -> tuple[tuple[int, ...], ...]:
+        """The fronts to keep: each measure by itself, and each metric by all attributes at once.
+
+        The best snapshot within limits on several attributes may be on no front of a single one,
+        but it is on the front of all of them.
+        """
+        single = [(number,) for number in range(len(self.measures))]
+        joint = [tuple(self.by_attribute(metric).values()) for metric in self.metrics]
+        return tuple(dict.fromkeys([*single, *joint]))
+
+    def by_attribute(self, metric: str) -> dict[str, int]:
+        """Position among the measures of this metric for each attribute it is defined for."""
+        return {
+            attribute: number
+            for number, (each, attribute) in enumerate(self.measures)
+            if each == metric
+        }
+
+    def find(self, metric: str | None) -> str:
+        """The metric of this name, or the first."""
+        if metric is None:
+            return self.metrics[0]
+        if metric not in self.metrics:
+            raise InputError(
+                f"metric must be one the frontier was judged by ({', '.join(self.metrics)}), got "
+                f"{metric!r}{did_you_mean(metric, self.metrics)}; name it in metrics= and fit "
+                "again to add it"
+            )
+        return metric
+
+    def find_attribute(
+        self, metric: str, attribute: str, *, rule: str = "attribute must be a sensitive column"
+    ) -> int:
+        """Position of the measure for this attribute; ``rule`` begins the message if none."""
+        known = self.by_attribute(metric)
+        if not isinstance(attribute, str) or attribute not in known:
+            raise InputError(
+                f"{rule} that {metric} was measured for "
+                f"({', '.join(known)}), got {attribute!r}{did_you_mean(attribute, known)}"
+            )
+        return known[attribute]
+
+    def one(self, metric: str | None, attribute: str | None) -> int:
+        """Position of one measure; the attribute may be left out where there is one."""
+        name = self.find(metric)
+        if attribute is not None:
+            return self.find_attribute(name, attribute)
+        known = self.by_attribute(name)
+        if len(known) > 1:
+            raise InputError(
+                f"attribute must be named where there are several ({', '.join(known)}), got none"
+            )
+        return next(iter(known.values()))
+
+
+def criteria_for(
+    metrics: Literal["default"] | Sequence[str], notion: str, *parts: HeldOut
+) -> Criteria:
+    """Find which metrics apply to which attributes, and refuse parts on which they would fail.
+
+    ``"default"`` is the paper's distance of distributions for the notion, and its parity of
+    decisions where the outcome is binary.
+    """
+    rows = parts[0]
+    names: tuple[str, ...]
+    if isinstance(metrics, str):
+        if metrics != "default":
+            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
+        separation = Notion.parse(notion).conditions_on_outcome
+        distance, parity = ("KS-GEO", "EO") if separation else ("KS-GSP", "SP")
+        names = (distance, parity) if rows.outcome == "binary" else (distance,)
+    else:
+        listed = metrics.tolist() if isinstance(metrics, np.ndarray) else metrics
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
+        names = tuple(dict.fromkeys(listed))
+        if not names:
+            raise InputError("metrics must name at least one metric, got none")
+    chosen = [find_metric(name) for name in names]
+    for metric in chosen:
+        if metric.fair_value != 0:
+            raise InputError(
+                f"metrics must be 0 for a fair score, got {metric.name!r}, which is "
+                f"{metric.fair_value:g}; take the difference instead of the ratio"
+            )
+        if rows.weights is not None and not metric.weighted:
+            raise InputError(
+                f"metrics must count row weights when sample_weight is given, got {metric.name!r}, "
+                "which does not; leave one of the two out"
+            )
+    samples = [samples_of(part) for part in parts]
+    measures = [
+        (metric.name, attribute)
+        for metric in chosen
+        for attribute in _applicable(metric, samples[0])
+    ]
+    criteria = Criteria(UTILITIES[rows.outcome], tuple(measures))
+    for part, beside in zip(parts, samples, strict=True):
+        _refuse_empty_sets(criteria, part, beside)
+    return criteria
+
+
+def _applicable(metric: Metric, samples: Mapping[str, Sample]) -> list[str]:
+    """Attributes the metric is defined for, at least one."""
+    problems = {name: metric.why_not(sample) for name, sample in samples.items()}
+    found = [name for name, problem in problems.items() if problem is None]
+    if not found:
+        raise InputError(f"metrics must apply to some attribute: {next(iter(problems.values()))}")
+    return found
+
+
+def samples_of(rows: HeldOut) -> dict[str, Sample]:
+    """Any scores, all distinct, beside each attribute: what metrics need to know of the rows."""
+    try:
+        any_scores = np.linspace(0.0, 1.0, len(rows))
+        scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
+        return {column.name: scored.against(column) for column in rows.table.columns}
+    except InputError as problem:
+        raise InputError(
+            f"the {len(rows)} {rows.part} rows do not suffice: {problem}; or merge rare groups, "
+            f"or raise {rows.part}"
+        ) from None
+
+
+def _refuse_empty_sets(criteria: Criteria, rows: HeldOut, samples: Mapping[str, Sample]) -> None:
+    """Say before training, not after, that a metric has no rows to compare."""
+    for name, attribute in criteria.measures:
+        metric = find_metric(name)
+        # Whether a rate is 0 depends on the score; whether a set is empty does not.
+        if metric.needs_decisions:
+            continue
+        (reason,) = metric.compute(samples[attribute]).reasons
+        if reason is not None:
+            raise InputError(
+                f"the {len(rows)} {rows.part} rows do not suffice for {name} by "
+                f"{attribute}: {reason}; merge rare groups, or raise {rows.part}"
+            )
+
+
+#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members,
+#: and on a CPU larger ones cost more time (benchmarks/evaluation.py).
+EVALUATED_AT_ONCE = 2**16
+
+
+@torch.no_grad()
+def scores_of(
+    predictor: Predictor,
+    x: Tensor,
+    entries: Sequence[Entry],
+    *,
+    center: float = 0.0,
+    scale: float = 1.0,
+) -> Tensor:
+    """Scores (E, n, s) of every entry on encoded rows x (n, p), in double precision.
+
+    s is 1 for the probability of the second of two classes and for a prediction (times ``scale``
+    plus ``center``), else the number of classes. In double precision the selected model will
+    predict, too.
+    """
+    exact = {
+        name: tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
+        for name, tensor in member_tensors(predictor)
+    }
+    members = len(next(iter(exact.values())))
+    averages = [entry.members for entry in entries if entry.is_average]
+    alone = [entry.members[0] for entry in entries if not entry.is_average]
+    was_training = predictor.training
+    predictor.eval()
+    scores = []
+    for rows in torch.split(x, max(1, EVALUATED_AT_ONCE // members)):
+        output = functional_call(predictor, exact, (rows.expand(members, *rows.shape),))[0]
+        outputs = output[alone]
+        if averages:
+            averaged = averaged_output(
+                output[torch.tensor(averages, device=output.device)], predictor.task
+            )
+            outputs = torch.cat([outputs, averaged])
+        scores.append(predictor.task.score(outputs))
+    predictor.train(was_training)
+    return torch.cat(scores, dim=1) * scale + center
+
+
+class Judge:
+    """Judges scores on one set of rows; what does not depend on the scores is prepared once.
+
+    The numbers of all models stay on the device until all are there. ``references`` names the group
+    of a column that SP and EO compare with; the largest one where it names none.
+    """
+
+    def __init__(
+        self,
+        rows: HeldOut,
+        criteria: Criteria,
+        device: torch.device,
+        references: Mapping[str, Hashable] | None = None,
+    ) -> None:
+        self._decides = rows.outcome == "binary"
+        any_scores = torch.linspace(0, 1, len(rows), dtype=torch.float64, device=device)
+        self._scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
+        self._samples = {
+            column.name: self._scored.against(column, (references or {}).get(column.name))
+            for column in rows.table.columns
+        }
+        self._measures = [
+            (find_metric(metric), self._samples[attribute])
+            for metric, attribute in criteria.measures
+        ]
+
+    def __call__(self, scores: Tensor, threshold: Tensor | None = None) -> Tensor:
+        """Utility, threshold and M measures of each of E models, (E, 2 + M), on the CPU.
+
+        scores: (E, n, s). threshold: (E,), where decisions are cut; Youden's on these rows unless
+        given. It is NaN unless there are two classes. With several classes a measure is the largest
+        over the classes. NaN where undefined.
+        """
+        columns = scores.shape[-1]
+        flat = scores.transpose(1, 2).flatten(0, 1)
+        scored = replace(self._scored, scores=flat, ranking=rank(flat))
+        utility = scored.utility(columns=columns)[0]
+        cut = torch.full_like(utility, torch.nan)
+        if self._decides:
+            assert scored.y is not None
+            cut = (
+                youden_of_ranking(scored.ranking, scored.y, scored.weights[0])
+                if threshold is None
+                else threshold.to(utility)
+            )
+            scored = replace(scored, threshold=cut)
+        found = [utility, cut]
+        for metric, sample in self._measures:
+            values = metric.compute(replace(sample, scored=scored)).values[0]
+            found.append(values.view(-1, columns).amax(-1))
+        return torch.stack([each.to(utility.device) for each in found], dim=1).cpu()
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,393 +593,3 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
         for weights, group in zip(found, groups, strict=True):
             weights[name] = block[[place[member] for member in group]]
     return list(found)
-
-
-#: Seed of an average, in tables.
-ALL_SEEDS = -1
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A member, or the average of the members of one strength.
-
-    Attributes
-    ----------
-    strength : float
-    members : tuple of int
-        Positions of the members whose scores are averaged; one for a member by itself.
-    seeds : tuple of int
-        Their seeds.
-    predictor : str
-        "network" or "boosting", with a number where there are several of a kind: "network 2".
-    """
-
-    strength: float
-    members: tuple[int, ...]
-    seeds: tuple[int, ...]
-    predictor: str = "network"
-
-    @property
-    def family(self) -> str:
-        """Kind of predictor: "network" or "boosting"."""
-        return self.predictor.partition(" ")[0]
-
-    @property
-    def is_average(self) -> bool:
-        """Whether several members are averaged."""
-        return len(self.members) > 1
-
-    @property
-    def seed(self) -> int:
-        """The seed, or ALL_SEEDS for an average."""
-        return ALL_SEEDS if self.is_average else self.seeds[0]
-
-    def describe(self, iteration: int, *, mixed: bool = False) -> str:
-        """Say in words what it is at an iteration; ``mixed``: beside other predictors.
-
-        >>> Entry(0.5, (1,), (7,)).describe(100)
-        'strength 0.5, seed 7, iteration 100'
-        """
-        return origin_in_words(
-            self.predictor, self.strength, self.seed, len(self.members), iteration, mixed=mixed
-        )
-
-
-def origin_in_words(
-    predictor: str,
-    strength: float,
-    seed: int,
-    averaged: int,
-    iteration: int,
-    *,
-    mixed: bool = False,
-) -> str:
-    """Say how a snapshot came about; a network is named only beside other predictors.
-
-    >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
-    'boosted trees, strength 0.5, average of 2 seeds, round 40'
-    """
-    kind = f"{one_in_words(predictor)}, " if mixed or predictor != "network" else ""
-    who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
-    moment = FAMILIES[predictor.partition(" ")[0]].unit
-    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
-
-
-def one_in_words(predictor: str) -> str:
-    """Name one model of a frontier.
-
-    >>> one_in_words("boosting"), one_in_words("network 2")
-    ('boosted trees', 'network 2')
-    """
-    family, _, number = predictor.partition(" ")
-    return f"{FAMILIES[family].one} {number}".rstrip()
-
-
-def families_in_words(families: Sequence[str]) -> str:
-    """Name the kinds of predictors of a frontier.
-
-    >>> families_in_words(["network", "boosting"])
-    'networks and boosted trees'
-    """
-    return " and ".join(FAMILIES[family].many for family in families)
-
-
-def entries_of(
-    members: Sequence[Member], *, ensemble: bool, predictor: str = "network"
-) -> tuple[Entry, ...]:
-    """Return every member in order, then with ``ensemble`` the average of each strength."""
-    alone = [
-        Entry(each.strength, (place,), (each.seed,), predictor)
-        for place, each in enumerate(members)
-    ]
-    if not ensemble:
-        return tuple(alone)
-    averages = []
-    for strength in dict.fromkeys(member.strength for member in members):
-        same = [entry for entry in alone if entry.strength == strength]
-        averages.append(
-            Entry(
-                strength,
-                tuple(place for entry in same for place in entry.members),
-                tuple(seed for entry in same for seed in entry.seeds),
-                predictor,
-            )
-        )
-    return (*alone, *averages)
-
-
-#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members,
-#: and on a CPU larger ones cost more time (benchmarks/evaluation.py).
-EVALUATED_AT_ONCE = 2**16
-
-
-@torch.no_grad()
-def scores_of(
-    predictor: Predictor,
-    x: Tensor,
-    entries: Sequence[Entry],
-    *,
-    center: float = 0.0,
-    scale: float = 1.0,
-) -> Tensor:
-    """Scores (E, n, s) of every entry on encoded rows x (n, p), in double precision.
-
-    s is 1 for the probability of the second of two classes and for a prediction (times ``scale``
-    plus ``center``), else the number of classes. In double precision the selected model will
-    predict, too.
-    """
-    exact = {
-        name: tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
-        for name, tensor in member_tensors(predictor)
-    }
-    members = len(next(iter(exact.values())))
-    averages = [entry.members for entry in entries if entry.is_average]
-    alone = [entry.members[0] for entry in entries if not entry.is_average]
-    was_training = predictor.training
-    predictor.eval()
-    scores = []
-    for rows in torch.split(x, max(1, EVALUATED_AT_ONCE // members)):
-        output = functional_call(predictor, exact, (rows.expand(members, *rows.shape),))[0]
-        outputs = output[alone]
-        if averages:
-            averaged = averaged_output(
-                output[torch.tensor(averages, device=output.device)], predictor.task
-            )
-            outputs = torch.cat([outputs, averaged])
-        scores.append(predictor.task.score(outputs))
-    predictor.train(was_training)
-    return torch.cat(scores, dim=1) * scale + center
-
-
-class Judge:
-    """Judges scores on one set of rows; what does not depend on the scores is prepared once.
-
-    The numbers of all models stay on the device until all are there. ``references`` names the group
-    of a column that SP and EO compare with; the largest one where it names none.
-    """
-
-    def __init__(
-        self,
-        rows: HeldOut,
-        criteria: Criteria,
-        device: torch.device,
-        references: Mapping[str, Hashable] | None = None,
-    ) -> None:
-        self._decides = rows.outcome == "binary"
-        any_scores = torch.linspace(0, 1, len(rows), dtype=torch.float64, device=device)
-        self._scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
-        self._samples = {
-            column.name: self._scored.against(column, (references or {}).get(column.name))
-            for column in rows.table.columns
-        }
-        self._measures = [
-            (find_metric(metric), self._samples[attribute])
-            for metric, attribute in criteria.measures
-        ]
-
-    def __call__(self, scores: Tensor, threshold: Tensor | None = None) -> Tensor:
-        """Utility, threshold and M measures of each of E models, (E, 2 + M), on the CPU.
-
-        scores: (E, n, s). threshold: (E,), where decisions are cut; Youden's on these rows unless
-        given. It is NaN unless there are two classes. With several classes a measure is the largest
-        over the classes. NaN where undefined.
-        """
-        columns = scores.shape[-1]
-        flat = scores.transpose(1, 2).flatten(0, 1)
-        scored = replace(self._scored, scores=flat, ranking=rank(flat))
-        utility = scored.utility(columns=columns)[0]
-        cut = torch.full_like(utility, torch.nan)
-        if self._decides:
-            assert scored.y is not None
-            cut = (
-                youden_of_ranking(scored.ranking, scored.y, scored.weights[0])
-                if threshold is None
-                else threshold.to(utility)
-            )
-            scored = replace(scored, threshold=cut)
-        found = [utility, cut]
-        for metric, sample in self._measures:
-            values = metric.compute(replace(sample, scored=scored)).values[0]
-            found.append(values.view(-1, columns).amax(-1))
-        return torch.stack([each.to(utility.device) for each in found], dim=1).cpu()
-
-
-UtilityName = Literal["AUC", "macro AUC", "R2"]
-
-#: What is called utility, by the kind of outcome.
-UTILITIES: Mapping[OutcomeKind, UtilityName] = {
-    "binary": "AUC",
-    "multiclass": "macro AUC",
-    "continuous": "R2",
-}
-#: Utility of a score that knows nothing.
-UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """One utility (larger is better) and M measures of unfairness (0 is fair).
-
-    Attributes
-    ----------
-    utility : {"AUC", "macro AUC", "R2"}
-    measures : tuple of (name of a metric, attribute)
-        By metric, then by attribute; the first metric is the one meant where none is named.
-    """
-
-    utility: UtilityName
-    measures: tuple[tuple[str, str], ...]
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics."""
-        return tuple(dict.fromkeys(metric for metric, _ in self.measures))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """A name for each measure, as tables print it."""
-        return tuple(f"{metric} {attribute}" for metric, attribute in self.measures)
-
-    @property
-    def fronts(self) -> tuple[tuple[int, ...], ...]:
-        """The fronts to keep: each measure by itself, and each metric by all attributes at once.
-
-        The best snapshot within limits on several attributes may be on no front of a single one,
-        but it is on the front of all of them.
-        """
-        single = [(number,) for number in range(len(self.measures))]
-        joint = [tuple(self.by_attribute(metric).values()) for metric in self.metrics]
-        return tuple(dict.fromkeys([*single, *joint]))
-
-    def by_attribute(self, metric: str) -> dict[str, int]:
-        """Position among the measures of this metric for each attribute it is defined for."""
-        return {
-            attribute: number
-            for number, (each, attribute) in enumerate(self.measures)
-            if each == metric
-        }
-
-    def find(self, metric: str | None) -> str:
-        """The metric of this name, or the first."""
-        if metric is None:
-            return self.metrics[0]
-        if metric not in self.metrics:
-            raise InputError(
-                f"metric must be one the frontier was judged by ({', '.join(self.metrics)}), got "
-                f"{metric!r}{_did_you_mean(metric, self.metrics)}; name it in metrics= and fit "
-                "again to add it"
-            )
-        return metric
-
-    def find_attribute(
-        self, metric: str, attribute: str, *, rule: str = "attribute must be a sensitive column"
-    ) -> int:
-        """Position of the measure for this attribute; ``rule`` begins the message if none."""
-        known = self.by_attribute(metric)
-        if not isinstance(attribute, str) or attribute not in known:
-            raise InputError(
-                f"{rule} that {metric} was measured for "
-                f"({', '.join(known)}), got {attribute!r}{_did_you_mean(attribute, tuple(known))}"
-            )
-        return known[attribute]
-
-    def one(self, metric: str | None, attribute: str | None) -> int:
-        """Position of one measure; the attribute may be left out where there is one."""
-        name = self.find(metric)
-        if attribute is not None:
-            return self.find_attribute(name, attribute)
-        known = self.by_attribute(name)
-        if len(known) > 1:
-            raise InputError(
-                f"attribute must be named where there are several ({', '.join(known)}), got none"
-            )
-        return next(iter(known.values()))
-
-
-def criteria_for(
-    metrics: Literal["default"] | Sequence[str], notion: str, *parts: HeldOut
-) -> Criteria:
-    """Find which metrics apply to which attributes, and refuse parts on which they would fail.
-
-    ``"default"`` is the paper's distance of distributions for the notion, and its parity of
-    decisions where the outcome is binary.
-    """
-    rows = parts[0]
-    names: tuple[str, ...]
-    if isinstance(metrics, str):
-        if metrics != "default":
-            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
-        separation = Notion.parse(notion).conditions_on_outcome
-        distance, parity = ("KS-GEO", "EO") if separation else ("KS-GSP", "SP")
-        names = (distance, parity) if rows.outcome == "binary" else (distance,)
-    else:
-        listed = metrics.tolist() if isinstance(metrics, np.ndarray) else metrics
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
-            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
-        names = tuple(dict.fromkeys(listed))
-        if not names:
-            raise InputError("metrics must name at least one metric, got none")
-    chosen = [find_metric(name) for name in names]
-    for metric in chosen:
-        if metric.fair_value != 0:
-            raise InputError(
-                f"metrics must be 0 for a fair score, got {metric.name!r}, which is "
-                f"{metric.fair_value:g}; take the difference instead of the ratio"
-            )
-        if rows.weights is not None and not metric.weighted:
-            raise InputError(
-                f"metrics must count row weights when sample_weight is given, got {metric.name!r}, "
-                "which does not; leave one of the two out"
-            )
-    samples = [samples_of(part) for part in parts]
-    measures = [
-        (metric.name, attribute)
-        for metric in chosen
-        for attribute in _applicable(metric, samples[0])
-    ]
-    criteria = Criteria(UTILITIES[rows.outcome], tuple(measures))
-    for part, beside in zip(parts, samples, strict=True):
-        _refuse_empty_sets(criteria, part, beside)
-    return criteria
-
-
-def _applicable(metric: Metric, samples: Mapping[str, Sample]) -> list[str]:
-    """Attributes the metric is defined for, at least one."""
-    problems = {name: metric.why_not(sample) for name, sample in samples.items()}
-    found = [name for name, problem in problems.items() if problem is None]
-    if not found:
-        raise InputError(f"metrics must apply to some attribute: {next(iter(problems.values()))}")
-    return found
-
-
-def samples_of(rows: HeldOut) -> dict[str, Sample]:
-    """Any scores, all distinct, beside each attribute: what metrics need to know of the rows."""
-    try:
-        any_scores = np.linspace(0.0, 1.0, len(rows))
-        scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
-        return {column.name: scored.against(column) for column in rows.table.columns}
-    except InputError as problem:
-        raise InputError(
-            f"the {len(rows)} {rows.part} rows do not suffice: {problem}; or merge rare groups, "
-            f"or raise {rows.part}"
-        ) from None
-
-
-def _refuse_empty_sets(criteria: Criteria, rows: HeldOut, samples: Mapping[str, Sample]) -> None:
-    """Say before training, not after, that a metric has no rows to compare."""
-    for name, attribute in criteria.measures:
-        metric = find_metric(name)
-        # Whether a rate is 0 depends on the score; whether a set is empty does not.
-        if metric.needs_decisions:
-            continue
-        (reason,) = metric.compute(samples[attribute]).reasons
-        if reason is not None:
-            raise InputError(
-                f"the {len(rows)} {rows.part} rows do not suffice for {name} by "
-                f"{attribute}: {reason}; merge rare groups, or raise {rows.part}"
-            )
-
-
-def _did_you_mean(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(name), known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
