@@ -1,4 +1,4 @@
-"""One command line from beginning to end: parse, run, answer; errors in one line."""
+"""One command line from beginning to end: parse, run, print the answer or the error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
 def run_process(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run the one command line of a process; return its exit code.
 
-    Where standard error is closed or full, notes are lost and the command goes on. Where standard
+    If standard error is closed or full, notes are lost and the command continues. If standard
     output is, the command does its work and the exit code says that the answer was lost.
     """
     _open_closed_files()
@@ -32,7 +32,7 @@ def run_process(app: typer.Typer, arguments: Sequence[str]) -> int:
         code = run(app, arguments)
         sys.stdout.flush()
         problem = output.problem
-        # Who closes a pipe has seen enough, as in equipoise datasets | head -1.
+        # A reader may close the pipe early, as in equipoise datasets | head -1.
         if problem is not None and problem.errno != errno.EPIPE:
             note(
                 "error: standard output must be open and have room for the answer, got "
@@ -109,7 +109,7 @@ def _explain(problem: BaseException, *, as_json: bool) -> int:
 def _in_words(problem: BaseException) -> tuple[str, int]:
     if isinstance(problem, KeyboardInterrupt | typer.Abort):
         return "interrupted before there was an answer", USER_ERROR
-    # Errors of the parser, whichever library typer takes it from, know how to put themselves.
+    # Errors of the parser have a message for users, whichever library typer takes it from.
     if callable(say := getattr(problem, "format_message", None)):
         context = getattr(problem, "ctx", None)
         command = "equipoise" if context is None else context.command_path
@@ -134,13 +134,13 @@ def _in_words(problem: BaseException) -> tuple[str, int]:
 
 
 def _lower(sentence: str) -> str:
-    """A sentence of the parser as ours begin and end."""
+    """A sentence of the parser without capital letter and full stop, as our errors are."""
     return sentence[:1].lower() + sentence[1:].removesuffix(".")
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Say warnings meant for users as notes, each once; what libraries tell programmers is not."""
+    """Print warnings for users as notes, each once; warnings for programmers are not printed."""
     said = set()
 
     def show(
@@ -163,7 +163,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 class _Forgiving(io.RawIOBase):
-    """What lies below standard output or error; remembers what is wrong with it and goes on."""
+    """The file below standard output or error; keeps an error in ``problem``, raises none."""
 
     def __init__(self, below: io.RawIOBase | None) -> None:
         self._below = below
@@ -218,7 +218,7 @@ def _forgiving(name: str) -> Iterator[_Forgiving]:
 
 
 def _open_closed_files() -> None:
-    """Make sure that no file of ours gets the number of standard output, where libraries print."""
+    """Keep our files from getting the number of a closed standard output, where libraries print."""
     for number in range(3):
         try:
             os.fstat(number)
