@@ -258,6 +258,15 @@ def test_bad_options_are_refused_in_words(rows, options, message):
     assert str(refused.value) == message
 
 
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_value_that_a_library_refuses_is_told_in_words(rows, name):
+    model = FairBoostingClassifier(library=name, strength=0, rounds=2, **{name: {"max_depth": "x"}})
+    with pytest.raises(InputError) as refused:
+        model.fit(rows.X, rows.y)
+    for words in (f"{name} must hold values", "'max_depth': 'x'", "correct the parameter"):
+        assert words in str(refused.value)
+
+
 def test_bad_requests_are_refused_in_words(rows, tmp_path):
     with pytest.raises(InputError) as refused:
         FairBoostingClassifier().fit(rows.X, rows.y)

@@ -174,7 +174,7 @@ def _is_kind(path: Path, kind: FileKind) -> bool:
         start = file.read(_LENGTH_BYTES)
         length = min(int.from_bytes(start, "little"), _LONGEST_HEADER)
         content = start + file.read(length)
-        # Quotes inside the document are escaped, so a document can not hold what is searched for.
+        # Quotes inside the document are escaped, so a document cannot hold what is searched for.
         return _find_digest(content) is not None and f'"{kind.key}":"'.encode() in content
 
 
@@ -187,7 +187,7 @@ def _header(content: bytes) -> bytes:
 def _find_digest(content: bytes) -> slice | None:
     """Where the digits of the checksum are; None unless there is exactly one in the header.
 
-    Quotes inside the document are escaped, so it can not hold what is searched for.
+    Quotes inside the document are escaped, so it cannot hold what is searched for.
     """
     found = list(_DIGEST.finditer(_header(content)))
     if len(found) != 1:

@@ -215,3 +215,14 @@ class Library(ABC):
                 f"{self.name} must hold values that {self.title} takes, got {dict(parameters)}: "
                 f"{said}; correct the parameter it names"
             ) from None
+
+
+def demand(right: bool, what: str) -> None:
+    """Refuse a text that was forged or damaged."""
+    if not right:
+        raise ValueError(f"a text of boosted trees is wrong about {what}")
+
+
+def within(values: NDArray[Any], end: int) -> bool:
+    """Whether all numbers are from 0 up to ``end``, which is not among them."""
+    return bool(((values >= 0) & (values < end)).all())

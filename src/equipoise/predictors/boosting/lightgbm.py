@@ -17,7 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel
+from equipoise.predictors.boosting.library import (
+    Floats,
+    Library,
+    Plan,
+    TreeModel,
+    demand,
+    within,
+)
 
 #: Sums in one order whatever the number of threads and the load of the machine.
 REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
@@ -273,24 +280,24 @@ def checked_text(text: str, outputs: int) -> str:
     """
     head, _, body = text.partition("\n\n")
     first, version, *lines = head.split("\n")
-    _demand(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
+    demand(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
     found = _fields(lines, _HEAD, optional=("objective", "monotone_constraints"))
     features = _single(found, "max_feature_idx") + 1
-    _demand(features >= 1 and _single(found, "label_index") == 0, "the features")
+    demand(features >= 1 and _single(found, "label_index") == 0, "the features")
     for name in ("num_class", "num_tree_per_iteration"):
-        _demand(_single(found, name) == outputs, "the number of outputs")
+        demand(_single(found, name) == outputs, "the number of outputs")
     for name in ("feature_names", "feature_infos"):
-        _demand(len(found[name].split(" ")) == features, "the names of features")
+        demand(len(found[name].split(" ")) == features, "the names of features")
     if "monotone_constraints" in found:
-        _demand(len(_places(found, "monotone_constraints")) == features, "the constraints")
-    _demand(_OBJECTIVE.fullmatch(found.get("objective", "binary")) is not None, "the objective")
+        demand(len(_places(found, "monotone_constraints")) == features, "the constraints")
+    demand(_OBJECTIVE.fullmatch(found.get("objective", "binary")) is not None, "the objective")
     sizes = _places(found, "tree_sizes")
-    _demand(bool((sizes > 0).all()) and len(sizes) % outputs == 0, "the sizes of trees")
+    demand(bool((sizes > 0).all()) and len(sizes) % outputs == 0, "the sizes of trees")
     ends = np.cumsum(sizes)
-    _demand(body.startswith(_END, int(ends[-1]) if len(ends) else 0), "the end of the trees")
+    demand(body.startswith(_END, int(ends[-1]) if len(ends) else 0), "the end of the trees")
     for number, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True)):
         name, *tree = body[end - size : end].rstrip("\n").split("\n")
-        _demand(name == f"Tree={number}", "the number of a tree")
+        demand(name == f"Tree={number}", "the number of a tree")
         _check_tree(_fields(tree, _TREE, optional=(*_CATEGORIES, *_LINEAR)), features)
     return f"{head}\n\n{body[: int(ends[-1]) if len(ends) else 0]}{_END}"
 
@@ -298,45 +305,45 @@ def checked_text(text: str, outputs: int) -> str:
 def _check_tree(tree: Mapping[str, str], features: int) -> None:
     """Refuse a tree that is not whole, or leads out of itself."""
     leaves, categorical = _single(tree, "num_leaves"), _single(tree, "num_cat")
-    _demand(leaves >= 1 and categorical >= 0, "the number of leaves")
+    demand(leaves >= 1 and categorical >= 0, "the number of leaves")
     nodes = leaves - 1
     counts = {
         **dict.fromkeys(("split_gain", "threshold", "internal_value", "internal_weight"), nodes),
         **{"leaf_value": leaves, "shrinkage": 1},
     }
     numbers = {name: _numbers(tree, name) for name in counts}
-    _demand(all(len(numbers[name]) == count for name, count in counts.items()), "a tree's length")
+    demand(all(len(numbers[name]) == count for name, count in counts.items()), "a tree's length")
     for name, numeric in (("leaf_weight", True), ("leaf_count", False)):
         size = len(_numbers(tree, name) if numeric else _places(tree, name))
-        _demand(size == leaves or (leaves == 1 and size == 0), "a tree's length")
+        demand(size == leaves or (leaves == 1 and size == 0), "a tree's length")
     places = {
         name: _places(tree, name)
         for name in ("split_feature", "decision_type", "left_child", "right_child")
     }
     places["internal_count"] = _places(tree, "internal_count")
-    _demand(all(len(values) == nodes for values in places.values()), "a tree's length")
-    _demand(_within(places["split_feature"], features), "the feature of a split")
-    _demand(_within(places["decision_type"], 12), "the kind of a split")
+    demand(all(len(values) == nodes for values in places.values()), "a tree's length")
+    demand(within(places["split_feature"], features), "the feature of a split")
+    demand(within(places["decision_type"], 12), "the kind of a split")
     children = np.stack([places["left_child"], places["right_child"]])
     everything = [*range(-leaves, 0), *range(1, nodes)] if nodes else []
     # Each node and leaf hangs on one node, which comes before it.
-    _demand(np.array_equal(np.sort(children.ravel()), everything), "the nodes of a tree")
-    _demand(bool(((children < 0) | (children > np.arange(nodes))).all()), "the nodes of a tree")
+    demand(np.array_equal(np.sort(children.ravel()), everything), "the nodes of a tree")
+    demand(bool(((children < 0) | (children > np.arange(nodes))).all()), "the nodes of a tree")
     sets = numbers["threshold"][places["decision_type"] % 2 == 1]
-    _demand(bool(((sets >= 0) & (sets < categorical) & (sets % 1 == 0)).all()), "the categories")
-    _demand(all((name in tree) == (categorical > 0) for name in _CATEGORIES), "the categories")
+    demand(bool(((sets >= 0) & (sets < categorical) & (sets % 1 == 0)).all()), "the categories")
+    demand(all((name in tree) == (categorical > 0) for name in _CATEGORIES), "the categories")
     if categorical:
         bounds, words = (_places(tree, name) for name in _CATEGORIES)
         whole = len(bounds) == categorical + 1 and bounds[0] == 0 and bounds[-1] == len(words)
-        _demand(whole and bool((np.diff(bounds) > 0).all()), "the categories")
-        _demand(_within(words, 2**32), "the categories")
+        demand(whole and bool((np.diff(bounds) > 0).all()), "the categories")
+        demand(within(words, 2**32), "the categories")
     _check_linear(tree, leaves, features)
 
 
 def _check_linear(tree: Mapping[str, str], leaves: int, features: int) -> None:
     """Refuse linear models in the leaves that are not whole."""
     linear = _single(tree, "is_linear")
-    _demand(linear in (0, 1) and all((n in tree) == bool(linear) for n in _LINEAR), "the leaves")
+    demand(linear in (0, 1) and all((n in tree) == bool(linear) for n in _LINEAR), "the leaves")
     if not linear:
         return
     counts = _places(tree, "num_features")
@@ -344,9 +351,9 @@ def _check_linear(tree: Mapping[str, str], leaves: int, features: int) -> None:
     spread = {name: " ".join(tree[name].split()) for name in ("leaf_features", "leaf_coeff")}
     used = _places(spread, "leaf_features")
     sizes = [len(_numbers(tree, "leaf_const")), len(counts)]
-    _demand(sizes == [leaves, leaves] and _within(counts, features + 1), "the leaves")
-    _demand(len(used) == len(_numbers(spread, "leaf_coeff")) == counts.sum(), "the leaves")
-    _demand(_within(used, features), "the leaves")
+    demand(sizes == [leaves, leaves] and within(counts, features + 1), "the leaves")
+    demand(len(used) == len(_numbers(spread, "leaf_coeff")) == counts.sum(), "the leaves")
+    demand(within(used, features), "the leaves")
 
 
 def _fields(
@@ -355,39 +362,30 @@ def _fields(
     """Return values by name; each name once, all that are needed and no others."""
     pairs = [line.partition("=")[::2] for line in lines]
     found = dict(pairs)
-    _demand(len(found) == len(pairs) and set(names) <= found.keys(), "the fields")
-    _demand(found.keys() <= {*names, *optional}, "the fields")
+    demand(len(found) == len(pairs) and set(names) <= found.keys(), "the fields")
+    demand(found.keys() <= {*names, *optional}, "the fields")
     return found
 
 
 def _single(fields: Mapping[str, str], name: str) -> int:
     values = _places(fields, name)
-    _demand(len(values) == 1, name)
+    demand(len(values) == 1, name)
     return int(values[0])
 
 
 def _places(fields: Mapping[str, str], name: str) -> Ints:
     """Whole numbers with one space between them."""
     text = fields[name]
-    _demand(_PLACE.fullmatch(text) is not None, name)
+    demand(_PLACE.fullmatch(text) is not None, name)
     return np.array(text.split(), dtype=np.int64)
 
 
 def _numbers(fields: Mapping[str, str], name: str) -> NDArray[np.float64]:
     """Numbers with one space between them."""
     text = fields[name]
-    _demand(_NUMBER.fullmatch(text) is not None and text == " ".join(text.split()), name)
+    demand(_NUMBER.fullmatch(text) is not None and text == " ".join(text.split()), name)
     found = np.array(text.split(), dtype=np.float64)
     # A split at infinity sends what is known one way and what is missing the other.
-    _demand(not np.isnan(found).any(), name)
-    _demand(name == "threshold" or bool(np.isfinite(found).all()), name)
+    demand(not np.isnan(found).any(), name)
+    demand(name == "threshold" or bool(np.isfinite(found).all()), name)
     return found
-
-
-def _within(values: Ints, end: int) -> bool:
-    return bool(((values >= 0) & (values < end)).all())
-
-
-def _demand(right: bool, what: str) -> None:
-    if not right:
-        raise ValueError(f"a text of boosted trees is wrong about {what}")

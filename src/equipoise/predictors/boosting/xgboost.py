@@ -17,7 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel
+from equipoise.predictors.boosting.library import (
+    Floats,
+    Library,
+    Plan,
+    TreeModel,
+    demand,
+    within,
+)
 
 _LARGEST = float(np.finfo(np.float32).max)
 #: Largest size of a number in a row: XGBoost cuts beyond twice that.
@@ -129,7 +136,9 @@ class XGBoost(Library):
             parameters["num_class"] = plan.n_outputs
         if not plan.own:
             parameters["base_score"] = 0.0
-        return _Model(self.module("boosting").Booster(parameters, [plan.rows]), plan, parameters)
+        booster = self.module("boosting").Booster(parameters, [plan.rows])
+        booster.num_boosted_rounds()  # XGBoost looks at its parameters only when it is asked
+        return _Model(booster, plan, parameters)
 
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
         """Go on from the trees themselves."""
@@ -236,25 +245,25 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
         parallel = model["gbtree_model_param"]["num_parallel_tree"]
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"a text of boosted trees lacks {error}") from None
-    _demand(len(_array(version, True)) == 3, "the version")
-    _demand((booster["name"], parallel) == ("gbtree", "1"), "the kind of model")
+    demand(len(_array(version, True)) == 3, "the version")
+    demand((booster["name"], parallel) == ("gbtree", "1"), "the kind of model")
     classes = str(outputs) if outputs > 1 else "0"
-    _demand(told == [classes, str(inputs), "1"], "the number of inputs or outputs")
+    demand(told == [classes, str(inputs), "1"], "the number of inputs or outputs")
     named = {**XGBoost.objectives, "huber": "reg:squarederror"}.values()
-    _demand(isinstance(objective, dict) and objective.get("name") in named, "the objective")
-    _demand(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
+    demand(isinstance(objective, dict) and objective.get("name") in named, "the objective")
+    demand(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
     starts = [float(part) for part in score.strip("[]").split(",")]
-    _demand(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
-    _demand(isinstance(types, list) and len(types) == inputs, "the columns")
-    _demand(all(kind in ("q", "c") for kind in types), "the columns")
-    _demand(kinds is None or types == kinds, "the columns")
-    _demand(isinstance(trees, list) and len(trees) % outputs == 0, "the number of trees")
+    demand(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
+    demand(isinstance(types, list) and len(types) == inputs, "the columns")
+    demand(all(kind in ("q", "c") for kind in types), "the columns")
+    demand(kinds is None or types == kinds, "the columns")
+    demand(isinstance(trees, list) and len(trees) % outputs == 0, "the number of trees")
     rounds = len(trees) // outputs
-    _demand(ends == [outputs * each for each in range(rounds + 1)], "the rounds")
-    _demand(info == list(range(outputs)) * rounds, "the outputs of trees")
+    demand(ends == [outputs * each for each in range(rounds + 1)], "the rounds")
+    demand(info == list(range(outputs)) * rounds, "the outputs of trees")
     written = [_tree(number, tree, types) for number, tree in enumerate(trees)]
     bits = sum(max(tree["categories"], default=0) * len(tree["categories_nodes"]) for tree in trees)
-    _demand(bits <= _MOST_BITS, "the categories")
+    demand(bits <= _MOST_BITS, "the categories")
     document = {
         "learner": {
             "attributes": {},
@@ -290,31 +299,31 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
 
 def _tree(number: int, tree: Any, types: list[str]) -> dict[str, Any]:
     """Return a tree that is whole and does not lead out of itself."""
-    _demand(isinstance(tree, dict) and {*_NODES, *_CATEGORIES} <= tree.keys(), "a tree")
+    demand(isinstance(tree, dict) and {*_NODES, *_CATEGORIES} <= tree.keys(), "a tree")
     nodes = {name: _array(tree[name], whole) for name, whole in _NODES.items()}
     sets = {name: _array(tree[name], True) for name in _CATEGORIES}
     size = len(nodes["parents"])
-    _demand(size >= 1 and all(len(each) == size for each in nodes.values()), "a tree's length")
+    demand(size >= 1 and all(len(each) == size for each in nodes.values()), "a tree's length")
     left, right, parents = (nodes[n] for n in ("left_children", "right_children", "parents"))
     inner = np.flatnonzero(left != -1)
-    _demand(bool(((left == -1) == (right == -1)).all()), "the nodes of a tree")
+    demand(bool(((left == -1) == (right == -1)).all()), "the nodes of a tree")
     children = np.stack([left[inner], right[inner]])
     # Each node but the first hangs on one node, which comes before it.
-    _demand(np.array_equal(np.sort(children.ravel()), np.arange(1, size)), "the nodes of a tree")
-    _demand(bool((children > inner).all()), "the nodes of a tree")
-    _demand(int(parents[0]) == _ROOT, "the nodes of a tree")
-    _demand(all(bool((parents[each] == inner).all()) for each in children), "the nodes of a tree")
+    demand(np.array_equal(np.sort(children.ravel()), np.arange(1, size)), "the nodes of a tree")
+    demand(bool((children > inner).all()), "the nodes of a tree")
+    demand(int(parents[0]) == _ROOT, "the nodes of a tree")
+    demand(all(bool((parents[each] == inner).all()) for each in children), "the nodes of a tree")
     features, kinds = nodes["split_indices"], nodes["split_type"]
-    _demand(_within(features, len(types)) and _within(kinds, 2), "the feature of a split")
-    _demand(_within(nodes["default_left"], 2), "the side of missing values")
+    demand(within(features, len(types)) and within(kinds, 2), "the feature of a split")
+    demand(within(nodes["default_left"], 2), "the side of missing values")
     categorical = np.flatnonzero((kinds == 1) & (left != -1))
-    _demand(all(types[features[node]] == "c" for node in categorical), "the categories")
-    _demand(np.array_equal(sets["categories_nodes"], categorical), "the categories")
+    demand(all(types[features[node]] == "c" for node in categorical), "the categories")
+    demand(np.array_equal(sets["categories_nodes"], categorical), "the categories")
     sizes, starts = sets["categories_sizes"], sets["categories_segments"]
-    _demand(len(sizes) == len(categorical) and bool((sizes > 0).all()), "the categories")
-    _demand(np.array_equal(starts, np.cumsum(sizes) - sizes), "the categories")
-    _demand(len(sets["categories"]) == sizes.sum(), "the categories")
-    _demand(_within(sets["categories"], _MOST_BITS), "the categories")
+    demand(len(sizes) == len(categorical) and bool((sizes > 0).all()), "the categories")
+    demand(np.array_equal(starts, np.cumsum(sizes) - sizes), "the categories")
+    demand(len(sets["categories"]) == sizes.sum(), "the categories")
+    demand(within(sets["categories"], _MOST_BITS), "the categories")
     parameters = {"num_deleted": "0", "num_feature": str(len(types)), "num_nodes": str(size)}
     return {
         **{name: tree[name] for name in (*_NODES, *_CATEGORIES)},
@@ -326,18 +335,9 @@ def _tree(number: int, tree: Any, types: list[str]) -> dict[str, Any]:
 def _array(values: Any, whole: bool) -> NDArray[Any]:
     """Return a list of numbers, all of them whole or all finite, as an array."""
     kind = int if whole else float
-    _demand(isinstance(values, list) and all(type(each) is kind for each in values), "a number")
+    demand(isinstance(values, list) and all(type(each) is kind for each in values), "a number")
     if whole:
-        _demand(all(abs(each) < 2**31 for each in values), "a number")
+        demand(all(abs(each) < 2**31 for each in values), "a number")
     found = np.array(values, np.int64 if whole else np.float64)
-    _demand(bool(np.isfinite(found).all()) and bool((abs(found) <= _LARGEST).all()), "a number")
+    demand(bool(np.isfinite(found).all()) and bool((abs(found) <= _LARGEST).all()), "a number")
     return found
-
-
-def _within(values: NDArray[Any], end: int) -> bool:
-    return bool(((values >= 0) & (values < end)).all())
-
-
-def _demand(right: bool, what: str) -> None:
-    if not right:
-        raise ValueError(f"a text of boosted trees is wrong about {what}")
