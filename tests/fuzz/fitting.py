@@ -19,6 +19,7 @@ from equipoise import load, load_dataset
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.files import read_table
+from equipoise.methods import METHODS
 
 from .draw import (
     FRAME_FORMS,
@@ -49,6 +50,12 @@ def _names(estimator: type) -> list[str]:
     return list(inspect.signature(estimator).parameters)
 
 
+def _read_by(method: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that a method reads; all of them where there is no such method."""
+    declared = METHODS.get(method) if isinstance(method, str) else None
+    return {n: v for n, v in options.items() if declared is None or declared.reads(n)}
+
+
 def _tiny(estimator: type, draw: Draw) -> dict[str, Any]:
     """Options that make a fit of milliseconds."""
     all_small = {"iterations": draw.whole(1, 4), "batch_size": draw.pick((8, 300)), "hidden": (4,),
@@ -67,7 +74,7 @@ def estimator_entry(name: str) -> Run:
     def run(draw: Draw, call: Call) -> None:
         n = draw.rows(12, 60 if "Boosting" in name else 30)
         changed, wrong = options_for(draw, _names(kind))
-        options = {**_tiny(kind, draw), **changed}
+        options = {**_read_by(changed.get("method"), _tiny(kind, draw)), **changed}
         if options.get("method") == "agarwal" and draw.chance(0.8):
             options["method"] = "sbp"
         if not draw.chance(0.7):
@@ -352,7 +359,7 @@ def frontier_entry(draw: Draw, call: Call) -> None:
         mine = {name: changed[name] for name in _names(each) if name in changed}
         small = _tiny(each, draw) | {"random_state": None, "iterations": 3, "rounds": 2}
         small = {name: value for name, value in small.items() if name in _names(each)}
-        models.append(each(**{**small, **mine}))
+        models.append(each(**{**_read_by(mine.get("method"), small), **mine}))
     own = {name: changed[name] for name in _names(kind) if name in changed}
     options = {"strengths": (0.0, 0.5), "seeds": 1, "evaluate_every": 1, **own}
     options["random_state"] = draw.whole(0, 99)
@@ -363,7 +370,7 @@ def frontier_entry(draw: Draw, call: Call) -> None:
             each.set_params(missing_sensitive="skip")
     draw.notes.update(options=options, estimators=models, X=x, y=y, A=a, weights=w)
     model = kind(models if len(models) > 1 else models[0], **options)
-    call(model.fit, x, y, sensitive_features=a, sample_weight=w)
+    call(model.fit, x, y, sensitive_features=a, sample_weight=w, names_=changed)
     must(wrong is None, f"{wrong}={changed.get(wrong or '')!r} was accepted")
     table = model.table()
     must(np.isfinite(table.utility).all(), "a utility that is not finite")
