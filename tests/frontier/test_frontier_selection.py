@@ -205,13 +205,13 @@ def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(front
         ),
         (
             {"max_unfairness": 0.1, "metric": "KS-GPS"},
-            "metric must be one the frontier was judged by (KS-GSP, SP), got 'KS-GPS' (did you "
-            "mean 'KS-GSP'?); name it in metrics= and fit again to add it",
+            "metric must be one the frontier was judged by (KS-GSP, SP), got 'KS-GPS'; name it "
+            "in metrics= and fit again to add it; did you mean 'KS-GSP'?",
         ),
         (
             {"max_unfairness": 0.1, "attribute": "gruop"},
             "attribute must be a sensitive column that KS-GSP was measured for (age, group), got "
-            "'gruop' (did you mean 'group'?)",
+            "'gruop'; did you mean 'group'?",
         ),
         (
             {"max_unfairness": {"sex": 0.1}},

@@ -209,8 +209,8 @@ class Criteria:
         if metric not in self.metrics:
             raise InputError(
                 f"metric must be one the frontier was judged by ({', '.join(self.metrics)}), got "
-                f"{metric!r}{did_you_mean(metric, self.metrics)}; name it in metrics= and fit "
-                "again to add it"
+                f"{metric!r}; name it in metrics= and fit again to add it"
+                f"{did_you_mean(metric, self.metrics)}"
             )
         return metric
 
