@@ -53,6 +53,8 @@ OPTIONS: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
     "rounds": ((1, 2, 3), _NO_COUNT),
     "warmup": ((0, 1, 10), (-1, 1.5, NAN, "3", None)),
     "early_stopping": ((None, 1, 2), (0, -1, 1.5, "3", NAN)),
+    "library": (("lightgbm",), (*_NO_WORD, "catboost")),
+    "xgboost": ((None,), ([("max_depth", 3)], "deep", {"max_dept": 3})),
     "lightgbm": (
         (None, {"num_leaves": 3}, {"min_data_in_leaf": 1}, {"max_depth": 2}),
         (3, "num_leaves=3", {"objective": "binary"}, {3: 4}, {"num_leaves": -1}, {"nope": 1}),
