@@ -33,7 +33,7 @@ _MOST_POSITIONS = 25
 _BINS = 40
 #: Quantiles of the score that bands show.
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
-_NAMES = tuple(f"q{100 * level:.0f}" for level in LEVELS)
+QUANTILES = tuple(f"q{100 * level:.0f}" for level in LEVELS)
 
 
 def group_rows(
@@ -176,7 +176,7 @@ def histograms(data: AuditData) -> pd.DataFrame:
                 **_quantiles(data.scores[rows]),
             }
             tables.append(pd.DataFrame(table))
-    columns = ["attribute", "group", "n", "low", "high", "share", *_NAMES]
+    columns = ["attribute", "group", "n", "low", "high", "share", *QUANTILES]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
@@ -196,8 +196,8 @@ def bands(data: AuditData) -> pd.DataFrame:
         for inside in (ranges == number for number in range(ranges.max() + 1)):
             place = {"attribute": column.name, "position": float(np.median(values[inside]))}
             rows.append({**place, "n": int(inside.sum()), **_quantiles(scores[inside])})
-    return pd.DataFrame(rows, columns=["attribute", "position", "n", *_NAMES])
+    return pd.DataFrame(rows, columns=["attribute", "position", "n", *QUANTILES])
 
 
 def _quantiles(scores: Floats) -> dict[str, float]:
-    return dict(zip(_NAMES, np.quantile(scores, LEVELS).tolist(), strict=True))
+    return dict(zip(QUANTILES, np.quantile(scores, LEVELS).tolist(), strict=True))

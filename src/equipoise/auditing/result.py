@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import pandas as pd
 
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import InputError
 from equipoise.inference import Estimate
 from equipoise.metrics.outcome import OutcomeKind
+from equipoise.report.page import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +137,7 @@ class Audit:
             "settings": asdict(self.settings),
             "versions": versions(),
         }
-        return json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False)
+        return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False)
 
     def to_html(self) -> str:
         """One self-contained page, to be written to a file: the answer, figures, all numbers.
@@ -146,10 +145,9 @@ class Audit:
         It opens offline in any browser, can be printed, and holds the numbers of this audit but no
         rows of the data.
         """
-        from equipoise.auditing.summary import contents_of
-        from equipoise.report.audit_page import audit_page
+        from equipoise.auditing.page import audit_page
 
-        return audit_page(contents_of(self))
+        return audit_page(self)
 
     def summary(self) -> str:
         """The findings in plain language; also what `print` shows."""
@@ -182,16 +180,3 @@ class Audit:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-
-
-def _plain(value: Any) -> Any:
-    """The same content in types that JSON has; numbers that it lacks become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -6,17 +6,13 @@ import math
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow, NotAssessed, versions
+from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
-from equipoise.report.audit_page import AuditContents, AuditedAttribute, Finding
-from equipoise.report.page import listed, number
+from equipoise.report.page import number
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit
@@ -66,7 +62,7 @@ def opening(audit: Audit) -> Iterator[str]:
         chosen = "where Youden's J is largest" if isinstance(rule, str) else "as given"
         yield f"Decision: score > {audit.threshold:.4g}, {chosen}."
     yield f"A {audit.settings.favourable} score is taken as favourable."
-    utility = [f"{row.metric} {_sized(row)}" for row in audit.rows if not row.attribute]
+    utility = [f"{row.metric} {sized(row)}" for row in audit.rows if not row.attribute]
     if utility:
         yield f"Utility: {', '.join(utility)}. Ranges in brackets are {_percent(audit)} intervals."
 
@@ -97,7 +93,7 @@ def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
         start = f"scores depend on {of} (p = {p:.2g})."
     else:
         start = f"no dependence on {of} was found (p = {p:.2g})."
-    size = f"{headline.metric} is {_sized(headline)}"
+    size = f"{headline.metric} is {sized(headline)}"
     if not math.isnan(headline.certificate):
         size += f", certified to be at most {number(headline.certificate)}"
     return f"{start} {size}."
@@ -128,8 +124,8 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
     else:
         overlap = worst.low <= best.high and best.low <= worst.high
         yield (
-            f"Worst off: {worst.group}, with a {metric} of {_sized(worst)}; best off: "
-            f"{best.group}, with {_sized(best)}{'; the intervals overlap' if overlap else ''}."
+            f"Worst off: {worst.group}, with a {metric} of {sized(worst)}; best off: "
+            f"{best.group}, with {sized(best)}{'; the intervals overlap' if overlap else ''}."
         )
     if small:
         # Where fewer than two groups are large, all are ranked.
@@ -197,7 +193,7 @@ def remarks(audit: Audit) -> Iterator[str]:
         )
 
 
-def _sized(row: AuditRow, brackets: str = "()") -> str:
+def sized(row: AuditRow, brackets: str = "()") -> str:
     """Value and interval, as far as there are any."""
     if math.isnan(row.value):
         return "undefined"
@@ -213,101 +209,3 @@ def _listed(items: Sequence[str], separator: str) -> str:
     more = len(items) - _GROUPS_LISTED
     shown = separator.join(items[:_GROUPS_LISTED])
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def contents_of(audit: Audit) -> AuditContents:
-    """Gather what `equipoise.report.audit_page.audit_page` shows."""
-    title, *opened = opening(audit)
-    return AuditContents(
-        title=title.removesuffix("."),
-        answer=tuple(answer(audit)),
-        opening=tuple(opened),
-        remarks=tuple(remarks(audit)),
-        attributes=tuple(_attributes(audit)),
-        rows=audit.to_frame(),
-        not_assessed=pd.DataFrame(
-            [asdict(row) for row in audit.not_assessed], columns=list(NotAssessed.__annotations__)
-        ),
-        histograms=audit.histograms,
-        bands=audit.bands,
-        threshold=audit.threshold,
-        level=audit.settings.level,
-        sensitive=audit.sensitive,
-        settings=asdict(audit.settings),
-        versions=versions(),
-    )
-
-
-def answer(audit: Audit) -> Iterator[str]:
-    """On what scores depend, how much and how sure that is, a sentence for each notion.
-
-    Where one notion was assessed, the second sentence says why the other was not.
-    """
-    for notion in map(Notion, audit.notions):
-        yield _dependence(audit, notion)
-    if len(audit.notions) == 1:
-        yield next(line for line in remarks(audit) if line.startswith("Only "))
-
-
-def _dependence(audit: Audit, notion: Notion) -> str:
-    found, not_found, untested = [], [], []
-    for attribute in audit.attributes:
-        rows = [
-            row
-            for row in audit.rows
-            if (row.notion, row.attribute, row.group) == (notion, attribute, ALL_ROWS)
-        ]
-        headline = headline_of(rows, notion)
-        size = f"{headline.metric} {_sized(headline, '[]')}"
-        if math.isnan(headline.p_value):
-            untested.append(f"{attribute} ({size})")
-            continue
-        size += f", p = {headline.p_value:.2g}"
-        if headline.p_value <= 1 - audit.settings.level:
-            found.append(f"{attribute} ({_range(audit, attribute, notion)}{size})")
-        else:
-            not_found.append(f"{attribute} ({size})")
-    parts = []
-    if found:
-        parts.append(f"scores depend on {listed(found)}")
-    if not_found:
-        parts.append(f"no dependence on {listed(not_found, 'or')} was found")
-    if untested:
-        parts.append(f"whether they depend on {listed(untested, 'or')} could not be tested")
-    sentence = "; ".join(parts) + "."
-    if notion.conditions_on_outcome:
-        return f"Among people of equal outcome, {sentence}"
-    return _capital(sentence)
-
-
-def _range(audit: Audit, attribute: str, notion: Notion) -> str:
-    """Who is worst and best off; nothing where all fare alike."""
-    ordered, _ = ranked_groups(audit, attribute, notion)
-    if len(ordered) < 2 or ordered[0].value == ordered[-1].value:
-        return ""
-    worst, best = ordered[0], ordered[-1]
-    return (
-        f"{worst.metric} {number(worst.value)} for {worst.group}, {number(best.value)} for "
-        f"{best.group}; "
-    )
-
-
-def _attributes(audit: Audit) -> Iterator[AuditedAttribute]:
-    about = [row for row in audit.rows if row.attribute and row.group == ALL_ROWS]
-    for attribute, some in groupby(about, key=lambda row: row.attribute):
-        rows = list(some)
-        headlines, findings = {}, []
-        for notion in map(Notion, audit.notions):
-            under = [row for row in rows if row.notion == notion]
-            if under:
-                headlines[str(notion)] = headline_of(under, notion).metric
-                sentences = [
-                    _capital(verdict(audit, under, notion)),
-                    *group_findings(audit, attribute, notion),
-                ]
-                findings.append(Finding(str(notion), tuple(sentences)))
-        yield AuditedAttribute(attribute, headlines, tuple(findings))
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
