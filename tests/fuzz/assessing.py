@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,18 +218,10 @@ def utility_entry(draw: Draw, call: Call) -> None:
 
 def dependence_entry(draw: Draw, call: Call) -> None:
     n = draw.rows(16, 60)
-    function = draw.pick(
-        (
-            dependence.generalized_demographic_parity,
-            dependence.maximal_correlation,
-            dependence.distance_correlation,
-            dependence.hilbert_schmidt,
-            certify,
-            permutation_test,
-        )
-    )
+    measures = [partial(dependence.measure_dependence, name) for name in dependence.MEASURES]
+    function = draw.pick((*measures, certify, permutation_test))
     table, scores, y = attributes(draw, n), scores_of(draw, n), outcome_of(draw, n)
-    draw.notes.update(function=function.__name__, A=table, scores=scores, y=y)
+    draw.notes.update(function=str(function), A=table, scores=scores, y=y)
     read = _read(call, table)
     extra: dict[str, Any] = {}
     if function is permutation_test:
@@ -254,7 +247,7 @@ def dependence_entry(draw: Draw, call: Call) -> None:
     elif function is permutation_test:
         must(0 < first.p <= 1, f"a p-value of {first.p}")
     else:
-        most = np.inf if function is dependence.generalized_demographic_parity else 1 + 1e-9
+        most = np.inf if function.args == ("GDP",) else 1 + 1e-9
         must(-1e-9 <= first.value <= most and np.isfinite(first.value), f"a value of {first.value}")
         order = draw.random.permutation(n)
         agree(

@@ -31,12 +31,12 @@ from equipoise.errors import InputError
 from equipoise.inference.bootstrap import upper_quantile
 from equipoise.inference.estimate import Estimate
 from equipoise.metrics.dependence import (
-    MEASURES,
     OUTCOME_STRATA,
     attribute_functions,
     double_centered,
     gaussian_kernel,
     kernel_vectors,
+    measure_dependence,
     orthonormal,
     parity_cells,
     score_functions,
@@ -99,7 +99,7 @@ def dependence_interval(
         outcome = outcome_kind(y, outcome)
         strata = strata_of(y, outcome, groups=OUTCOME_STRATA)
     try:
-        found = MEASURES[measure](scores, table, y=y, outcome=outcome)
+        found = measure_dependence(measure, scores, table, y=y, outcome=outcome)
     except InputError as undefined:
         return Estimate(level=level, n=len(scores), reason=str(undefined))
     random = np.random.default_rng(random_state)

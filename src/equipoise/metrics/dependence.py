@@ -8,16 +8,16 @@ a continuous one. Inside such a group y still varies, so a dependence that runs 
 leave a trace in the value.
 
 Some measures cost more than sorting. They use a stated number of rows at most, drawn without
-replacement by `random_state`; the result says how many.
+replacement; the result says how many.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from equipoise.errors import InputError, check_whole
+from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
@@ -61,29 +61,73 @@ _KERNEL_ROUNDING = 1e-15
 _DISTANCE_ROUNDING = 1e-13
 
 
-@dataclass(frozen=True)
-class Dependence:
-    """A measure of dependence, and what it was computed from.
+class Dependence(NamedTuple):
+    """A measure of dependence, and what it was computed from."""
 
-    Attributes
-    ----------
-    value : ndarray of float64
-        (K,) for scores (K, n), a scalar array for scores (n,).
-    rows : int
-        How many rows were used: those with every sensitive value known, up to the measure's limit.
-    """
-
-    value: Floats
-    rows: int
+    value: Floats  # (K,) for scores (K, n), a scalar array for scores (n,)
+    rows: int  # used: those with every sensitive value known, up to the measure's limit
 
 
-def generalized_demographic_parity(
+def measure_dependence(
+    measure: str,
     scores: Any,
     sensitive_features: SensitiveTable,
     *,
     y: Any = None,
     outcome: OutcomeKind | None = None,
 ) -> Dependence:
+    """Measure how scores depend on all columns jointly, stratum by stratum where y is given.
+
+    Parameters
+    ----------
+    measure : {"GDP", "HGR", "dCor", "HSIC"}
+        See `generalized_demographic_parity`, `maximal_correlation`, `distance_correlation` and
+        `hilbert_schmidt`.
+    scores : array of shape (n,) or (K, n)
+    sensitive_features : SensitiveTable
+        Rows with a missing value are left out.
+    y : array of shape (n,), optional
+        Measure separation, within strata of this outcome.
+    outcome : {"binary", "multiclass", "continuous"}, optional
+        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
+
+    Examples
+    --------
+    >>> table = SensitiveTable.from_data(["a", "a", "b", "b"])
+    >>> round(float(measure_dependence("GDP", [0.0, 0.2, 0.4, 0.6], table).value), 6)
+    0.2
+    """
+    kind = kind_where_given(y, outcome)
+    matrix = as_scores(scores).cpu().numpy()
+    rows = rows_of(matrix, sensitive_features, y)
+    most = _most_rows(measure, sensitive_features)
+    if len(rows) > most:
+        rows = rows[np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))]
+    strata = np.zeros(len(rows), np.int64)
+    if kind is not None:
+        strata = strata_of(outcome_array(y)[rows], kind, groups=OUTCOME_STRATA)
+    # In numbers of size one squares neither overflow nor vanish.
+    matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
+    value = np.zeros(len(matrix))
+    for stratum in range(int(strata.max()) + 1):
+        chosen = rows[strata == stratum]
+        found = MEASURES[measure].compute(matrix[:, chosen], sensitive_features.take(chosen))
+        value += len(chosen) / len(rows) * found
+    if measure == "GDP":  # the only one in units of the score
+        value = np.ldexp(value, powers)
+    return Dependence(value.reshape(np.shape(scores)[:-1]), len(rows))  # no K axis if none came
+
+
+def _most_rows(measure: str, table: SensitiveTable) -> int:
+    if measure == "dCor" and (len(table.columns) == 1 or table.is_discrete):
+        return DISTANCE_ROWS
+    return {"GDP": sys.maxsize, "HGR": SORTED_ROWS}.get(measure, PAIRED_ROWS)
+
+
+# ------------------------------------------------------------------- generalized demographic parity
+
+
+def generalized_demographic_parity(scores: Floats, table: SensitiveTable) -> Floats:
     """Mean distance between the average score near one's A and the average score: E abs(m(A) - m).
 
     Here m(a) = E[score | A = a] and m = E[score] (Jiang et al. 2022, weighted total variation), in
@@ -93,153 +137,7 @@ def generalized_demographic_parity(
     frequency of continuous ones, n^(1 / (d + 2)) of them for each of d continuous columns, the rate
     of regression on a partition (Gyorfi et al. 2002, theorem 4.3). The noise of C cell means makes
     the value at independence about sd(score) sqrt(2 C / (pi n)). All rows are used.
-
-    Parameters
-    ----------
-    scores : array of shape (n,) or (K, n)
-    sensitive_features : SensitiveTable
-        Rows with a missing value are left out.
-    y : array of shape (n,), optional
-        Measure separation, within strata of this outcome.
-    outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
-
-    Returns
-    -------
-    Dependence
-
-    Examples
-    --------
-    >>> table = SensitiveTable.from_data(["a", "a", "b", "b"])
-    >>> round(float(generalized_demographic_parity([0.0, 0.2, 0.4, 0.6], table).value), 6)
-    0.2
     """
-    return _measure(_parity, None, scores, sensitive_features, y, outcome, random_state=0)
-
-
-def maximal_correlation(
-    scores: Any,
-    sensitive_features: SensitiveTable,
-    *,
-    y: Any = None,
-    outcome: OutcomeKind | None = None,
-    random_state: int = 0,
-) -> Dependence:
-    """Hirschfeld-Gebelein-Renyi maximal correlation, max over f, g of corr(f(score), g(A)).
-
-    It lies in [0, 1]: 0 exactly at independence, 1 when a function of the score is a function of A.
-    One-to-one maps of either side do not change it, and it is abs(rho) for a bivariate Gaussian of
-    correlation rho (Renyi 1959). Here f and g range over finite sets of functions, which makes it
-    the first canonical correlation between two bases, in O(n log n):
-
-    * a discrete variable: every function of it, so that two of them are treated exactly (the second
-      singular value of the joint table over the roots of its margins; Witsenhausen 1975). A score
-      with at most 10 distinct values is discrete;
-    * a continuous variable: polynomials of degree up to 5 in its normal score, the normal quantile
-      of its rank. The maximal functions of a bivariate Gaussian are linear in normal scores;
-    * several columns: sums of functions of one column and of products of functions of two columns.
-
-    The estimate is biased upwards: at independence, with p and q functions, it is about
-    (sqrt(p) + sqrt(q)) / sqrt(n), the largest singular value of a p x q matrix of noise. A
-    permutation test tells whether a value is more than that. At most `SORTED_ROWS` rows are used.
-    Parameters are those of `generalized_demographic_parity`.
-    """
-    return _measure(
-        _maximal_correlation, SORTED_ROWS, scores, sensitive_features, y, outcome, random_state
-    )
-
-
-def distance_correlation(
-    scores: Any,
-    sensitive_features: SensitiveTable,
-    *,
-    y: Any = None,
-    outcome: OutcomeKind | None = None,
-    random_state: int = 0,
-) -> Dependence:
-    """Distance correlation (Szekely, Rizzo and Bakirov 2007), in [0, 1], 0 exactly at independence.
-
-    With pairwise distances a_ij of the scores and b_ij of the attribute, the squared distance
-    covariance of the sample is
-
-        V(a, b) = mean_ij(a_ij b_ij) - 2 mean_i(a_i. b_i.) + a.. b..,
-
-    dots standing for means over an index, and the distance correlation is
-    sqrt(V(a, b) / sqrt(V(a, a) V(b, b))). At independence it is positive and falls as 1 / sqrt(n).
-
-    One continuous column enters by its values, a discrete one (or the intersection of several) by
-    its label, on at most `DISTANCE_ROWS` rows: only sums over rows of distances and one sum of
-    products are needed, in O(n log n) (the idea of Huo and Szekely 2016 and of Chaudhuri and Hu
-    2019). A mixed vector or several continuous columns enter as `SensitiveTable.encode` scales
-    them, in O(n^2), on at most `PAIRED_ROWS` rows. Parameters are those of
-    `generalized_demographic_parity`.
-    """
-    single = len(sensitive_features.columns) == 1 or sensitive_features.is_discrete
-    limit = DISTANCE_ROWS if single else PAIRED_ROWS
-    return _measure(
-        _distance_correlation, limit, scores, sensitive_features, y, outcome, random_state
-    )
-
-
-def hilbert_schmidt(
-    scores: Any,
-    sensitive_features: SensitiveTable,
-    *,
-    y: Any = None,
-    outcome: OutcomeKind | None = None,
-    random_state: int = 0,
-) -> Dependence:
-    """Hilbert-Schmidt independence criterion with Gaussian kernels (Gretton et al. 2005), up to 1.
-
-    HSIC = mean_ij(k_ij l_ij) - 2 mean_i(k_i. l_i.) + k.. l.., the biased estimate (a V-statistic),
-    with k a kernel of the scores and l one of the attribute, dots standing for means over an index.
-    Widths are the median of the positive distances between rows. In the population it is 0 exactly
-    at independence; in a sample it is above 0, by about (1 - k..)(1 - l..) / n at independence.
-
-    One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
-    it, on at most `PAIRED_ROWS` rows. Parameters are those of `generalized_demographic_parity`.
-    """
-    return _measure(
-        _hilbert_schmidt, PAIRED_ROWS, scores, sensitive_features, y, outcome, random_state
-    )
-
-
-def _measure(
-    formula: Callable[[Floats, SensitiveTable], Floats],
-    limit: int | None,
-    scores: Any,
-    table: SensitiveTable,
-    y: Any,
-    outcome: OutcomeKind | None,
-    random_state: int,
-) -> Dependence:
-    """Apply `formula` to at most `limit` known rows, stratum by stratum."""
-    check_whole("random_state", random_state, least=0)
-    kind = kind_where_given(y, outcome)
-    matrix = as_scores(scores).cpu().numpy()
-    rows = rows_of(matrix, table, y)
-    if limit is not None and len(rows) > limit:
-        drawn = np.random.default_rng(random_state).choice(len(rows), limit, replace=False)
-        rows = rows[np.sort(drawn)]
-    strata = np.zeros(len(rows), np.int64)
-    if kind is not None:
-        strata = strata_of(outcome_array(y)[rows], kind, groups=OUTCOME_STRATA)
-    # In numbers of size one squares neither overflow nor vanish.
-    matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
-    value = np.zeros(len(matrix))
-    for stratum in range(int(strata.max()) + 1):
-        chosen = rows[strata == stratum]
-        value += len(chosen) / len(rows) * formula(matrix[:, chosen], table.take(chosen))
-    if formula is _parity:  # the only one in units of the score
-        value = np.ldexp(value, powers)
-    value = value.reshape(np.shape(scores)[:-1])  # no K axis where none was given
-    return Dependence(value, len(rows))
-
-
-# ------------------------------------------------------------------- generalized demographic parity
-
-
-def _parity(scores: Floats, table: SensitiveTable) -> Floats:
     cell = parity_cells(table)
     scores = scores - scores.mean(axis=1, keepdims=True)  # small differences far from 0 keep digits
     sizes = np.bincount(cell)
@@ -270,7 +168,25 @@ def _bins(column: SensitiveColumn, bins: int) -> NDArray[np.int64]:
 # ------------------------------------------------------------------------------ maximal correlation
 
 
-def _maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
+def maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
+    """Hirschfeld-Gebelein-Renyi maximal correlation, max over f, g of corr(f(score), g(A)).
+
+    It lies in [0, 1]: 0 exactly at independence, 1 when a function of the score is a function of A.
+    One-to-one maps of either side do not change it, and it is abs(rho) for a bivariate Gaussian of
+    correlation rho (Renyi 1959). Here f and g range over finite sets of functions, which makes it
+    the first canonical correlation between two bases, in O(n log n):
+
+    * a discrete variable: every function of it, so that two of them are treated exactly (the second
+      singular value of the joint table over the roots of its margins; Witsenhausen 1975). A score
+      with at most 10 distinct values is discrete;
+    * a continuous variable: polynomials of degree up to 5 in its normal score, the normal quantile
+      of its rank. The maximal functions of a bivariate Gaussian are linear in normal scores;
+    * several columns: sums of functions of one column and of products of functions of two columns.
+
+    The estimate is biased upwards: at independence, with p and q functions, it is about
+    (sqrt(p) + sqrt(q)) / sqrt(n), the largest singular value of a p x q matrix of noise. A
+    permutation test tells whether a value is more than that.
+    """
     correlations = []
     attribute = attribute_functions(table)
     for score in scores:
@@ -331,7 +247,22 @@ def _indicators(labels: NDArray[np.generic]) -> Floats:
 # ----------------------------------------------------------------------------- distance correlation
 
 
-def _distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
+def distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
+    """Distance correlation (Szekely, Rizzo and Bakirov 2007), in [0, 1], 0 exactly at independence.
+
+    With pairwise distances a_ij of the scores and b_ij of the attribute, the squared distance
+    covariance of the sample is
+
+        V(a, b) = mean_ij(a_ij b_ij) - 2 mean_i(a_i. b_i.) + a.. b..,
+
+    dots standing for means over an index, and the distance correlation is
+    sqrt(V(a, b) / sqrt(V(a, a) V(b, b))). At independence it is positive and falls as 1 / sqrt(n).
+
+    One continuous column enters by its values, a discrete one (or the intersection of several) by
+    its label: only sums over rows of distances and one sum of products are needed, in O(n log n)
+    (the idea of Huo and Szekely 2016 and of Chaudhuri and Hu 2019). A mixed vector or several
+    continuous columns enter as `SensitiveTable.encode` scales them, in O(n^2).
+    """
     if table.is_discrete:
         return distance_correlation_with_label(scores, table.cells())
     if len(table.columns) == 1:
@@ -340,7 +271,7 @@ def _distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
-    """Distance correlation of K scores (K, n) with one number per row (n,), in O(n log n); (K,).
+    """Distance correlation of K scores (K, n) with one number per row (n,); (K,).
 
     A constant on either side gives 0.
 
@@ -360,21 +291,22 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
 def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     """Distance correlation of K scores (K, n) with labels (n,), any two of them 1 apart; (K,).
 
-    This is also the distance correlation with the one-hot vector of the label. O(n log n).
+    This is also the distance correlation with the one-hot vector of the label.
     """
     _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     sums = (len(codes) - sizes[codes]).astype(np.float64)
-    return _correlations(
-        scores,
-        # Pairs of different labels are all pairs less the pairs within a label.
-        lambda score, score_sums: score_sums.sum() - _distances_within(score, codes, sizes),
-        sums,
-        sums.sum(),
-    )
+    by_label = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+
+    def products(score: Floats, score_sums: Floats) -> float:
+        """All pairs less the pairs within a label, which are 0 apart."""
+        within = sum(float(_distance_sums(score[rows]).sum()) for rows in by_label)
+        return float(score_sums.sum()) - within
+
+    return _correlations(scores, products, sums, sums.sum())
 
 
 def distance_correlation_with_vector(scores: Floats, vectors: Floats) -> Floats:
-    """Distance correlation of K scores (K, n) with Euclidean vectors (n, q), in O(n^2); (K,)."""
+    """Distance correlation of K scores (K, n) with Euclidean vectors (n, q); (K,)."""
     distances = cdist(vectors, vectors)
     return _correlations(
         scores,
@@ -433,39 +365,19 @@ def _distance_sums(values: Floats) -> Floats:
     return sums
 
 
-def _distances_within(score: Floats, codes: NDArray[np.intp], sizes: NDArray[np.intp]) -> float:
-    """Sum of distances over all pairs of rows that share a label."""
-    order = np.lexsort((score, codes))
-    first = np.cumsum(sizes) - sizes
-    place = np.arange(len(score)) - first[codes[order]]
-    return float(2 * (score[order] @ (2 * place - sizes[codes[order]] + 1)))
-
-
 def _sum_of_products(x: Floats, y: Floats) -> float:
     """Sum over all pairs of abs(x_i - x_j) abs(y_i - y_j), for x ascending; both (n,).
 
     A pair i < j has abs(x_j - x_i) = x_j - x_i and abs(y_j - y_i) = (y_j - y_i)(2 [y_i < y_j] - 1),
     so what is needed are sums of 1, x, y and x y over earlier rows, and over earlier rows of
-    smaller y. The latter come from a merge sort by y, all blocks of one width at once.
+    smaller y. The latter come from a merge sort by y, all blocks of one width at once. Rows of
+    equal y may be counted or not: they add nothing.
     """
-    terms = np.stack([np.ones_like(x), x, y, x * y])
-    before = np.cumsum(terms, axis=1) - terms
-    below = _sums_of_earlier_and_smaller(y, terms)
-    count, sum_x, sum_y, sum_xy = 2 * below - before
-    return float(2 * np.sum(count * x * y - sum_y * x - sum_x * y + sum_xy))
-
-
-def _sums_of_earlier_and_smaller(y: Floats, terms: Floats) -> Floats:
-    """Sums of `terms` (m, n) over rows i < j with y_i < y_j, for every j; (m, n).
-
-    Rows of equal y may be counted or not: they add nothing to the sums they are used in.
-    """
-    n = len(y)
+    n = len(x)
     padded = 1 << (n - 1).bit_length()
-    keys = np.concatenate([y, np.full(padded - n, np.inf)])
-    weights = np.zeros((len(terms), padded))
-    weights[:, :n] = terms
-    sums = np.zeros_like(weights)
+    keys = np.pad(y, (0, padded - n), constant_values=np.inf)
+    terms = np.pad(np.stack([np.ones(n), x, y, x * y]), ((0, 0), (0, padded - n)))
+    below = np.zeros_like(terms)
     order = np.arange(padded)
     width = 1
     while width < padded:
@@ -473,18 +385,29 @@ def _sums_of_earlier_and_smaller(y: Floats, terms: Floats) -> Floats:
         merged = np.argsort(keys[blocks], axis=1, kind="stable")
         from_left = (merged < width).ravel()
         order = np.take_along_axis(blocks, merged, axis=1).ravel()
-        left_terms = np.where(from_left, weights[:, order], 0.0).reshape(len(terms), -1, 2 * width)
-        running = left_terms.cumsum(axis=2).reshape(len(terms), -1)
-        right = order[~from_left]
-        sums[:, right] += running[:, ~from_left]
+        left_terms = np.where(from_left, terms[:, order], 0.0).reshape(4, -1, 2 * width)
+        running = left_terms.cumsum(axis=2).reshape(4, -1)
+        below[:, order[~from_left]] += running[:, ~from_left]
         width *= 2
-    return sums[:, :n]
+    before = np.cumsum(terms, axis=1) - terms
+    count, sum_x, sum_y, sum_xy = (2 * below - before)[:, :n]
+    return float(2 * np.sum(count * x * y - sum_y * x - sum_x * y + sum_xy))
 
 
 # --------------------------------------------------------------------------------------------- HSIC
 
 
-def _hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
+def hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
+    """Hilbert-Schmidt independence criterion with Gaussian kernels (Gretton et al. 2005), up to 1.
+
+    HSIC = mean_ij(k_ij l_ij) - 2 mean_i(k_i. l_i.) + k.. l.., the biased estimate (a V-statistic),
+    with k a kernel of the scores and l one of the attribute, dots standing for means over an index.
+    Widths are the median of the positive distances between rows. In the population it is 0 exactly
+    at independence; in a sample it is above 0, by about (1 - k..)(1 - l..) / n at independence.
+
+    One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
+    it.
+    """
     attribute = gaussian_kernel(kernel_vectors(table))
     products = [float(np.vdot(gaussian_kernel(score[:, None]), attribute)) for score in scores]
     mean = np.array(products) / len(attribute) ** 2
@@ -526,42 +449,31 @@ def double_centered(matrix: Floats) -> Floats:
 # ---------------------------------------------------------------------------------------- registry
 
 
-class Measure(Protocol):
-    """A measure of dependence."""
-
-    def __call__(
-        self,
-        scores: Any,
-        sensitive_features: SensitiveTable,
-        *,
-        y: Any = None,
-        outcome: OutcomeKind | None = None,
-    ) -> Dependence:
-        """Measure scores against all columns jointly."""
-        ...
+class _Measure(NamedTuple):
+    compute: Callable[[Floats, SensitiveTable], Floats]
+    description: str
+    formula: str
 
 
 #: The measures by the name they have in tables; "|Y" is added given the outcome.
-MEASURES: dict[str, Measure] = {
-    "GDP": generalized_demographic_parity,
-    "HGR": maximal_correlation,
-    "dCor": distance_correlation,
-    "HSIC": hilbert_schmidt,
-}
-_WORDS = {
-    "GDP": (
+MEASURES = {
+    "GDP": _Measure(
+        generalized_demographic_parity,
         "How far the mean score near one's A lies from the mean score, on average.",
         "E |E[score | A] - E[score]|, by level or by bins of equal frequency of A",
     ),
-    "HGR": (
+    "HGR": _Measure(
+        maximal_correlation,
         "Largest correlation between a function of the score and a function of A.",
         "max over f, g of corr(f(score), g(A)); degree 5 in normal scores where continuous",
     ),
-    "dCor": (
+    "dCor": _Measure(
+        distance_correlation,
         "Correlation of distances between scores with distances between values of A.",
         "sqrt(V(score, A) / sqrt(V(score, score) V(A, A))), V the squared distance covariance",
     ),
-    "HSIC": (
+    "HSIC": _Measure(
+        hilbert_schmidt,
         "Distance of the joint law of (score, A) from independence, seen through Gaussian kernels.",
         "mean(k l) - 2 mean(k. l.) + k.. l.., Gaussian kernels, median heuristic",
     ),
@@ -580,31 +492,27 @@ def _compute(sample: Sample, *, name: str, conditional: bool) -> Computed:
     value = np.full(len(scored.scores), np.nan)
     reasons: list[str | None] = [None] * len(value)
     try:
-        value = MEASURES[name](scored.scores, table, y=y, outcome=kind).value
+        value = measure_dependence(name, scored.scores, table, y=y, outcome=kind).value
     except InputError:  # of some score; the others may have a value
         for member, score in enumerate(scored.scores):
             try:
-                value[member] = MEASURES[name](score, table, y=y, outcome=kind).value
+                value[member] = measure_dependence(name, score, table, y=y, outcome=kind).value
             except InputError as undefined:
                 reasons[member] = str(undefined)
     return Computed(torch.from_numpy(value)[None].to(scored.scores.device), tuple(reasons))
 
 
-for _name, (_description, _formula) in _WORDS.items():
-    for _notion in (Notion.INDEPENDENCE, Notion.SEPARATION):
+for _name, _measure in MEASURES.items():
+    for _notion in Notion:
         _given = _notion.conditions_on_outcome
+        _within = "mean over strata of Y (levels, or tenths of a continuous Y) of: "
+        _averaged = " Within strata of the outcome, averaged by size."
         register_metric(
             Metric(
                 name=f"{_name}|Y" if _given else _name,
                 notion=_notion,
-                description=_description
-                + (" Within strata of the outcome, averaged by size." if _given else ""),
-                formula=(
-                    "mean over strata of Y (levels, or tenths of a continuous Y) of: "
-                    if _given
-                    else ""
-                )
-                + _formula,
+                description=_measure.description + (_averaged if _given else ""),
+                formula=(_within if _given else "") + _measure.formula,
                 compute=partial(_compute, name=_name, conditional=_given),
                 attributes=frozenset({"discrete", "continuous"}),
                 outcomes=frozenset({"binary", "multiclass", "continuous"}),
