@@ -18,9 +18,6 @@ from equipoise.errors import InputError
 
 Array = NDArray[Any] | Tensor
 
-#: More rows than this cannot be counted one by one in float64.
-MOST_ROWS = 2.0**53
-
 
 def as_scores(scores: Any) -> Tensor:
     """Scores (n,) or (K, n) as a float64 tensor (K, n) on the device they are on."""
@@ -49,16 +46,12 @@ def as_weights(weights: Any, n: int, device: torch.device) -> Tensor:
             "a row stands for"
         )
     sums = tensor.sum(-1)
-    lowest, highest = float(sums.min()), float(sums.max())
-    if highest > MOST_ROWS:
+    least, most = float(sums.min()), float(sums.max())
+    if not 2 <= least <= most <= 2.0**53:  # more rows cannot be counted one by one in float64
+        rule, total = ("most 2**53", most) if most > 2.0**53 else ("least 2", least)
         raise InputError(
-            "weights must sum to at most 2**53, since a weight says how many rows a row stands "
-            f"for, got a sum of {highest:g}; scale them to sum to the number of rows"
-        )
-    if lowest < 2:
-        raise InputError(
-            f"weights must sum to at least 2, since a weight says how many rows a row stands for, "
-            f"got a sum of {lowest:g}; scale them to sum to the number of rows"
+            f"weights must sum to at {rule}, since a weight says how many rows a row stands for, "
+            f"got a sum of {total:g}; scale them to sum to the number of rows"
         )
     return tensor.reshape(-1, n)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
-from equipoise.metrics.partition import Partition, by_decile, by_level
+from equipoise.metrics.partition import Partition, by_decile
 from equipoise.tables import SensitiveTable
 from equipoise.tables.columns import read_values
 from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
@@ -86,7 +86,8 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
     levels = np.unique(array[(weights > 0).cpu().numpy()])
     codes = np.searchsorted(levels, array).clip(max=len(levels) - 1)
     tensor = torch.from_numpy(codes.astype(np.int64)).to(weights.device)
-    return by_level(tensor, [f"y = {level}" for level in levels]), tensor.to(torch.float64)
+    labels = tuple(f"y = {level}" for level in levels)
+    return Partition(tensor, labels, nested=False), tensor.to(torch.float64)
 
 
 def outcome_array(y: Any) -> NDArray[Any]:
@@ -108,10 +109,7 @@ Integers = NDArray[np.int64]
 
 
 def rows_of(scores: Floats, table: SensitiveTable, y: Any) -> NDArray[np.intp]:
-    """Positions of the rows whose sensitive values are all known, after checking lengths.
-
-    scores: (K, n).
-    """
+    """Positions of the rows whose sensitive values are all known; scores: (K, n)."""
     n = scores.shape[1]
     if table.n_rows != n:
         raise InputError(

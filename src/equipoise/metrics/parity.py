@@ -9,7 +9,7 @@ at most each decile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,22 +22,12 @@ from equipoise.notions import Notion
 from equipoise.tables import Kind
 
 
-@dataclass(frozen=True, eq=False)
-class Departures:
-    """Signed departures from parity, all 0 or all equal for parity, and how to size them up.
+class Departures(NamedTuple):
+    """Signed departures from parity, all 0 or all equal for parity, and how to size them up."""
 
-    Attributes
-    ----------
-    signed : Tensor, shape (..., R, K, sets of A, sets of within)
-    size : callable
-        Seminorm of such a tensor, (R, K).
-    denominators : dict of str to Tensor (R, K, sets of within)
-        Rates that were divided by, by whose rate it is.
-    """
-
-    signed: Tensor
-    size: Callable[[Tensor], Tensor]
-    denominators: dict[str, Tensor]
+    signed: Tensor  # (..., R, K, sets of A, sets of within)
+    size: Callable[[Tensor], Tensor]  # seminorm of such a tensor, (R, K)
+    denominators: dict[str, Tensor]  # (R, K, sets of within), by whose rate was divided by
 
 
 def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> Tensor:

@@ -20,19 +20,12 @@ DECILES = tuple(r / 10 for r in range(1, 10))
 class Partition:
     """Sets of rows by one variable.
 
-    Attributes
-    ----------
-    codes : Tensor of int64, shape (n,)
-        Bin of each row, 0 to `n_bins` - 1.
-    labels : tuple of str
-        One per set, in words.
-    nested : bool
-        False: set j is {code = j} (levels). True: set j is {code <= j} (quantile cuts), and the
-        last bin, above every cut, belongs to no set.
+    Set j is {code = j} (levels) or, if nested, {code <= j} (quantile cuts). Then the last bin,
+    above every cut, belongs to no set.
     """
 
-    codes: Tensor
-    labels: tuple[str, ...]
+    codes: Tensor  # int64 (n,): bin of each row
+    labels: tuple[str, ...]  # one per set, in words
     nested: bool
 
     @property
@@ -65,11 +58,6 @@ class Partition:
 def everybody(n: int, device: torch.device) -> Partition:
     """The one set of all n rows."""
     return Partition(torch.zeros(n, dtype=torch.int64, device=device), ("all rows",), nested=False)
-
-
-def by_level(codes: Tensor, labels: Sequence[str]) -> Partition:
-    """One set per level; `codes` (n,) index `labels`."""
-    return Partition(codes, tuple(labels), nested=False)
 
 
 def by_decile(values: Tensor, weights: Tensor, name: str) -> Partition:
@@ -113,18 +101,10 @@ def quantiles(values: Tensor, weights: Tensor, levels: Sequence[float]) -> Tenso
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Rows in ascending order of score, for each of K members.
+    """Rows in ascending order of score, for each of K members."""
 
-    Attributes
-    ----------
-    order : Tensor of int64, shape (K, m)
-        Row at each place.
-    values : Tensor, shape (K, m)
-        Score at each place.
-    """
-
-    order: Tensor
-    values: Tensor
+    order: Tensor  # int64 (K, m): row at each place
+    values: Tensor  # (K, m): score at each place
 
     @property
     def ends(self) -> Tensor:

@@ -37,14 +37,10 @@ class Metric:
 
     Attributes
     ----------
-    name : str
-        As tables print it.
+    name, description, formula : str
+        As tables print them; the description is one sentence in plain words.
     notion : Notion
         The relation whose violation it measures.
-    description : str
-        One sentence in plain words.
-    formula : str
-        In plain text.
     compute : callable
         Takes a `Sample`, returns `Computed`.
     attributes : frozenset of "discrete", "continuous"
@@ -131,20 +127,11 @@ def find_metric(name: str) -> Metric:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Values of one metric, and why some are undefined.
-
-    Attributes
-    ----------
-    metric : str
-    values : array or tensor, shape (), (K,), (R,) or (R, K)
-        NaN where undefined.
-    reasons : tuple of str or None, length K
-        Why the member's value is undefined (under the first weighting), None where it is defined.
-    """
+    """Values of one metric, and why some are undefined."""
 
     metric: str
-    values: Array
-    reasons: tuple[str | None, ...]
+    values: Array  # (), (K,), (R,) or (R, K), NaN where undefined
+    reasons: tuple[str | None, ...]  # K, as in `Computed`
 
     def __float__(self) -> float:
         return float(self.values)

@@ -18,7 +18,7 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
-from equipoise.metrics.partition import Partition, Ranking, by_decile, by_level, everybody, rank
+from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
     auc_of_ranking,
     explained_share,
@@ -30,35 +30,24 @@ from equipoise.tables import SensitiveColumn, check_aligned
 
 UtilityMeasure = Literal["AUC", "R2", "MAE"]
 Threshold = Literal["paper", "youden"] | float | None | Any
+# Below this many rows a rate is a few people: at a rate of 1/2 its 95 % interval is 0.36 wide.
+SMALL_GROUP = 30
+# More combinations than this cannot be listed for a person, nor do they hold enough rows.
+MAX_COMBINATIONS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Scores of K members with the outcome, R weightings of the rows, and the thresholds.
+    """Scores of K members with the outcome, R weightings of the rows, and the thresholds."""
 
-    Attributes
-    ----------
-    scores : Tensor of float64, shape (K, n)
-    ranking : Ranking
-        Of `scores`.
-    weights : Tensor of float64, shape (R, n)
-        How many rows each row stands for.
-    threshold : Tensor of float64, shape (K,), or None
-        Decision = score > threshold; None: the mean score takes the place of the decision rate.
-    outcome : Partition or None
-        The sets of rows y gives: classes, or deciles of a continuous y.
-    outcome_kind : str or None
-    y : Tensor of float64, shape (n,), or None
-        Continuous: its values; otherwise the position of the class in sorted order.
-    """
-
-    scores: Tensor
+    scores: Tensor  # (K, n)
     ranking: Ranking
-    weights: Tensor
+    weights: Tensor  # (R, n): how many rows each row stands for
+    # (K,): decision = score > threshold; None: the mean score takes the place of the decision rate.
     threshold: Tensor | None
-    outcome: Partition | None
+    outcome: Partition | None  # the sets of rows y gives: classes, or deciles of a continuous y
     outcome_kind: OutcomeKind | None
-    y: Tensor | None
+    y: Tensor | None  # (n,): numbers, or the position of the class in sorted order
 
     @property
     def responses(self) -> Tensor:
@@ -123,12 +112,11 @@ class Scored:
                     f"{reference!r}; its parity ratios divide by the rate of all rows"
                 )
             values = torch.from_numpy(np.nan_to_num(column.values)).to(device)
-            attribute = by_decile(values, base, column.name)
             _refuse_constant(column.name, values[base > 0])
-            return Sample(self, column, weights, attribute, ())
+            return Sample(self, column, weights, by_decile(values, base, column.name), ())
         assert column.codes is not None
         codes = torch.from_numpy(np.maximum(column.codes, 0)).to(device)
-        labels = [f"{column.name} = {category}" for category in column.categories]
+        labels = tuple(f"{column.name} = {category}" for category in column.categories)
         sizes = torch.bincount(codes, weights=base, minlength=len(labels))
         _refuse_constant(column.name, codes[base > 0])
         if bool((sizes == 0).any()):
@@ -146,31 +134,18 @@ class Scored:
                 f"reference must be a category of sensitive_features column {column.name!r} "
                 f"({', '.join(map(repr, column.categories))}), got {reference!r}"
             )
-        return Sample(self, column, weights, by_level(codes, labels), references)
+        return Sample(self, column, weights, Partition(codes, labels, nested=False), references)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Scores beside one sensitive column: the argument of every metric.
-
-    Attributes
-    ----------
-    scored : Scored
-    column : SensitiveColumn
-        As the user gave it, missing values included.
-    weights : Tensor of float64, shape (R, n)
-        Weights of the scores, 0 where the column is missing.
-    attribute : Partition
-        The sets of rows A gives: levels, or deciles of a continuous A.
-    references : tuple of int
-        Discrete A: positions of the groups that parity ratios may divide by.
-    """
+    """Scores beside one sensitive column: the argument of every metric."""
 
     scored: Scored
-    column: SensitiveColumn
-    weights: Tensor
-    attribute: Partition
-    references: tuple[int, ...]
+    column: SensitiveColumn  # as the user gave it, missing values included
+    weights: Tensor  # (R, n): those of the scores, 0 where the column is missing
+    attribute: Partition  # the sets of rows A gives: levels, or deciles of a continuous A
+    references: tuple[int, ...]  # discrete A: the groups that parity ratios may divide by
 
     def reweight(self, weights: Tensor) -> Sample:
         """The same rows, sets and thresholds under other weights (R, n)."""
@@ -191,8 +166,8 @@ class Sample:
             y=None if scored.y is None else scored.y[rows],
         )
         column = self.column.take(rows.cpu().numpy())
-        sample = Sample(taken, column, taken.weights, self.attribute.take(rows), self.references)
-        return sample.reweight(taken.weights)
+        weights = torch.from_numpy(~column.missing).to(taken.weights)[None]
+        return Sample(taken, column, weights, self.attribute.take(rows), self.references)
 
     @property
     def everybody(self) -> Partition:
@@ -203,8 +178,7 @@ class Sample:
         """The sets of rows inside which a notion is judged: all rows, or those Y gives."""
         if not notion.conditions_on_outcome:
             return self.everybody
-        if self.scored.outcome is None:
-            raise InputError("y must be given to compare rows of equal outcome, got none")
+        assert self.scored.outcome is not None  # or else `Metric.why_not` says so
         return self.scored.outcome
 
     def empty_set(self, within: Partition) -> str | None:
@@ -254,26 +228,23 @@ def prepare(
     if y is not None:
         kind = outcome_kind(y, outcome, counted=(base > 0).cpu().numpy())
         parts, values = split_outcome(y, kind, base, n)
+    cut = None
     if isinstance(threshold, str):
-        cut = _youden(threshold, ranking, values, kind, base)
-    else:
-        cut = None if threshold is None else _given(threshold, tensor)
+        if threshold not in ("paper", "youden"):
+            raise InputError(
+                f"threshold must be 'paper', 'youden', None or numbers, got {threshold!r}"
+            )
+        if kind == "binary" and values is not None:
+            cut = youden_of_ranking(ranking, values, base)
+        elif threshold == "youden":
+            raise InputError(
+                "threshold='youden' needs a binary y, got "
+                f"{'no y' if kind is None else f'a {kind} y'}; give a number, or None for mean "
+                "scores"
+            )
+    elif threshold is not None:
+        cut = _given(threshold, tensor)
     return Scored(tensor, ranking, rows, cut, parts, kind, values)
-
-
-def _youden(
-    rule: str, ranking: Ranking, y: Tensor | None, kind: OutcomeKind | None, base: Tensor
-) -> Tensor | None:
-    if rule not in ("paper", "youden"):
-        raise InputError(f"threshold must be 'paper', 'youden', None or numbers, got {rule!r}")
-    if kind == "binary" and y is not None:
-        return youden_of_ranking(ranking, y, base)
-    if rule == "paper":
-        return None
-    raise InputError(
-        "threshold='youden' needs a binary y, got "
-        f"{'no y' if kind is None else f'a {kind} y'}; give a number, or None for mean scores"
-    )
 
 
 def _given(threshold: Any, scores: Tensor) -> Tensor:
@@ -306,33 +277,17 @@ def _refuse_constant(name: str, present: Tensor) -> None:
         )
 
 
-# Below this many rows a rate is a few people: at a rate of 1/2 its 95 % interval is 0.36 wide.
-SMALL_GROUP = 30
-
-
 @dataclass(frozen=True, eq=False)
 class Intersection:
-    """All combinations of categories of several discrete columns.
+    """All combinations of categories of several discrete columns."""
 
-    Attributes
-    ----------
-    column : SensitiveColumn
-        Discrete; its categories are the combinations that occur, as tuples.
-    sizes : dict of tuple to int
-        Rows per combination, those without rows included.
-    """
-
-    column: SensitiveColumn
-    sizes: dict[tuple[Hashable, ...], int]
+    column: SensitiveColumn  # its categories are the combinations that occur, as tuples
+    sizes: dict[tuple[Hashable, ...], int]  # rows per combination, those without rows included
 
     @property
     def empty(self) -> tuple[tuple[Hashable, ...], ...]:
         """Combinations without rows: nothing can be said about them."""
         return tuple(group for group, size in self.sizes.items() if size == 0)
-
-
-# More combinations than this cannot be listed for a person, nor do they hold enough rows.
-MAX_COMBINATIONS = 10_000
 
 
 def intersect(columns: Sequence[SensitiveColumn]) -> Intersection:
