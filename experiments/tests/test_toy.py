@@ -11,7 +11,7 @@ from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP
 from equipoise.training import BatchStream, Member, TrainingData, run_phase
-from equipoise.training.members import generator
+from equipoise.training.data import generator
 from experiments.paper.toy import density_ratio_toy, true_ratio
 
 CELLS = ["p(1|1)/p(1)", "p(1|0)/p(1)", "p(0|1)/p(0)", "p(0|0)/p(0)"]

@@ -32,7 +32,7 @@ from benchmarks import environment
 from equipoise import SBPPenalty
 from equipoise.datasets import make_synthetic
 from equipoise.networks import StackedMLP
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 from experiments import RESULTS
 from experiments.theory import (
     Game,

@@ -30,8 +30,8 @@ from equipoise.training import (
     TrainingSettings,
 )
 from equipoise.training.checkpoints import ModuleState
+from equipoise.training.data import Stream, generators, row_numbers, set_aside, streams_of
 from equipoise.training.loop import gradients_on
-from equipoise.training.members import Stream, generators, row_numbers, set_aside, streams_of
 from equipoise.training.step import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]

@@ -14,8 +14,7 @@ from equipoise.errors import InputError, check_choice, check_whole, check_widths
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
-from equipoise.training.data import mean_one
-from equipoise.training.members import generator
+from equipoise.training.data import generator, mean_one
 from equipoise.training.step import minimize
 
 

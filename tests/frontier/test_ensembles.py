@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 from equipoise.metrics import measure
 from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS
-from equipoise.training.averaged import averaged_output
+from equipoise.training.predictor import averaged_output
 from tests.composing import composed
 
 

@@ -18,7 +18,7 @@ from equipoise.methods.shared.attribute_critic import AttributeCritic, condition
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, TrainingData
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 from tests.composing import composed
 
 MEMBERS = [Member(0.5, 0), Member(0.9, 1)]

@@ -19,7 +19,7 @@ from equipoise.training import (
     TrainingSettings,
     train,
 )
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 
 
 @pytest.fixture

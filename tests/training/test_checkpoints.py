@@ -25,7 +25,7 @@ from equipoise.training import (
     train,
 )
 from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState, digest
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 from equipoise.training.step import PredictorStep, minimize
 
 HALVES = tuple(range(120)), tuple(range(120, 240))

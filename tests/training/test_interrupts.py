@@ -21,8 +21,8 @@ from equipoise.training import (
     run,
     train,
 )
+from equipoise.training.data import generators
 from equipoise.training.loop import RunState, first_interrupt_asks
-from equipoise.training.members import generators
 from equipoise.training.step import PredictorStep
 
 

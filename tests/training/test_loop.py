@@ -15,7 +15,7 @@ from equipoise.training import (
     TrainingSettings,
     train,
 )
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 
 HALVES = tuple(range(120)), tuple(range(120, 240))
 

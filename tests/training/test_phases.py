@@ -27,7 +27,7 @@ from equipoise.training import (
     run_phase,
     train,
 )
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 
 #: So short a training may leave a critic behind, and that is said.
 pytestmark = pytest.mark.filterwarnings("ignore:The critic collapsed")

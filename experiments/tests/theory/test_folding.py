@@ -8,7 +8,7 @@ from torch import nn
 from equipoise import SBPPenalty
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP, find_pieces, select_members
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 from experiments.theory import DenseNetwork, fold
 
 

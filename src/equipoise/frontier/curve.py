@@ -28,8 +28,8 @@ from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
 from equipoise.pareto import hypervolume
 from equipoise.training import Health, History, Predictor
-from equipoise.training.averaged import AveragedPredictor
 from equipoise.training.health import Failure
+from equipoise.training.predictor import AveragedPredictor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

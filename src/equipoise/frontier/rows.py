@@ -16,7 +16,7 @@ from equipoise.estimators.fitting import Positions
 from equipoise.estimators.inputs import Outcome
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.tables import SensitiveTable
-from equipoise.training.members import stream_seed
+from equipoise.training.data import stream_seed
 
 #: A share of all rows to draw, or the positions of the rows.
 Part = float | Sequence[int] | NDArray[np.integer[Any]]

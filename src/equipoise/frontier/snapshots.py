@@ -22,7 +22,7 @@ from equipoise.notions import Notion
 from equipoise.pareto import non_dominated
 from equipoise.predictors.registry import FAMILIES
 from equipoise.training import Member, Predictor
-from equipoise.training.averaged import averaged_output
+from equipoise.training.predictor import averaged_output
 
 Floats = NDArray[np.float64]
 

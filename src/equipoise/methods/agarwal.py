@@ -18,7 +18,7 @@ from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Predictor
-from equipoise.training.members import row_numbers
+from equipoise.training.data import row_numbers
 
 Floats = NDArray[np.float64]
 

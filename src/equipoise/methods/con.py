@@ -23,7 +23,7 @@ from equipoise.methods.shared.conditional import (
 from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.layers import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData
-from equipoise.training.members import generators, streams_of
+from equipoise.training.data import generators, streams_of
 from equipoise.training.step import minimize
 
 #: Of the generator and of its critic.

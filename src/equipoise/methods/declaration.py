@@ -23,7 +23,7 @@ from equipoise.training import (
     TrainingData,
     TrainingSettings,
 )
-from equipoise.training.members import generators
+from equipoise.training.data import generators
 
 #: Options of networks that a method trains beside the predictor.
 CRITIC = frozenset(

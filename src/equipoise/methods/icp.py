@@ -12,7 +12,7 @@ from equipoise.methods.declaration import GAME, Capabilities, Context, Declarati
 from equipoise.methods.shared.conditional import DRAWS, ConditionalGame, Donors, law_phase
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
-from equipoise.training.members import generators, streams_of
+from equipoise.training.data import generators, streams_of
 from equipoise.training.step import minimize
 
 #: Of the network for the density: as in the authors' program for classes.

@@ -13,8 +13,7 @@ from equipoise.errors import InputError
 from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import copy_members
 from equipoise.training import BatchStream, History, Member, Phase, PredictorStep, TrainingData
-from equipoise.training.data import mean_one, take
-from equipoise.training.members import row_numbers
+from equipoise.training.data import mean_one, row_numbers, take
 
 #: Shares of the first of two rows in their mixtures; one half is the neutral one.
 MIXTURES = (0.6, 0.7, 0.8, 0.9)

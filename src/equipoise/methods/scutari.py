@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedLinear, StackedMLP
 from equipoise.training import TASKS, Predictor
-from equipoise.training.members import row_numbers
+from equipoise.training.data import row_numbers
 
 Floats = NDArray[np.float64]
 

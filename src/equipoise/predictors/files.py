@@ -21,7 +21,7 @@ from equipoise.networks import (
 )
 from equipoise.predictors.boosting import BoostedTrees
 from equipoise.training import Predictor, Task
-from equipoise.training.averaged import AveragedPredictor
+from equipoise.training.predictor import AveragedPredictor
 
 #: Weights and buffers by name, with the members first.
 Weights = Mapping[str, Tensor]

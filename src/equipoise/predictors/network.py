@@ -20,7 +20,7 @@ from equipoise.networks import (
 )
 from equipoise.predictors.recipe import Recipe, Run
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
-from equipoise.training.members import generators, stream_seed
+from equipoise.training.data import generators, stream_seed
 from equipoise.training.predictor import exact_device
 
 

@@ -1,9 +1,14 @@
 """The one engine: everything that trains goes through :func:`run`, K members at once."""
 
-from equipoise.training.batches import BatchStream as BatchStream
+from equipoise.training.data import BatchStream as BatchStream
+from equipoise.training.data import Member as Member
 from equipoise.training.data import TrainingData as TrainingData
+from equipoise.training.engine import NetworkStep as NetworkStep
+from equipoise.training.engine import Phase as Phase
 from equipoise.training.engine import Supervision as Supervision
 from equipoise.training.engine import Trained as Trained
+from equipoise.training.engine import phases_of as phases_of
+from equipoise.training.engine import run_phase as run_phase
 from equipoise.training.engine import run_supervised as run_supervised
 from equipoise.training.engine import solved as solved
 from equipoise.training.engine import train as train
@@ -11,19 +16,14 @@ from equipoise.training.health import Health as Health
 from equipoise.training.loop import History as History
 from equipoise.training.loop import RunState as RunState
 from equipoise.training.loop import run as run
-from equipoise.training.members import Member as Member
-from equipoise.training.phases import NetworkStep as NetworkStep
-from equipoise.training.phases import Phase as Phase
-from equipoise.training.phases import phases_of as phases_of
-from equipoise.training.phases import run_phase as run_phase
+from equipoise.training.predictor import TASKS as TASKS
 from equipoise.training.predictor import Predictor as Predictor
+from equipoise.training.predictor import Task as Task
 from equipoise.training.progress import Callback as Callback
 from equipoise.training.progress import Progress as Progress
-from equipoise.training.settings import OptimizerSettings as OptimizerSettings
-from equipoise.training.settings import TrainingSettings as TrainingSettings
 from equipoise.training.step import Method as Method
 from equipoise.training.step import Objective as Objective
+from equipoise.training.step import OptimizerSettings as OptimizerSettings
 from equipoise.training.step import PredictorStep as PredictorStep
+from equipoise.training.step import TrainingSettings as TrainingSettings
 from equipoise.training.step import minimize as minimize
-from equipoise.training.tasks import TASKS as TASKS
-from equipoise.training.tasks import Task as Task

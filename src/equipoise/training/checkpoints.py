@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.networks.stack import member_tensors
-from equipoise.training.batches import BatchStream
+from equipoise.training.data import BatchStream
 from equipoise.training.loop import RunState, Step
 
 #: Characters of an option that a message quotes.

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.training.data import TrainingData
+from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
-from equipoise.training.members import Member
 
 #: A score whose standard deviation is below this share of the outcome's is called constant.
 CONSTANT_SHARE = 0.01

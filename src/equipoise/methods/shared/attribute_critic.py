@@ -11,7 +11,7 @@ from equipoise.errors import InputError
 from equipoise.methods.declaration import Context
 from equipoise.methods.shared.batch_statistics import standardized
 from equipoise.networks import StackedLinear, StackedMLP
-from equipoise.training.members import row_numbers
+from equipoise.training.data import row_numbers
 from equipoise.training.step import minimize
 
 

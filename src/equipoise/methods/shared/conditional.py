@@ -22,7 +22,7 @@ from equipoise.training import (
     TrainingData,
     TrainingSettings,
 )
-from equipoise.training.members import generator, row_numbers, streams_of
+from equipoise.training.data import generator, row_numbers, streams_of
 
 #: Draws kept for every row. Over a run each is met many times; more would cost memory only.
 DRAWS = 16

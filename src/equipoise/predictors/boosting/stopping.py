@@ -12,8 +12,7 @@ from torch import Tensor
 from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.predictors.boosting.trees import BoostedTrees
 from equipoise.training import Member, Predictor, TrainingData
-from equipoise.training.data import take
-from equipoise.training.members import set_aside
+from equipoise.training.data import set_aside, take
 
 #: Share of a member's rows that stops it.
 HELD_OUT = 0.2
