@@ -11,8 +11,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import gaussian_kde
 
 from equipoise.methods import METHODS, Context
-from equipoise.methods.gdp import WIDTH
-from equipoise.methods.kde import BANDWIDTH, THRESHOLD, positive_probability, unequal_rates
+from equipoise.methods.batch_penalties import (
+    BANDWIDTH,
+    PARITY_WIDTH,
+    THRESHOLD,
+    positive_probability,
+    unequal_rates,
+)
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 
@@ -137,7 +142,7 @@ def test_gdp_of_a_normal_attribute_has_a_closed_form():
     found = penalty(
         "gdp", attribute=age[:, None], scores=np.stack([2 * age, -age]), y=np.zeros(1500, int)
     )
-    closed = math.sqrt(2 / math.pi) / (1 + WIDTH**2)
+    closed = math.sqrt(2 / math.pi) / (1 + PARITY_WIDTH**2)
     assert found == pytest.approx([2 * closed, closed], rel=0.03)
 
 

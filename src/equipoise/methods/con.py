@@ -11,8 +11,7 @@ from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
 from equipoise.divergences import DIVERGENCES
-from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
-from equipoise.methods.shared.conditional import (
+from equipoise.methods.conditional import (
     DRAWS,
     ConditionalGame,
     Donors,
@@ -20,6 +19,7 @@ from equipoise.methods.shared.conditional import (
     law_phase,
     near_rows,
 )
+from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
 from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.layers import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData

@@ -238,58 +238,31 @@ class Problem:
         )
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """Something a problem asks for: in words, and whether given capabilities cover it."""
-
-    words: str
-    covered: Callable[[Capabilities], bool]
-
-
-def requirements(problem: Problem) -> tuple[Requirement, ...]:
-    """List what ``problem`` asks for, what users meet first leading."""
+def unsupported(problem: Problem, can: Capabilities) -> list[str]:
+    """What ``problem`` asks for and ``can`` does not cover, in words, the most frequent first."""
     continuous, discrete = ", ".join(problem.continuous), ", ".join(problem.discrete)
-    asked: list[tuple[object, str, Callable[[Capabilities], bool]]] = [
-        (
-            True,
-            f"notion='{problem.notion}'",
-            lambda can: (
-                can.separation if problem.notion.conditions_on_outcome else can.independence
-            ),
-        ),
-        (
-            continuous and discrete,
-            f"mixed sensitive features (continuous {continuous}; discrete {discrete})",
-            lambda can: can.mixed,
-        ),
+    classes = problem.classes or 0
+    able = can.separation if problem.notion.conditions_on_outcome else can.independence
+    both = f"mixed sensitive features (continuous {continuous}; discrete {discrete})"
+    asked: list[tuple[object, bool, str]] = [
+        (True, able, f"notion='{problem.notion}'"),
+        (continuous and discrete, can.mixed, both),
         (
             continuous and not discrete,
+            can.continuous,
             f"continuous sensitive features ({continuous})",
-            lambda can: can.continuous,
         ),
-        (
-            discrete and not continuous,
-            f"discrete sensitive features ({discrete})",
-            lambda can: can.discrete,
-        ),
+        (discrete and not continuous, can.discrete, f"discrete sensitive features ({discrete})"),
         (
             problem.groups > 2,
+            can.many_groups,
             f"more than two groups ({discrete}: {problem.groups})",
-            lambda can: can.many_groups,
         ),
-        (problem.classes is None, "a continuous outcome", lambda can: can.numbers),
-        (problem.classes == 2, "an outcome of two classes", lambda can: can.classes),
-        (
-            problem.classes is not None and problem.classes > 2,
-            f"an outcome of more than two classes ({problem.classes})",
-            lambda can: can.many_classes,
-        ),
-        (
-            problem.representation,
-            "a penalty on a representation (FairEncoder)",
-            lambda can: can.representation,
-        ),
-        (problem.weighted, "sample_weight", lambda can: can.sample_weight),
-        (problem.unknown, "missing_sensitive='skip'", lambda can: can.unknown),
+        (problem.classes is None, can.numbers, "a continuous outcome"),
+        (classes == 2, can.classes, "an outcome of two classes"),
+        (classes > 2, can.many_classes, f"an outcome of more than two classes ({classes})"),
+        (problem.representation, can.representation, "a penalty on a representation (FairEncoder)"),
+        (problem.weighted, can.sample_weight, "sample_weight"),
+        (problem.unknown, can.unknown, "missing_sensitive='skip'"),
     ]
-    return tuple(Requirement(words, covered) for needed, words, covered in asked if needed)
+    return [words for needed, covered, words in asked if needed and not covered]

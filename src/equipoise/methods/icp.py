@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from equipoise.methods.conditional import DRAWS, ConditionalGame, Donors, law_phase
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
-from equipoise.methods.shared.conditional import DRAWS, ConditionalGame, Donors, law_phase
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of

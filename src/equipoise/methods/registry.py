@@ -9,21 +9,17 @@ import pandas as pd
 
 from equipoise.errors import InputError, did_you_mean
 from equipoise.methods import (
-    adel,
     agarwal,
+    attribute_critic,
+    batch_penalties,
     con,
-    dcov,
-    edwards_storkey,
-    gdp,
     hgr,
-    hsic,
     icp,
-    kde,
     neu,
     sbp,
     scutari,
 )
-from equipoise.methods.declaration import Declaration, Problem, requirements
+from equipoise.methods.declaration import Declaration, Problem, unsupported
 from equipoise.notions import Notion
 
 _LISTED: dict[str, Declaration] = {}
@@ -49,15 +45,15 @@ for _method in (
     sbp.WITHOUT_RATIO,
     con.DECLARATION,
     hgr.DECLARATION,
-    kde.DECLARATION,
+    batch_penalties.KDE,
     neu.DECLARATION,
     scutari.DECLARATION,
     agarwal.DECLARATION,
-    edwards_storkey.DECLARATION,
-    adel.DECLARATION,
-    dcov.DECLARATION,
-    hsic.DECLARATION,
-    gdp.DECLARATION,
+    attribute_critic.EDWARDS_STORKEY,
+    attribute_critic.ADEL,
+    batch_penalties.DCOV,
+    batch_penalties.HSIC,
+    batch_penalties.GDP,
     icp.DECLARATION,
 ):
     register_method(_method)
@@ -84,22 +80,14 @@ def methods_for(problem: Problem) -> tuple[str, ...]:
     >>> "sbp" in methods_for(Problem(notion=Notion.SEPARATION, continuous=("age",)))
     True
     """
-    asked = requirements(problem)
     return tuple(
-        name
-        for name, method in METHODS.items()
-        if all(requirement.covered(method.capabilities) for requirement in asked)
+        name for name, method in METHODS.items() if not unsupported(problem, method.capabilities)
     )
 
 
 def refuse_unsupported(method: Declaration, problem: Problem) -> None:
     """Raise an InputError that names the methods that can, where ``method`` cannot."""
-    missing = [
-        requirement.words
-        for requirement in requirements(problem)
-        if not requirement.covered(method.capabilities)
-    ]
-    if missing:
+    if missing := unsupported(problem, method.capabilities):
         able = ", ".join(map(repr, methods_for(problem))) or "none"
         raise InputError(
             f"method={method.name!r} does not support {' or '.join(missing)}; "
