@@ -9,7 +9,7 @@ from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import BoostingRecipe
 from equipoise.predictors.recipe import Inputs
-from equipoise.training import Member, TrainingSettings, run_supervised
+from equipoise.training import Member, TrainingSettings, train
 
 # Whole vectors of a processor: torch rounds what is left over of rows in another way.
 N, BATCH = 256, 64
@@ -42,13 +42,13 @@ def tilted():
 def followed(data, members, method, *, task="binary", rounds=12, **parameters):
     """Train with a penalty of the test's own."""
     step, _ = prepared(data, members, task, method=method, **parameters)
-    return run_supervised(
-        step,
-        step.modules[0],
+    return train(
         data,
         members,
+        predictor=step.modules[0],
+        method=method,
+        step=step,
         settings=TrainingSettings(iterations=rounds, batch_size=BATCH, check_every=5),
-        given_outcome=False,
         has_critic=False,
     )
 

@@ -5,8 +5,7 @@ from simulated_rows import simulate
 
 from equipoise.networks import StackedMLP
 from equipoise.training import TASKS, History, Member, Predictor, TrainingData
-from equipoise.training.engine import HEALTH_ROWS, judge_health
-from equipoise.training.health import diagnose
+from equipoise.training.health import HEALTH_ROWS, diagnose, judge_health
 
 
 def judged(penalty, *, score, strength=0.95, given_outcome=False):

@@ -33,7 +33,7 @@ from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.storage import CheckpointFile
 from equipoise.training import Callback, Health, Member, Progress
-from equipoise.training.engine import HEALTH_ROWS, judge_health
+from equipoise.training.health import HEALTH_ROWS, judge_health
 
 if TYPE_CHECKING:
     from equipoise.frontier.estimator import FairFrontier

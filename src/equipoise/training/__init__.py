@@ -9,7 +9,6 @@ from equipoise.training.engine import Supervision as Supervision
 from equipoise.training.engine import Trained as Trained
 from equipoise.training.engine import phases_of as phases_of
 from equipoise.training.engine import run_phase as run_phase
-from equipoise.training.engine import run_supervised as run_supervised
 from equipoise.training.engine import solved as solved
 from equipoise.training.engine import train as train
 from equipoise.training.health import Health as Health

@@ -21,15 +21,15 @@ _LONGEST_SHOWN = 200
 
 
 class Stateful(Protocol):
-    """Something whose state is tensors, plain values, lists, tuples and dicts."""
+    """Something whose state is tensors, plain values, lists, tuples and dicts.
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state; it may share memory with what goes on changing."""
-        ...
+    A state may share memory with what goes on changing; it is taken over into the tensors that are
+    there.
+    """
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a state, into the tensors that are there."""
-        ...
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Store(Protocol):
@@ -37,26 +37,20 @@ class Store(Protocol):
 
     def write(self, state: dict[str, Any]) -> None:
         """Replace the state kept so far, all at once."""
-        ...
 
     def read(self) -> dict[str, Any] | None:
         """Return the state kept last, or None."""
-        ...
 
     def refuse(self, error: Exception) -> NoReturn:
         """Say that what is kept is no state of a run, with the error that it led to."""
-        ...
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run is: runs of equal identity are the same run.
+    """What a run is: runs of equal identity are the same run."""
 
-    stated: options and versions, by name, in words. hashed: digests of data, by name.
-    """
-
-    stated: Mapping[str, str]
-    hashed: Mapping[str, str]
+    stated: Mapping[str, str]  # options and versions, by name, in words
+    hashed: Mapping[str, str]  # digests of data, by name
 
     def changes(self, later: Identity) -> list[str]:
         """Say in words what differs in a later run.
@@ -93,20 +87,28 @@ def digest(tensors: Iterable[Tensor]) -> str:
 
 
 class Checkpoints:
-    """Keeps the state of a run and of its phases in a store, at most every so many seconds."""
+    """Keeps the state of a run and of its phases in a store, at most every so many seconds.
+
+    loops: the `parts_of` each, by name.
+    """
 
     def __init__(
-        self, store: Store, *, identity: Identity, seconds: float, parts: Mapping[str, Parts]
+        self,
+        store: Store,
+        *,
+        identity: Identity,
+        seconds: float,
+        loops: Mapping[str, Mapping[str, Stateful]],
     ) -> None:
         self._store = store
         self._identity = identity
         self._seconds = seconds
-        self._parts = parts
+        self._loops = loops
         self._kept = self._read()
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 
     def _read(self) -> Any:
-        """Return the kept state of all parts; refuse that of another run."""
+        """Return the kept state of all loops; refuse that of another run."""
         kept = self._store.read()
         if kept is None:
             return None
@@ -122,55 +124,44 @@ class Checkpoints:
         return kept
 
     def restore(self, name: str) -> None:
-        """Let one part go on from its kept state, if there is one and the part had begun."""
+        """Let one loop go on from its kept state, if there is one and the loop had begun."""
         if self._kept is None:
             return
         try:
-            state = self._kept["parts"][name]
-            if state["state"]["checked"] != 0:
-                self._parts[name].load_state_dict(state)
+            kept = self._kept["parts"][name]
+            if kept["state"]["checked"] == 0:
+                return
+            for part, own in self._loops[name].items():
+                _check_form(kept[part], own.state_dict())
+                own.load_state_dict(kept[part])
         except InputError:
             raise
         except Exception as error:
             self._store.refuse(error)
 
     def keep(self, ended: bool) -> None:
-        """Write the state if it is time, or if a part has just ``ended``."""
+        """Write the state if it is time, or if a loop has just ``ended``."""
         if time.monotonic() < self._due and not ended:
             return
-        parts = {name: part.state_dict() for name, part in self._parts.items()}
+        parts = {
+            name: {part: own.state_dict() for part, own in loop.items()}
+            for name, loop in self._loops.items()
+        }
         self._store.write({"identity": asdict(self._identity), "parts": parts})
         self._due = time.monotonic() + self._seconds
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Several states as one, by name; ``state`` is that of the loop."""
-
-    parts: Mapping[str, Stateful]
-
-    @classmethod
-    def of(
-        cls, step: Step, batches: BatchStream, state: RunState, more: Mapping[str, Stateful]
-    ) -> Parts:
-        """Name everything that a loop over this step must remember."""
-        own: dict[str, Stateful] = {
-            "state": state,
-            "weights": ModuleState(step.modules),
-            "optimizers": OptimizerState(tuple(step.optimizers())),
-            "batches": batches,
-        }
-        return cls({**own, **more})
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states by name."""
-        return {name: part.state_dict() for name, part in self.parts.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over all states, each of which must have the form of the one that is there."""
-        for name, part in self.parts.items():
-            _check_form(state[name], part.state_dict())
-            part.load_state_dict(state[name])
+def parts_of(
+    step: Step, batches: BatchStream, state: RunState, more: Mapping[str, Stateful]
+) -> dict[str, Stateful]:
+    """Name everything that a loop over this step must remember, and ``more``."""
+    return {
+        "state": state,
+        "weights": ModuleState(step.modules),
+        "optimizers": OptimizerState(tuple(step.optimizers())),
+        "batches": batches,
+        **more,
+    }
 
 
 def _check_form(kept: Any, own: Any) -> None:
@@ -202,11 +193,10 @@ class ModuleState:
     module: nn.Module
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the tensors by name."""
         return dict(member_tensors(self.module))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the tensors, which a captured step reads where they are."""
+        # Overwritten, for a captured step reads the tensors where they are.
         with torch.no_grad():
             for name, tensor in member_tensors(self.module):
                 tensor.copy_(state[name])
@@ -219,11 +209,9 @@ class OptimizerState:
     optimizers: tuple[torch.optim.Optimizer, ...]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return moments and counts of steps, by number of optimizer and weight."""
         return {str(n): each.state_dict()["state"] for n, each in enumerate(self.optimizers)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Give every optimizer its memory; torch moves it to the device of the weights."""
         for number, each in enumerate(self.optimizers):
             groups = each.state_dict()["param_groups"]
             memory = state[str(number)]

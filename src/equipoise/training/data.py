@@ -1,4 +1,4 @@
-"""The training rows as tensors on one device."""
+"""Rows to train on, the members that see them, and the batches they come in."""
 
 from __future__ import annotations
 
@@ -15,30 +15,21 @@ from equipoise.errors import InputError, check_number
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """Rows ready to train on; each tensor has the n rows first.
+    """Rows ready to train on, on one device; each tensor has the n rows first."""
 
-    x: (n, p) features. target: (n,) what the task loss compares with (float, or class numbers).
-    outcome: (n, v) the outcome Y as a critic sees it. outcome_class: (n,) class numbers where Y is
-    discrete. attribute: (n, q) the sensitive attributes as a critic sees them. attribute_cell:
-    (n,) joint cell numbers where every attribute is discrete. weight: (n,) sample weights, mean
-    one; None when all are one. known: (n,) whether every sensitive attribute is known; None when
-    all are.
-    """
-
-    x: Tensor
-    target: Tensor
-    outcome: Tensor
-    outcome_class: Tensor | None = None
-    attribute: Tensor | None = None
-    attribute_cell: Tensor | None = None
-    weight: Tensor | None = None
-    known: Tensor | None = None
+    x: Tensor  # (n, p) features
+    target: Tensor  # (n,) what the task loss compares with: numbers, or numbers of classes
+    outcome: Tensor  # (n, v) the outcome Y as a critic sees it
+    outcome_class: Tensor | None = None  # (n,) where Y is discrete
+    attribute: Tensor | None = None  # (n, q) sensitive attributes as a critic sees them
+    attribute_cell: Tensor | None = None  # (n,) joint cells where every attribute is discrete
+    weight: Tensor | None = None  # (n,) sample weights, mean one; None when all are one
+    known: Tensor | None = None  # (n,) whether all attributes of a row are; None when always
 
     def __len__(self) -> int:
         return len(self.x)
 
     def to(self, device: torch.device) -> TrainingData:
-        """Return the same rows on ``device``."""
         return self._map(lambda tensor: tensor.to(device))
 
     def sample(self, n: int) -> TrainingData:
@@ -65,7 +56,10 @@ class TrainingData:
         Real pairs are weighted by w_i. Resampled pairs follow the product of two weighted laws, so
         their weight is w_i * w_j. A row whose attribute is unknown has weight 0.
         """
-        weight = self._penalty_weight()
+        weight = self.weight
+        if self.known is not None:
+            known = self.known.to(self.x.dtype)
+            weight = known if weight is None else known * weight
         if weight is None:
             return None, None
         real = take(weight, rows)
@@ -77,12 +71,6 @@ class TrainingData:
         if weight is None:
             return torch.full_like(rows, 1 / rows.shape[1], dtype=self.x.dtype)
         return weight / weight.sum(-1, keepdim=True).clamp_min(1e-12)
-
-    def _penalty_weight(self) -> Tensor | None:
-        if self.known is None:
-            return self.weight
-        known = self.known.to(self.x.dtype)
-        return known if self.weight is None else known * self.weight
 
 
 def take(values: Tensor, rows: Tensor) -> Tensor:
@@ -137,12 +125,12 @@ def stream_seed(seed: int, purpose: str) -> int:
 
 
 def generator(seed: int, purpose: str) -> torch.Generator:
-    """Return a CPU generator for one purpose of the member with this seed."""
+    """A CPU generator for one purpose of the member with this seed."""
     return torch.Generator().manual_seed(stream_seed(seed, purpose))
 
 
 def generators(seeds: Sequence[int], purpose: str) -> list[torch.Generator]:
-    """Return one generator per seed."""
+    """One generator per seed."""
     return [generator(seed, purpose) for seed in seeds]
 
 
@@ -207,18 +195,9 @@ class BatchStream:
         self.batches_per_epoch = size // self.batch_size
         self._generators = [generator(seed, "batches") for seed, _ in streams]
         self._which = torch.tensor(which, device=device)
+        self.members, self.device = len(members), self._which.device
         self._shared = len(streams) == 1
         self._shuffle()
-
-    @property
-    def members(self) -> int:
-        """Number of members K."""
-        return len(self._which)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the row numbers are."""
-        return self._which.device
 
     def draw(self) -> Tensor:
         """Return the next batch of every stream: (2, streams, B), rows and resampled rows."""

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.networks import GlobalStreams, member_tensors
-from equipoise.training.checkpoints import Checkpoints, Identity, Parts, Stateful, Store, digest
+from equipoise.training.checkpoints import Checkpoints, Identity, Stateful, Store, digest, parts_of
 from equipoise.training.data import BatchStream, Member, TrainingData, stream_seed
-from equipoise.training.health import Failure, Health, diagnose, failures_in
+from equipoise.training.health import Failure, Health, failures_in, judge_health
 from equipoise.training.loop import History, RunState, Step, first_interrupt_asks, gradients_on, run
 from equipoise.training.predictor import Predictor
 from equipoise.training.progress import Callback, Progress
@@ -27,42 +27,29 @@ from equipoise.training.step import (
     set_learning_rate,
 )
 
-#: Rows, drawn at random, that health is judged by; more would not change a verdict.
-HEALTH_ROWS = 8_000
-
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained stack, what the checks saw and how each member ended.
-
-    failures: for each member, networks of phases before the run that failed. interrupted_at:
-    iteration at which Ctrl-C ended the run, 0 if nothing did. interrupted_in: the phase that Ctrl-C
-    ended, if it was one. called_off: whether a callback ended the run.
-    """
+    """The trained stack, what the checks saw and how each member ended."""
 
     predictor: Predictor
     history: History
     health: tuple[Health, ...]
-    failures: tuple[tuple[Failure, ...], ...]
-    interrupted_at: int = 0
-    interrupted_in: str = ""
-    called_off: bool = False
+    failures: tuple[tuple[Failure, ...], ...]  # of phases before the run, for each member
+    interrupted_at: int = 0  # iteration at which Ctrl-C ended the run, 0 if nothing did
+    interrupted_in: str = ""  # the phase that Ctrl-C ended, if it was one
+    called_off: bool = False  # whether a callback ended the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
-    """How one run is looked after; nothing of it changes what is trained.
+    """How one run is looked after; nothing of it changes what is trained."""
 
-    store: keeps the state of the run, which goes on from the one that is there. seconds: least time
-    between checkpoints. identity: what run a state in the store must be of. parts: what else the
-    run must remember. callbacks: called after every check, of phases before the run as well.
-    """
-
-    store: Store | None = None
-    seconds: float = 60.0
-    identity: Identity = field(default_factory=lambda: Identity({}, {}))
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
-    callbacks: tuple[Callback, ...] = ()
+    store: Store | None = None  # keeps the state of the run, which goes on from the one there
+    seconds: float = 60.0  # least time between checkpoints
+    identity: Identity = field(default_factory=lambda: Identity({}, {}))  # what a state must be of
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else to remember
+    callbacks: tuple[Callback, ...] = ()  # called after every check, of phases as well
 
 
 def train(
@@ -72,46 +59,23 @@ def train(
     predictor: Predictor,
     method: Method | Objective | None,
     settings: TrainingSettings,
+    step: Step | None = None,
     given_outcome: bool = False,
     has_critic: bool = True,
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Train all members at once by gradient steps, until the end or Ctrl-C."""
-    return run_supervised(
-        PredictorStep(predictor, data, members, method=method, settings=settings),
-        predictor,
-        data,
-        members,
-        settings=settings,
-        given_outcome=given_outcome,
-        has_critic=has_critic,
-        on_check=on_check,
-        supervision=supervision,
-        phases=phases_of(method),
-    )
+    """Run the phases of the method, train all members at once, and judge how it went.
 
-
-def run_supervised(
-    step: Step,
-    predictor: Predictor,
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    settings: TrainingSettings,
-    given_outcome: bool,
-    has_critic: bool,
-    on_check: Callable[[int, Predictor], bool] | None = None,
-    supervision: Supervision | None = None,
-    phases: Sequence[Phase] = (),
-) -> Trained:
-    """Run the phases, then the step that trains ``predictor``, and judge how it went.
-
-    ``given_outcome`` says that the notion conditions on Y, ``has_critic`` that the penalty is what
-    a critic can tell. Ctrl-C, or a callback, in a phase leaves it as it is and ends the run after
-    one iteration; a resumed run goes on inside the phase.
+    They train by gradient steps unless another ``step`` is given. ``given_outcome`` says that the
+    notion conditions on Y, ``has_critic`` that the penalty is what a critic can tell. Ctrl-C, or a
+    callback, in a phase leaves it as it is and ends the run after one iteration; a resumed run goes
+    on inside the phase.
     """
-    supervision = Supervision() if supervision is None else supervision
+    if step is None:
+        step = PredictorStep(predictor, data, members, method=method, settings=settings)
+    phases = phases_of(method)
+    supervision = supervision or Supervision()
     predictor.train()
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     state = RunState.at_start(batches, settings.iterations)
@@ -131,10 +95,10 @@ def run_supervised(
             supervision.store,
             identity=replace(identity, hashed={**identity.hashed, "start weights": start}),
             seconds=supervision.seconds,
-            parts={
-                "run": Parts.of(step, batches, state, parts),
+            loops={
+                "run": parts_of(step, batches, state, parts),
                 **{
-                    f"phase {n}": Parts.of(phase.step, phase.batches, states[n], phase.parts)
+                    f"phase {n}": parts_of(phase.step, phase.batches, states[n], phase.parts)
                     for n, phase in enumerate(phases)
                 },
             },
@@ -244,35 +208,6 @@ def _read_answer(answer: object) -> bool:
     return bool(answer)
 
 
-def judge_health(
-    predictor: Predictor,
-    data: TrainingData,
-    members: Sequence[Member],
-    history: History,
-    *,
-    given_outcome: bool,
-    has_critic: bool,
-    failures: Sequence[Sequence[Failure]] | None = None,
-) -> tuple[Health, ...]:
-    """Judge every member of ``predictor`` by its training rows and the history up to here."""
-    seen = data.sample(HEALTH_ROWS)
-    _, penalized = predictor.evaluate(seen.x)
-    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
-    return tuple(
-        diagnose(
-            penalized[k],
-            seen,
-            member,
-            history,
-            k,
-            given_outcome=given_outcome,
-            has_critic=has_critic,
-            failures=() if failures is None else failures[k],
-        )
-        for k, member in enumerate(members)
-    )
-
-
 def solved(
     data: TrainingData,
     members: Sequence[Member],
@@ -283,7 +218,7 @@ def solved(
     supervision: Supervision | None = None,
 ) -> Trained:
     """Judge models that were solved, not trained: one check, at iteration 1, then their health."""
-    supervision = Supervision() if supervision is None else supervision
+    supervision = supervision or Supervision()
     if supervision.store is not None:
         raise InputError(
             "checkpoint must be left out for a method that is solved at once, got "
@@ -311,24 +246,23 @@ def solved(
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Networks to train before the run, one for each member of ``batches``.
+    """Networks that a method trains before the run, one for each member of ``batches``.
 
-    label: what progress calls it. asked_by: the option that needs it. step: trains on one batch.
-    serves: (K,) which of the networks each member of the run uses. on_check: called at every check;
-    ends the phase by returning True. parts: what else a resumed run must remember. finish: called
-    once the networks are trained, and again when a later run is resumed; makes of them what the
-    method needs, and returns the history, maybe with more failures in it.
+    A density ratio, a law of A given Y and a plain start are phases. The same loop trains them, so
+    that Ctrl-C, checkpoints, progress and failing members work there, too.
     """
 
-    label: str
-    asked_by: str
+    label: str  # what progress calls it
+    asked_by: str  # the option that needs it
     step: Step
     batches: BatchStream
     settings: TrainingSettings
-    serves: Sequence[int]
+    serves: Sequence[int]  # (K,) which of the networks each member of the run uses
+    #: Called once the networks are trained, and again when a later run is resumed: makes of them
+    #: what the method needs, and returns the history, maybe with more failures in it.
     finish: Callable[[History], History]
-    on_check: Callable[[int], bool] | None = None
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
+    on_check: Callable[[int], bool] | None = None  # ends the phase by returning True
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else to remember
 
 
 class NetworkStep:
@@ -350,17 +284,14 @@ class NetworkStep:
         self._settings = settings
 
     def prepare(self, iteration: int) -> None:
-        """Set the learning rates of this iteration, counted from 1."""
         share = self._settings.learning_rate_share(iteration - 1)
         for optimizer, rate in self._rates.items():
             set_learning_rate(optimizer, share * rate)
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimizers, in the order given."""
         return list(self._rates)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on one batch."""
         return self._update(rows, resampled)
 
 

@@ -10,7 +10,10 @@ from torch import Tensor
 
 from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
+from equipoise.training.predictor import Predictor
 
+#: Rows, drawn at random, that health is judged by; more would not change a verdict.
+HEALTH_ROWS = 8_000
 #: A score whose standard deviation is below this share of the outcome's is called constant.
 CONSTANT_SHARE = 0.01
 #: A linear correlation this large is plain to see ...
@@ -52,16 +55,12 @@ class Health:
 
 @dataclass(frozen=True)
 class Failure:
-    """A network of a phase before the run whose loss was no longer finite.
+    """A network of a phase before the run whose loss was no longer finite."""
 
-    asked_by: the option that needs the network. label: the phase. step: when it failed. untrained:
-    whether it had learned nothing by then, so that the member could not be trained.
-    """
-
-    asked_by: str
-    label: str
-    step: int
-    untrained: bool
+    asked_by: str  # the option that needs the network
+    label: str  # the phase
+    step: int  # when it failed
+    untrained: bool  # it had learned nothing by then, so the member could not be trained
 
     def __str__(self) -> str:
         result = (
@@ -92,13 +91,37 @@ def failures_in(
     return [found.get(network, ()) for network in members]
 
 
+def judge_health(
+    predictor: Predictor,
+    data: TrainingData,
+    members: Sequence[Member],
+    history: History,
+    *,
+    given_outcome: bool,
+    has_critic: bool,
+    failures: Sequence[Sequence[Failure]] | None = None,
+) -> tuple[Health, ...]:
+    """Judge every member of ``predictor`` by its training rows and the history up to here.
+
+    ``failures`` are, for each member, those of networks that were trained for it before the run.
+    """
+    seen = data.sample(HEALTH_ROWS)
+    _, penalized = predictor.evaluate(seen.x)
+    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
+    found = [() for _ in members] if failures is None else failures
+    judged = zip(members, penalized, found, strict=True)
+    return tuple(
+        diagnose(values, seen, member, history, k, given_outcome, has_critic, failed)
+        for k, (member, values, failed) in enumerate(judged)
+    )
+
+
 def diagnose(
     penalized: Tensor,
     data: TrainingData,
     member: Member,
     history: History,
     index: int,
-    *,
     given_outcome: bool,
     has_critic: bool = True,
     failures: Sequence[Failure] = (),
@@ -106,9 +129,9 @@ def diagnose(
     """Judge member ``index`` by its values on the training rows, penalized (n, w).
 
     Without a critic the penalty has a scale of its own, and its value says nothing here.
-    ``failures`` are those of networks that were trained for this member before the run.
     """
-    spread = _relative_spread(penalized, data)
+    # Spread of the widest score column over the spread of the outcome.
+    spread = float(penalized.std(0).max() / data.outcome.std(0).max().clamp_min(1e-12))
     penalized_away = member.strength > 0 and data.attribute is not None
     correlation = _largest_correlation(penalized, data, given_outcome) if penalized_away else None
     critic_value = float(history.penalty[-1, index]) if penalized_away and has_critic else None
@@ -152,12 +175,6 @@ def _about_critic(correlation: float, value: float, strength: float) -> list[str
             "for features that stand for it."
         ]
     return []
-
-
-def _relative_spread(penalized: Tensor, data: TrainingData) -> float:
-    """Spread of the widest score column over the spread of the outcome."""
-    outcome = data.outcome.std(0).max().clamp_min(1e-12)
-    return float(penalized.std(0).max() / outcome)
 
 
 def _largest_correlation(penalized: Tensor, data: TrainingData, given_outcome: bool) -> float:

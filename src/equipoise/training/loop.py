@@ -29,50 +29,39 @@ class Step(Protocol):
 
     def prepare(self, iteration: int) -> None:
         """Get ready for an iteration, counted from 1; called on the host before each step."""
-        ...
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """All optimizers whose memory a resumed run needs."""
         ...
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on one batch; return task loss and penalty, each (K,)."""
+        """Train on one batch; return task loss and penalty before the update, each (K,)."""
         ...
 
 
 @dataclass(frozen=True)
 class History:
-    """What the checks saw.
+    """What the checks saw."""
 
-    iterations: (T,) when. task, penalty: (T, K) averages since the check before. stopped_at: (K,)
-    the iteration at which a member's loss was no longer finite, 0 for members that went on.
-    """
-
-    iterations: NDArray[np.int64]
-    task: NDArray[np.float64]
-    penalty: NDArray[np.float64]
-    stopped_at: NDArray[np.int64]
+    iterations: NDArray[np.int64]  # (T,) when
+    task: NDArray[np.float64]  # (T, K) average since the check before
+    penalty: NDArray[np.float64]  # (T, K), too
+    stopped_at: NDArray[np.int64]  # (K,) when a loss was no longer finite, 0 if it always was
 
 
 @dataclass
 class RunState:
-    """All that the loop itself remembers of a run of so many iterations, as of its latest check.
-
-    checked: iteration of that check. ended: whether there is nothing left to do. called_off:
-    whether a callback ended it. stopped_at: (K,) as in `History`. records: iterations and averages
-    (2, K) of every check.
-    """
+    """All that the loop itself remembers of a run of so many iterations, as of its latest check."""
 
     iterations: int
-    stopped_at: Tensor
-    checked: int = 0
-    ended: bool = False
-    called_off: bool = False
-    records: list[tuple[int, Tensor]] = field(default_factory=list)
+    stopped_at: Tensor  # (K,) as in `History`
+    checked: int = 0  # iteration of that check
+    ended: bool = False  # whether there is nothing left to do
+    called_off: bool = False  # whether a callback ended it
+    records: list[tuple[int, Tensor]] = field(default_factory=list)  # averages (2, K) of checks
 
     @classmethod
     def at_start(cls, batches: BatchStream, iterations: int) -> RunState:
-        """Return the state of a run that has yet to begin."""
         stopped_at = torch.zeros(batches.members, dtype=torch.long, device=batches.device)
         return cls(iterations, stopped_at)
 
@@ -82,7 +71,6 @@ class RunState:
         return task, penalty
 
     def history(self) -> History:
-        """Return what the checks saw."""
         recorded = torch.stack([average for _, average in self.records]).cpu().double().numpy()
         return History(
             iterations=np.array([iteration for iteration, _ in self.records]),
@@ -92,11 +80,9 @@ class RunState:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything, as tensors and plain values."""
         return dict(vars(self))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there, on the device of this run."""
         if state["iterations"] != self.iterations or not 0 <= state["checked"] <= self.iterations:
             raise ValueError(f"a run of {self.iterations} iterations cannot have this state")
         for iteration, averages in state["records"]:
@@ -208,7 +194,6 @@ class _Losses:
         self._next = torch.zeros(1, dtype=torch.long, device=device)
 
     def add(self, task: Tensor, penalty: Tensor) -> None:
-        """Enter the losses of one iteration, each (K,)."""
         self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].to(self._losses))
         self._next += 1
 
@@ -271,29 +256,24 @@ class CapturedIteration:
         self._batch: Tensor
 
     def __call__(self, batch: Tensor) -> None:
-        """Train on one batch."""
-        with torch.cuda.device(batch.device):
-            self._call(batch)
-
-    def _call(self, batch: Tensor) -> None:
         self._calls += 1
-        if self._calls <= WARM_UP:
-            self._run_aside(batch)
-            return
-        if self._calls == WARM_UP + 1:
-            self._capture(batch)
-        if self._graph is None:
-            with _tensor_cores():
+        with torch.cuda.device(batch.device), _tensor_cores():
+            if self._calls <= WARM_UP:
+                self._run_aside(batch)
+                return
+            if self._calls == WARM_UP + 1:
+                self._capture(batch)
+            if self._graph is None:
                 self._iterate(batch)
-            return
-        self._batch.copy_(batch)
-        self._graph.replay()
+                return
+            self._batch.copy_(batch)
+            self._graph.replay()
 
     def _run_aside(self, batch: Tensor) -> None:
         """Run on a stream of its own, as CUDA asks of what is captured later."""
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside), _tensor_cores():
+        with torch.cuda.stream(aside):
             self._iterate(batch)
         torch.cuda.current_stream().wait_stream(aside)
 
@@ -301,7 +281,7 @@ class CapturedIteration:
         self._batch = batch.clone()
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph), _tensor_cores():
+            with torch.cuda.graph(graph):
                 self._iterate(self._batch)
         except RuntimeError as problem:
             reason = str(problem).splitlines()[0]

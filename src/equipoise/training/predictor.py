@@ -1,4 +1,4 @@
-"""The predictor: a stacked network, what it is for, and where the penalty sits."""
+"""The predictor: a stacked network, its task, where the penalty sits, and averages of several."""
 
 from __future__ import annotations
 
@@ -94,14 +94,11 @@ class Predictor(nn.Module):
 
 @dataclass(frozen=True)
 class Task:
-    """A loss per row and the map from network outputs to scores.
-
-    row_loss: outputs (K, B, o) and targets (K, B) -> (K, B).
-    score: outputs (K, B, o) -> (K, B, s), what must not depend on the sensitive attribute.
-    """
+    """A loss per row and the map from network outputs to scores."""
 
     name: str
-    row_loss: Callable[[Tensor, Tensor], Tensor]
+    row_loss: Callable[[Tensor, Tensor], Tensor]  # outputs (K, B, o) and targets (K, B) -> (K, B)
+    #: Outputs (K, B, o) -> (K, B, s), what must not depend on the sensitive attribute.
     score: Callable[[Tensor], Tensor]
 
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -163,9 +160,6 @@ class AveragedPredictor(Predictor):
 
     note = ", average of several networks"
 
-    def __init__(self, network: Stack, task: Task) -> None:
-        super().__init__(network, task)
-
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output (1, B, o) and the score (1, B, s) of the average; x is (M, B, p)."""
         output = averaged_output(self.network(x)[None], self.task)
@@ -196,28 +190,13 @@ class AveragedPredictor(Predictor):
 def averaged_output(output: Tensor, task: Task) -> Tensor:
     """Output (G, B, o) whose score is the mean score of outputs (G, M, B, o) over M.
 
-    >>> import torch
     >>> output = torch.tensor([[[[0.0]], [[20.0]]]])
     >>> torch.sigmoid(averaged_output(output, TASKS["binary"]))
     tensor([[[0.7500]]])
     """
-    return _AVERAGES[task.name](output)
-
-
-def _of_log_odds(output: Tensor) -> Tensor:
-    """Log odds of the mean probability; finite where every log odds is."""
-    return functional.logsigmoid(output).logsumexp(1) - functional.logsigmoid(-output).logsumexp(1)
-
-
-def _of_logits(output: Tensor) -> Tensor:
-    """Logarithms of the mean probabilities, which are logits of these very probabilities."""
-    return output.log_softmax(-1).logsumexp(1) - math.log(output.shape[1])
-
-
-def _of_predictions(output: Tensor) -> Tensor:
+    if task.name == "binary":  # log odds of the mean probability; finite where every log odds is
+        log = functional.logsigmoid
+        return log(output).logsumexp(1) - log(-output).logsumexp(1)
+    if task.name == "multiclass":  # logarithms of probabilities are logits of these very ones
+        return output.log_softmax(-1).logsumexp(1) - math.log(output.shape[1])
     return output.mean(1)
-
-
-_AVERAGES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
-    dict.fromkeys(TASKS, _of_predictions) | {"binary": _of_log_odds, "multiclass": _of_logits}
-)

@@ -1,4 +1,4 @@
-"""One iteration: forward once, let the method add its penalty, update the predictor."""
+"""One iteration: forward once, let the method add its penalty, update the predictor; settings."""
 
 from __future__ import annotations
 
@@ -81,45 +81,37 @@ class PredictorStep:
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
 
     def prepare(self, iteration: int) -> None:
-        """Set the learning rate of this iteration, counted from 1."""
         share = self._settings.learning_rate_share(iteration - 1)
         if share != self._share:
             set_learning_rate(self._optimizer, share * self._settings.optimizer.learning_rate)
             self._share = share
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimizers: the predictor's, then the method's."""
         return [self._optimizer, *([] if self._method is None else optimizers_of(self._method))]
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on one batch; return task loss and penalty before the update, each (K,)."""
         data = self._data
         if self._decay is not None:
             decay(self._optimizer, self._decay)
-        if isinstance(self._method, Objective):
-            task, penalty = self._method.losses(rows, resampled)
-            minimize((task, penalty), self._optimizer, self._shares)
-            return task.detach(), penalty.detach()
-        output, penalized = self._predictor(take(data.x, rows))
-        task = self._predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
-        if self._method is None:
-            penalty = torch.zeros_like(task)
-            minimize(task, self._optimizer)
+        method, predictor = self._method, self._predictor
+        if isinstance(method, Objective):
+            task, penalty = method.losses(rows, resampled)
         else:
-            penalty = self._method.penalty(penalized, rows, resampled)
-            minimize((task, penalty), self._optimizer, self._shares)
+            output, penalized = predictor(take(data.x, rows))
+            task = predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
+            if method is None:
+                minimize(task, self._optimizer)
+                return task.detach(), torch.zeros_like(task)
+            penalty = method.penalty(penalized, rows, resampled)
+        minimize((task, penalty), self._optimizer, self._shares)
         return task.detach(), penalty.detach()
 
 
 def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
     """Optimizers that the method or its networks hold; together they train all of its weights."""
     holders: list[Any] = [method, *method.networks.modules()]
-    found = [
-        value
-        for holder in holders
-        for value in vars(holder).values()
-        if isinstance(value, torch.optim.Optimizer)
-    ]
+    held = [value for holder in holders for value in vars(holder).values()]
+    found = [value for value in held if isinstance(value, torch.optim.Optimizer)]
     trained = {
         id(weight) for each in found for group in each.param_groups for weight in group["params"]
     }

@@ -13,7 +13,7 @@ from equipoise.predictors.boosting.objectives import OBJECTIVES
 from equipoise.predictors.boosting.stopping import EarlyStopping, Measurable, with_rows_aside
 from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.recipe import Recipe, Run
-from equipoise.training import TASKS, Predictor, Trained, phases_of, run_supervised
+from equipoise.training import TASKS, Predictor, Trained, train
 from equipoise.training.checkpoints import Stateful
 
 
@@ -113,15 +113,15 @@ class BoostingRecipe(Recipe):
                 parts={**supervision.parts, **remembered},
             )
         with growing.forest.remembering():
-            return run_supervised(
-                step,
-                predictor,
+            return train(
                 data,
                 members,
+                predictor=predictor,
+                method=method,
+                step=step,
                 settings=self.training,
                 given_outcome=self.notion.conditions_on_outcome,
                 has_critic=run.declared.has_critic,
                 on_check=on_check,
                 supervision=supervision,
-                phases=phases_of(method),
             )
