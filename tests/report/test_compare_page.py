@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from equipoise import FairFrontier, load
 from equipoise.errors import InputError
-from equipoise.frontier.assessed import DRAWS
 from equipoise.frontier.comparison import BUDGETS, COLUMNS, ComparedRun, compare
+from equipoise.frontier.offer import DRAWS
 from equipoise.report.compare_page import compare_page
 
 SCRIPT = "<script>document.title='broken'</script>"

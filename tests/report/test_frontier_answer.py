@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from page_frontiers import SMALL, fitted, page_of, selected
 
-from equipoise.frontier.assessed import SmallestGroup, smallest_group
+from equipoise.frontier.offer import SmallestGroup, grouped_rows, smallest_group
+from equipoise.frontier.rows import HeldOut
 from equipoise.metrics import find_metric
 from equipoise.report.frontier_page import answer, frontier_page
 from equipoise.report.model_card import model_card
@@ -100,7 +101,8 @@ def test_the_smallest_group_is_that_of_the_rows():
     # A group without weight has no rows to speak of.
     weights = np.array([1, 1, 0.5, 0, 0, 9])
     assert smallest_group(table["sex"], weights) == SmallestGroup("M", 2.5)
-    assert smallest_group(table["age"], np.ones(6)) is None
+    rows = HeldOut("test", np.arange(6.0), "continuous", table, weights)
+    assert [each.smallest for each in grouped_rows(rows)] == [SmallestGroup("M", 2.5), None]
 
 
 def test_formulas_stand_beside_what_the_metrics_are():

@@ -11,7 +11,7 @@ from page_frontiers import fitted, page_of, selected
 from page_reading import assert_table_is, cells, choose_view, chosen, number, set_slider, steps_of
 from sklearn.metrics import recall_score
 
-from equipoise.frontier.assessed import DRAWS
+from equipoise.frontier.offer import DRAWS
 from equipoise.report.frontier_page import frontier_page
 from equipoise.report.run_facts import RunFacts
 

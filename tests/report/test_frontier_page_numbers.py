@@ -14,22 +14,20 @@ from hypothesis import strategies as st
 from page_frontiers import fitted, page_of, selected
 
 from equipoise.errors import InputError
-from equipoise.frontier.assessed import (
-    MOST_GROUPS,
-    assess_snapshots,
-    counts_by_group,
-    edges_for,
-    groups_of,
-    positions_along,
-    quantiles_by_group,
-)
 from equipoise.frontier.offer import (
+    MOST_GROUPS,
     MOST_MODELS,
     MOST_NUMBERS,
     Step,
     View,
+    assess_snapshots,
+    counts_by_group,
+    edges_for,
+    groups_of,
     offered,
     points_of,
+    positions_along,
+    quantiles_by_group,
     snapshots_shown,
     steps,
     thinned,
@@ -134,15 +132,15 @@ def test_counts_above_every_edge_are_the_decisions_there(seed, spread, centre, t
     n = 40
     scores = (centre + spread * random.random(n)).round(random.integers(1, 9))
     table = SensitiveTable.from_data({"g": random.integers(3, size=n).astype(str)})
-    groups = groups_of(table["g"], np.ones(n))
+    labels, codes = groups_of(table["g"], np.ones(n))
     edges = edges_for(scores, threshold)
-    counts = counts_by_group(scores, edges, groups, (scores > 0.5).astype(np.int64), np.ones(n))
+    counts = counts_by_group(scores, edges, codes, (scores > 0.5).astype(np.int64), np.ones(n))
     assert (np.diff(edges.values) > 0).all()
     assert edges.values[0] < scores.min() and scores.max() <= edges.values[-1]
     assert 1 <= len(edges.values) - 1 <= 206
     for place, edge in enumerate(edges.values):
-        for code in range(len(groups.labels)):
-            decided = ((scores > edge) & (groups.codes == code)).sum()
+        for code in range(len(labels)):
+            decided = ((scores > edge) & (codes == code)).sum()
             assert counts[code, :, place:].sum() == decided
     if threshold is None:
         assert edges.own is None
@@ -164,12 +162,12 @@ def test_counts_give_sizes_and_rates_of_every_group():
     scores = curve.test_scores([selected("two classes").snapshot])[0, :, 0]
     threshold, y = selected("two classes").threshold, curve.test.y
     for column in curve.test.table.columns:
-        groups = groups_of(column, np.ones(len(scores)))
+        _, codes = groups_of(column, np.ones(len(scores)))
         edges = edges_for(scores, threshold)
-        counts = counts_by_group(scores, edges, groups, y, np.ones(len(scores)))
+        counts = counts_by_group(scores, edges, codes, y, np.ones(len(scores)))
         for code, by_class in enumerate(counts):
             for outcome, bins in enumerate(by_class):
-                rows = (groups.codes == code) & (y == outcome)
+                rows = (codes == code) & (y == outcome)
                 assert bins.sum() == rows.sum()
                 decided = bins[edges.own :].sum() / bins.sum()
                 assert decided == pytest.approx((scores[rows] > threshold).mean())
@@ -179,23 +177,23 @@ def test_small_groups_are_put_together_and_unknown_ones_are_a_group():
     sizes = [30 - number for number in range(15)]
     values = [f"g{number:02}" for number, size in enumerate(sizes) for _ in range(size)]
     column = SensitiveTable.from_data({"g": [*values, None, None]}, missing="skip")["g"]
-    groups = groups_of(column, np.ones(len(values) + 2))
-    assert len(groups.labels) == MOST_GROUPS + 1
-    assert groups.labels[-2:] == ("4 smaller groups together", "not known")
-    found = np.bincount(groups.codes).tolist()
+    labels, codes = groups_of(column, np.ones(len(values) + 2))
+    assert len(labels) == MOST_GROUPS + 1
+    assert labels[-2:] == ("4 smaller groups together", "not known")
+    found = np.bincount(codes).tolist()
     assert found == [*sizes[:11], sum(sizes[11:]), 2]
 
 
 def test_quantiles_along_an_attribute_are_numpys():
     random = np.random.default_rng(4)
     age, scores = random.normal(size=600), random.random(600)
-    along = positions_along(SensitiveTable.from_data({"age": age})["age"])
-    bands = quantiles_by_group(scores[along.rows], along.codes, np.ones(600))
-    assert len(along.middle) == 20  # some 30 rows each
+    middle, ranges = positions_along(SensitiveTable.from_data({"age": age})["age"])
+    bands = quantiles_by_group(scores, ranges, np.ones(600))
+    assert len(middle) == 20  # some 30 rows each
     cuts = np.quantile(age, np.arange(1, 20) / 20)
     for place in range(20):
         inside = np.searchsorted(cuts, age) == place
-        assert along.middle[place] == np.median(age[inside])
+        assert middle[place] == np.median(age[inside])
         assert bands[place].tolist() == pytest.approx(
             np.quantile(scores[inside], [0.1, 0.25, 0.5, 0.75, 0.9]).tolist(), abs=1e-12
         )

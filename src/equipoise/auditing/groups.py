@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from equipoise.auditing.inputs import AuditData
 from equipoise.auditing.result import MISSING, AuditRow
 from equipoise.inference import Estimate
-from equipoise.metrics.sample import SMALL_GROUP
+from equipoise.metrics.sample import SMALL_GROUP, even_ranges
 from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn
@@ -62,17 +62,10 @@ def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
         return tuple(map(group_label, column.categories)), column.codes
     assert column.values is not None
     known = column.values[~column.missing]
-    inside = _ranges(known, MOST_RANGES)
+    inside = even_ranges(known, MOST_RANGES)
     codes = np.full(len(column.values), -1, dtype=np.int64)
     codes[~column.missing] = inside
     return _range_labels([known[inside == band] for band in range(inside.max() + 1)]), codes
-
-
-def _ranges(values: Floats, most: int) -> Integers:
-    """Range of equal frequency (n,) of every value, numbered from 0 without gaps."""
-    count = int(np.clip(len(values) // SMALL_GROUP, 2, most))
-    cuts = np.quantile(values, np.arange(1, count) / count)
-    return np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)[1]
 
 
 def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
@@ -192,7 +185,7 @@ def bands(data: AuditData) -> pd.DataFrame:
             continue
         known = ~column.missing
         values, scores = column.values[known], data.scores[known]
-        ranges = _ranges(values, _MOST_POSITIONS)
+        ranges = even_ranges(values, _MOST_POSITIONS)
         for inside in (ranges == number for number in range(ranges.max() + 1)):
             place = {"attribute": column.name, "position": float(np.median(values[inside]))}
             rows.append({**place, "n": int(inside.sum()), **_quantiles(scores[inside])})

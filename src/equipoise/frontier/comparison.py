@@ -11,10 +11,9 @@ import pandas as pd
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import same_form
-from equipoise.frontier.assessed import DRAWS, reports, row_weights
 from equipoise.frontier.curve import Curve
 from equipoise.frontier.estimator import FairFrontier
-from equipoise.frontier.offer import steps
+from equipoise.frontier.offer import DRAWS, steps
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import ReportSettings, SelectionRow
 from equipoise.tables import SensitiveColumn
@@ -229,7 +228,7 @@ def other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
 def _same(here: HeldOut, there: HeldOut) -> bool:
     if here.table.names != there.table.names or not np.array_equal(here.y, there.y):
         return False
-    if not np.array_equal(row_weights(here), row_weights(there)):
+    if not np.array_equal(here.counts, there.counts):
         return False
     pairs = zip(here.table.columns, there.table.columns, strict=True)
     return all(_same_column(a, b) for a, b in pairs)
@@ -289,7 +288,7 @@ def _tested(curve: Curve, numbers: Sequence[int]) -> dict[int, tuple[SelectionRo
     """What test rows say of snapshots, as ``select`` would report it."""
     if not numbers:
         return {}
-    found = reports(curve, numbers, curve.test_scores(numbers), ReportSettings(draws=DRAWS))
+    found = curve.reports(numbers, ReportSettings(draws=DRAWS))
     return dict(zip(numbers, found, strict=True))
 
 

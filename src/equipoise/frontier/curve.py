@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,15 @@ from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.selection import (
-    Picked,
     ReportSettings,
     Selection,
+    SelectionRow,
     Wish,
+    estimates,
     pick,
-    report,
 )
 from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights
+from equipoise.inference import Estimate
 from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
 from equipoise.pareto import hypervolume
@@ -114,12 +116,9 @@ class Curve:
         """Pick on what is known from validation rows; only then look at the test rows."""
         snapshots = self.snapshots
         number = pick(snapshots, self.entries, wish)
-        picked = self.picked(number, wish)
         entry = self.entries[snapshots.entry[number]]
         utility = snapshots.criteria.utility
-        (rows,) = report(
-            self.test_scores([number]), self.test, snapshots.criteria, [picked], settings
-        )
+        (rows,) = self.reports([number], settings, wish)
         return Selection(
             model=self.model(number),
             snapshot=number,
@@ -128,7 +127,7 @@ class Curve:
             predictor=entry.predictor,
             averaged=len(entry.members),
             iteration=int(snapshots.iteration[number]),
-            threshold=picked.threshold,
+            threshold=self.threshold(number),
             wish=wish.describe(utility),
             aim=wish.aim(utility),
             metric=wish.metric,
@@ -141,15 +140,34 @@ class Curve:
             rows=rows,
         )
 
-    def picked(self, number: int, wish: Wish) -> Picked:
-        """Look up how one snapshot did on the validation rows."""
+    def reports(
+        self, numbers: Sequence[int], settings: ReportSettings, wish: Wish | None = None
+    ) -> list[tuple[SelectionRow, ...]]:
+        """What ``select`` reports of each kept snapshot: validation rows beside test rows."""
+        criteria, scores = self.snapshots.criteria, self.test_scores(numbers)
+        found = [(Estimate(),) * (1 + len(criteria.measures))] * len(numbers)
+        if scores is not None and self.test is not None:
+            thresholds = [self.threshold(number) for number in numbers]
+            found = estimates(scores, self.test, criteria, thresholds, settings)
+        named = [(criteria.utility, ""), *criteria.measures]
+        limits = {} if wish is None else wish.by_measure(criteria.utility)
+        return [
+            tuple(
+                SelectionRow(*name, limits.get(name, math.nan), float(value), estimate)
+                for name, value, estimate in zip(
+                    named,
+                    [self.snapshots.utility[number], *self.snapshots.unfairness[number]],
+                    each,
+                    strict=True,
+                )
+            )
+            for number, each in zip(numbers, found, strict=True)
+        ]
+
+    def threshold(self, number: int) -> float | None:
+        """Where decisions are cut: Youden's on the validation rows; None but for two classes."""
         cut = float(self.snapshots.threshold[number])
-        return Picked(
-            wish=wish,
-            utility=float(self.snapshots.utility[number]),
-            unfairness=self.snapshots.unfairness[number],
-            threshold=None if np.isnan(cut) else cut,
-        )
+        return None if math.isnan(cut) else cut
 
     def test_scores(self, numbers: Sequence[int]) -> Floats | None:
         """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""

@@ -167,6 +167,11 @@ class HeldOut:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """How many rows each row stands for, (n,)."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
     def tensors(self) -> list[Tensor]:
         """What snapshots are judged and reported by, for a resumed run to be the same run."""
         seen = [self.y, self.table.encode(), self.table.known]

@@ -246,6 +246,12 @@ class Wish:
         """Whether the best utility is wanted; else the least unfairness."""
         return any(math.isfinite(limit) for limit in self.limits.values())
 
+    def by_measure(self, utility: str) -> dict[tuple[str, str], float]:
+        """The limits that there are, by metric and attribute; the attribute of utility is ""."""
+        limits = {(self.metric, attribute): limit for attribute, limit in self.limits.items()}
+        limits[utility, ""] = self.min_utility
+        return {name: limit for name, limit in limits.items() if math.isfinite(limit)}
+
     def describe(self, utility: str) -> str:
         """Put the limits in words."""
         parts = [
@@ -386,40 +392,25 @@ class ReportSettings:
             check_whole(name, getattr(self, name), least=least)
 
 
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """The wish, and how the picked snapshot did on validation rows: unfairness (M,)."""
-
-    wish: Wish
-    utility: float
-    unfairness: Floats
-    threshold: float | None
-
-
-def report(
-    scores: Floats | None,
-    rows: HeldOut | None,
+def estimates(
+    scores: Floats,
+    rows: HeldOut,
     criteria: Criteria,
-    picked: Sequence[Picked],
+    thresholds: Sequence[float | None],
     settings: ReportSettings,
-) -> list[tuple[SelectionRow, ...]]:
-    """Measure scores (E, n, s) of E snapshots on test rows, beside what validation rows said.
+) -> list[tuple[Estimate, ...]]:
+    """Measure scores (E, n, s) of E snapshots on test rows: utility, then each measure.
 
     Each snapshot gets the numbers it would get alone.
     """
-    # By measure, utility first, then by snapshot.
-    found: list[list[Estimate]] = [[Estimate()] * len(picked)] * (1 + len(criteria.measures))
-    if scores is not None and rows is not None:
-        thresholds = [each.threshold for each in picked]
-        found = [_utility(scores, rows, settings)]
-        found += [
+    found = [
+        _utility(scores, rows, settings),
+        *(
             _unfairness(scores, rows, find_metric(name), attribute, thresholds, settings)
             for name, attribute in criteria.measures
-        ]
-    return [
-        _rows(criteria, each, of_snapshot)
-        for each, of_snapshot in zip(picked, zip(*found, strict=True), strict=True)
+        ),
     ]
+    return list(zip(*found, strict=True))
 
 
 def certificates(
@@ -435,24 +426,6 @@ def certificates(
             for each in scores
         ]
     )
-
-
-def _rows(
-    criteria: Criteria, picked: Picked, found: Sequence[Estimate]
-) -> tuple[SelectionRow, ...]:
-    utility, *unfairness = found
-    out = [
-        SelectionRow(
-            criteria.utility, "", _finite(picked.wish.min_utility), picked.utility, utility
-        )
-    ]
-    for (name, attribute), value, each in zip(
-        criteria.measures, picked.unfairness, unfairness, strict=True
-    ):
-        wished = picked.wish.limits if name == picked.wish.metric else {}
-        limit = _finite(wished.get(attribute, math.inf))
-        out.append(SelectionRow(name, attribute, limit, float(value), each))
-    return tuple(out)
 
 
 def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Estimate]:
@@ -545,7 +518,3 @@ def _certificate(
         candidates=settings.candidates * len(by_class),
         random_state=settings.random_state,
     )
-
-
-def _finite(limit: float) -> float:
-    return limit if math.isfinite(limit) else math.nan

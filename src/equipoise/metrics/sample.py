@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError
@@ -275,6 +276,16 @@ def _refuse_constant(name: str, present: Tensor) -> None:
             f"sensitive_features column {name!r} must have at least two distinct values, got "
             f"{found}; a constant cannot be depended on, so leave the column out"
         )
+
+
+def even_ranges(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Range of equal frequency (n,) of every value, numbered from 0 without gaps.
+
+    There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.
+    """
+    count = int(np.clip(len(values) // SMALL_GROUP, 2, most))
+    cuts = np.quantile(values, np.arange(1, count) / count)
+    return np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from equipoise.frontier.assessed import DRAWS
 from equipoise.frontier.comparison import BUDGETS, Comparison, Measure
+from equipoise.frontier.offer import DRAWS
 from equipoise.frontier.snapshots import families_in_words, one_in_words
 from equipoise.report.page import listed, number, records, render_page
 

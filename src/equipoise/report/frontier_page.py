@@ -11,8 +11,16 @@ import numpy as np
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.assessed import DRAWS, Assessed, SmallestGroup, Spread
-from equipoise.frontier.offer import Offer, TrainedEntry, View, offer
+from equipoise.frontier.offer import (
+    DRAWS,
+    Assessed,
+    Offer,
+    SmallestGroup,
+    Spread,
+    TrainedEntry,
+    View,
+    offer,
+)
 from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
@@ -115,9 +123,9 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
             {
                 "name": each.column.name,
                 "kind": each.column.kind,
-                "groups": each.groups.labels,
+                "groups": each.labels,
                 "sizes": each.sizes,
-                "positions": None if each.positions is None else each.positions.middle,
+                "positions": each.middle,
             }
             for each in offered.attributes
         ],

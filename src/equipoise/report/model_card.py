@@ -24,7 +24,6 @@ import numpy as np
 import yaml
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.offer import assessed_columns
 from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
@@ -234,9 +233,10 @@ def _choice(selection: Selection, picked: str) -> str:
 
 def _attributes(frontier: FairFrontier) -> tuple[AssessedAttribute, ...]:
     """Read off the test rows' table; without test rows nothing was assessed on them."""
+    test = frontier.fitted_curve().test
     return tuple(
         AssessedAttribute(column.name, column.kind, tuple(map(str, column.categories)))
-        for column in assessed_columns(frontier)
+        for column in (() if test is None else test.table.columns)
     )
 
 
