@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import same_form
@@ -16,57 +18,30 @@ from equipoise.frontier.estimator import FairFrontier
 from equipoise.frontier.offer import DRAWS, steps
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import ReportSettings, SelectionRow
-from equipoise.tables import SensitiveColumn
 
 #: Tolerated unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)
+_PARTS = ("", "_test", "_low", "_high")
 COLUMNS = (
-    "metric",
-    "attribute",
-    "run",
-    "hypervolume",
-    "budget",
-    "snapshot",
-    "utility",
-    "utility_test",
-    "utility_low",
-    "utility_high",
-    "unfairness",
-    "unfairness_test",
-    "unfairness_low",
-    "unfairness_high",
-    "predictor",
-    "note",
+    *("metric", "attribute", "run", "hypervolume", "budget", "snapshot"),
+    *(f"{name}{part}" for name in ("utility", "unfairness") for part in _PARTS),
+    *("predictor", "note"),
 )
 Measure = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """One of the runs to compare.
-
-    Attributes
-    ----------
-    name : str
-    frontier : FairFrontier
-        Fitted or loaded.
-    settings : mapping
-        What to look for differences in, such as ``frontier.get_params()``.
-    """
+    """One of the runs to compare, fitted or loaded."""
 
     name: str
     frontier: FairFrontier
-    settings: Mapping[str, object]
+    settings: Mapping[str, object]  # what to look for differences in
 
     @property
     def curve(self) -> Curve:
         """What training left behind."""
         return self.frontier.fitted_curve()
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """Families of its predictors."""
-        return self.curve.families
 
 
 @dataclass(frozen=True)
@@ -81,43 +56,25 @@ class Difference:
 class Comparison:
     """What several frontiers reach, side by side.
 
-    Attributes
-    ----------
-    runs : tuple of str
-        Their names.
-    utility : str
-    table : DataFrame
-        One row for each metric, attribute, run and budget. hypervolume: of the front, as
-        `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA
-        where there is none. utility, unfairness: its values on the validation rows, which picked
-        it; with _test on the test rows, and _low and _high the interval. predictor: family of the
-        snapshot, empty where there is none. note: what to beware of.
-    fronts : mapping of (metric, attribute) to mapping of run to DataFrame
-        Columns unfairness, utility and origin, on the validation rows, fairest first.
-    families : mapping of run to tuple of str
-        Families of its predictors.
-    differences : tuple of Difference
-    cautions : tuple of str
-        Sentences on what makes the runs less comparable than they look.
+    The table has one row for each metric, attribute, run and budget. hypervolume: of the front, as
+    `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA where
+    there is none. utility, unfairness: its values on the validation rows, which picked it; with
+    _test on the test rows, and _low and _high the interval. predictor: family of the snapshot,
+    empty where there is none. note: what to beware of.
     """
 
     runs: tuple[str, ...]
     utility: str
     table: pd.DataFrame
+    # By measure and run: unfairness, utility and origin on the validation rows, fairest first.
     fronts: Mapping[Measure, Mapping[str, pd.DataFrame]]
-    families: Mapping[str, tuple[str, ...]]
+    families: Mapping[str, tuple[str, ...]]  # of predictors, by run
     differences: tuple[Difference, ...]
-    cautions: tuple[str, ...]
+    cautions: tuple[str, ...]  # on what makes the runs less comparable than they look
 
 
 def compare(runs: Sequence[ComparedRun]) -> Comparison:
-    """Compare runs by every metric and attribute that all of them were judged by.
-
-    Parameters
-    ----------
-    runs : sequence of ComparedRun
-        At least two, with different names and the same kind of utility.
-    """
+    """Compare runs by every metric and attribute that all of them were judged by."""
     measures = common_measures(runs)
     rows = [row for run in runs for row in _rows_of(run, measures, other_test_rows(run, runs[0]))]
     order = {measure: place for place, measure in enumerate(measures)}
@@ -127,7 +84,7 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
         utility=runs[0].frontier.utility_,
         table=pd.DataFrame(rows, columns=list(COLUMNS)).astype({"snapshot": "Int64"}),
         fronts={measure: {run.name: _front(run, *measure) for run in runs} for measure in measures},
-        families={run.name: run.families for run in runs},
+        families={run.name: run.curve.families for run in runs},
         differences=tuple(_differences(runs)),
         cautions=tuple(_cautions(runs, measures)),
     )
@@ -226,20 +183,19 @@ def other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
 
 
 def _same(here: HeldOut, there: HeldOut) -> bool:
-    if here.table.names != there.table.names or not np.array_equal(here.y, there.y):
-        return False
-    if not np.array_equal(here.counts, there.counts):
-        return False
-    pairs = zip(here.table.columns, there.table.columns, strict=True)
-    return all(_same_column(a, b) for a, b in pairs)
+    def named(rows: HeldOut) -> list[object]:
+        return [(column.name, column.categories) for column in rows.table.columns]
 
+    def values(rows: HeldOut) -> list[NDArray[Any]]:
+        columns = [
+            each.codes if each.values is None else each.values for each in rows.table.columns
+        ]
+        return [rows.y, rows.counts, *map(np.asarray, columns)]
 
-def _same_column(a: SensitiveColumn, b: SensitiveColumn) -> bool:
-    if a.values is not None and b.values is not None:
-        return np.array_equal(a.values, b.values, equal_nan=True)
-    if a.codes is None or b.codes is None:
-        return False
-    return a.categories == b.categories and np.array_equal(a.codes, b.codes)
+    return named(here) == named(there) and all(
+        np.array_equal(*pair, equal_nan=True)
+        for pair in zip(values(here), values(there), strict=True)
+    )
 
 
 def _rows_of(
@@ -248,7 +204,8 @@ def _rows_of(
     curve = run.curve
     picks = {measure: _picks(curve, measure) for measure in measures}
     numbers = sorted({each for found in picks.values() for each in found if each is not None})
-    tested = _tested(curve, numbers)
+    reports = curve.reports(numbers, ReportSettings(draws=DRAWS)) if numbers else []
+    tested = dict(zip(numbers, reports, strict=True))
     for metric, attribute in measures:
         volume = run.frontier.hypervolume(metric, attribute)
         for budget, number in zip(BUDGETS, picks[metric, attribute], strict=True):
@@ -284,18 +241,6 @@ def _picks(curve: Curve, measure: Measure) -> list[int | None]:
     return [found[-1].snapshot if found else None for found in within]
 
 
-def _tested(curve: Curve, numbers: Sequence[int]) -> dict[int, tuple[SelectionRow, ...]]:
-    """What test rows say of snapshots, as ``select`` would report it."""
-    if not numbers:
-        return {}
-    found = curve.reports(numbers, ReportSettings(draws=DRAWS))
-    return dict(zip(numbers, found, strict=True))
-
-
 def _numbers(name: str, row: SelectionRow) -> dict[str, float]:
-    return {
-        name: row.validation,
-        f"{name}_test": row.test,
-        f"{name}_low": row.low,
-        f"{name}_high": row.high,
-    }
+    values = (row.validation, row.test, row.low, row.high)
+    return {f"{name}{part}": value for part, value in zip(_PARTS, values, strict=True)}

@@ -36,32 +36,16 @@ from equipoise.training.predictor import AveragedPredictor
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """What training all members left behind.
+    """What training all members left behind."""
 
-    Attributes
-    ----------
-    strands : tuple of Strand
-        One for each estimator.
-    snapshots : Snapshots
-        Of all strands, one after the other; so are entries.
-    health : mapping of snapshot number to Health
-        Of kept snapshots: how training had gone by then.
-    scores : mapping of snapshot number to ndarray of float64, shape (n, s), or None
-        Of kept snapshots on the test rows; None where the frontier was saved without test rows.
-    split : Split
-        Positions of the rows of each part.
-    sensitive : str
-        How sensitive columns were typed.
-    test : HeldOut or None
-        None where the frontier was saved without test rows.
-    """
-
-    strands: tuple[Strand, ...]
-    snapshots: Snapshots
-    health: Mapping[int, Health]
+    strands: tuple[Strand, ...]  # one for each estimator
+    snapshots: Snapshots  # of all strands, one after the other; so are entries
+    health: Mapping[int, Health]  # of kept snapshots: how training had gone by then
+    # Scores (n, s) of kept snapshots on the test rows. None, as are the test rows, where the
+    # frontier was saved without them.
     scores: Mapping[int, Floats] | None
     split: Split
-    sensitive: str
+    sensitive: str  # how sensitive columns were typed
     test: HeldOut | None
 
     @property
@@ -73,6 +57,12 @@ class Curve:
     def families(self) -> tuple[str, ...]:
         """Kinds of predictors, each once."""
         return tuple(dict.fromkeys(entry.family for entry in self.entries))
+
+    @property
+    def history(self) -> History | dict[str, History]:
+        """The history of all members; by estimator where there are several."""
+        found = {strand.predictor: strand.history for strand in self.strands}
+        return found if len(found) > 1 else self.strands[0].history
 
     @property
     def template(self) -> Classifies | Regresses:
@@ -191,13 +181,6 @@ class Curve:
         return strand_of(self.strands, place), self.entries[place]
 
 
-def history_of(curve: Curve) -> History | dict[str, History]:
-    """Return the history of all members; by estimator where there are several."""
-    if len(curve.strands) == 1:
-        return curve.strands[0].history
-    return {strand.predictor: strand.history for strand in curve.strands}
-
-
 def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
     """Every snapshot of these entries, one a row; see `FairFrontier.table`."""
     who = {str(name): column.to_numpy()[found.entry] for name, column in _who(entries).items()}
@@ -228,32 +211,17 @@ def _who(entries: Sequence[Entry]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Strand:
-    """What training the members of one estimator left behind.
+    """What training the members of one estimator left behind."""
 
-    Attributes
-    ----------
-    predictor : str
-        "network" or "boosting", with a number where there are several of a kind: "network 2".
-    entries : tuple of Entry
-        Its members and their averages.
-    prototype : Predictor
-        A stack of one member, to be given the weights of a snapshot.
-    history : History
-        Of all its members.
-    member_health : tuple of Health
-        Of all its members after the last iteration.
-    template : estimator
-        Options, feature encoding, labels and names of columns that all its models share.
-    failures : tuple with an entry for each member
-        Networks that failed in phases before the run; empty once loaded, when health tells of them.
-    """
-
-    predictor: str
-    entries: tuple[Entry, ...]
-    prototype: Predictor
-    history: History
-    member_health: tuple[Health, ...]
+    predictor: str  # as in its entries
+    entries: tuple[Entry, ...]  # its members and their averages
+    prototype: Predictor  # a stack of one member, to be given the weights of a snapshot
+    history: History  # of all its members
+    member_health: tuple[Health, ...]  # after the last iteration
+    # Options, feature encoding, labels and names of columns that all its models share.
     template: Classifies | Regresses
+    # Of each member: networks that failed in phases before the run; empty once loaded, when health
+    # tells of them.
     failures: tuple[tuple[Failure, ...], ...] = ()
 
     def filled(self, entry: Entry, weights: Weights) -> Predictor:

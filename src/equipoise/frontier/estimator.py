@@ -14,11 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import begin_run
 from equipoise.estimators.loading import Saved, check_network, estimator_in
-from equipoise.estimators.network import (
-    PAPER_STRENGTHS,
-    FairClassifier,
-)
-from equipoise.frontier.curve import Curve, history_of
+from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
+from equipoise.frontier.curve import Curve
 from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
 from equipoise.frontier.rows import Part, Split
 from equipoise.frontier.saving import contents_of, curve_in, options_in
@@ -195,7 +192,7 @@ class FairFrontier(BaseEstimator):
         self.split_ = curve.split
         self.utility_ = curve.snapshots.criteria.utility
         self.sensitive_ = curve.sensitive
-        self.history_ = history_of(curve)
+        self.history_ = curve.history
         return self
 
     def fitted_curve(self) -> Curve:

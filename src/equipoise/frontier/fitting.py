@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +32,7 @@ from equipoise.frontier.snapshots import (
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.storage import CheckpointFile
-from equipoise.training import Callback, Health, Member, Progress
+from equipoise.training import Health, Member, Progress
 from equipoise.training.health import HEALTH_ROWS, judge_health
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ def fit_curve(
     criteria = criteria_for(frontier.metrics, first.model.notion, validation, test)
     trainings = [
         _Training(
+            criteria,
+            validation,
+            test,
             predictor,
             fitting,
             members,
@@ -117,9 +120,7 @@ def fit_curve(
     strands: list[Strand] = []
     found: list[Snapshots] = []
     for training in trainings:
-        strand, snapshots, ended = training.run(
-            _Judged(criteria, validation, test), everybody, found, run, frontier.verbose
-        )
+        strand, snapshots, ended = training.run(everybody, found, run, frontier.verbose)
         strands.append(strand)
         found.append(snapshots)
         if ended:
@@ -252,18 +253,12 @@ def flat_options(frontier: FairFrontier) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
-    """What snapshots are judged by, the rows that pick and the rows that report."""
+class _Training:
+    """One estimator before training: its members and their averages, inputs of held-out rows."""
 
     criteria: Criteria
     validation: HeldOut
     test: HeldOut
-
-
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """One estimator before training: its members and their averages, inputs of held-out rows."""
-
     predictor: str
     fitting: Fitting[Predicts]
     members: Sequence[Member]
@@ -273,7 +268,6 @@ class _Training:
 
     def run(
         self,
-        rows: _Judged,
         everybody: Sequence[Entry],
         before: Sequence[Snapshots],
         run: Run,
@@ -284,27 +278,35 @@ class _Training:
         everybody: entries of all estimators; before: snapshots of those already trained.
         """
         fitting = self.fitting
-        judge = Judge(rows.validation, rows.criteria, self.validation_x.device)
+        judge = Judge(self.validation, self.criteria, self.validation_x.device)
         recorder = Recorder(
             lambda predictor: judge(
                 scores_of(predictor, self.validation_x, self.entries, **self.units)
             ),
-            rows.criteria,
+            self.criteria,
             self.entries,
         )
 
         def so_far() -> Snapshots:
             return joined([*before, recorder.snapshots()])
 
+        def tell(progress: Progress) -> bool | None:
+            """Pass on the progress, with the rows of the table that its evaluation adds."""
+            assert run.callback is not None
+            if progress.phase:
+                return run.callback(progress)
+            rows = table_of(so_far(), everybody).tail(len(self.entries))
+            return run.callback(replace(progress, snapshots=rows))
+
         trained = fitting.train(
             self.members,
             replace(
                 run,
                 store=None if run.file is None else Stage(run.file, len(before)),
-                callback=_with_snapshots(run.callback, so_far, everybody, len(self.entries)),
+                callback=None if run.callback is None else tell,
                 rows={
-                    "validation rows": [self.validation_x, *rows.validation.tensors()],
-                    "test rows": [self.test_x, *rows.test.tensors()],
+                    "validation rows": [self.validation_x, *self.validation.tensors()],
+                    "test rows": [self.test_x, *self.test.tensors()],
                 },
                 parts={"snapshots": recorder},
             ),
@@ -396,28 +398,6 @@ class Stage:
         # A version of before kept one state here, which its identity refuses in words.
         earlier = before if isinstance(before, list) else [before]
         return [*earlier, {name: part for name, part in kept.items() if name != _BEFORE}]
-
-
-def _with_snapshots(
-    callback: Callback | None,
-    so_far: Callable[[], Snapshots],
-    entries: Sequence[Entry],
-    evaluated: int,
-) -> Callback | None:
-    """Return a callback that passes on the progress with the rows of its evaluation.
-
-    entries: of all estimators; evaluated: how many of them each evaluation judges.
-    """
-    if callback is None:
-        return None
-
-    def tell(progress: Progress) -> bool | None:
-        if progress.phase:
-            return callback(progress)
-        rows = table_of(so_far(), entries).tail(evaluated)
-        return callback(replace(progress, snapshots=rows))
-
-    return tell
 
 
 def _best_in_words(snapshots: Snapshots) -> str:

@@ -112,24 +112,14 @@ def _size(name: str, share: Any, n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Outcome, weights and sensitive columns of rows that do not train.
+    """Outcome, weights and sensitive columns of n rows that do not train."""
 
-    Attributes
-    ----------
-    part : {"validation", "test"}
-    y : ndarray, shape (n,)
-        Class numbers, 1 being the positive of two classes; else numbers in the user's units.
-    outcome : {"binary", "multiclass", "continuous"}
-        Kind of y.
-    table : SensitiveTable
-    weights : ndarray of float64, shape (n,), or None
-        How many rows each stands for, one on average; None when all are one.
-    """
-
-    part: str
+    part: str  # "validation" or "test"
+    # Class numbers, 1 being the positive of two classes; else numbers in the user's units.
     y: NDArray[Any]
     outcome: OutcomeKind
     table: SensitiveTable
+    # How many rows each stands for, one on average; None when all are one.
     weights: NDArray[np.float64] | None
 
     @classmethod

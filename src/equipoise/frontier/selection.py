@@ -200,13 +200,8 @@ class Selection:
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
     """Lines of at most 100 characters; names of metrics, which have hyphens, stay whole."""
-    return textwrap.wrap(
-        text,
-        100,
-        initial_indent=indent,
-        subsequent_indent=2 * indent,
-        break_on_hyphens=False,
-    )
+    wrapper = textwrap.TextWrapper(100, indent, 2 * indent, break_on_hyphens=False)
+    return wrapper.wrap(text)
 
 
 def _said(row: SelectionRow) -> str:
@@ -226,20 +221,12 @@ def _said(row: SelectionRow) -> str:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a user wants of a snapshot.
-
-    Attributes
-    ----------
-    metric : str
-    limits : mapping of attribute to float
-        Largest unfairness allowed; infinite where it should be small but has no limit.
-    min_utility : float
-        Smallest utility allowed; minus infinity where there is none.
-    """
+    """What a user wants of a snapshot."""
 
     metric: str
+    # Largest unfairness by attribute; infinite where it should be small but has no limit.
     limits: Mapping[str, float]
-    min_utility: float
+    min_utility: float  # minus infinity where there is none
 
     @property
     def seeks_utility(self) -> bool:
@@ -254,14 +241,10 @@ class Wish:
 
     def describe(self, utility: str) -> str:
         """Put the limits in words."""
-        parts = [
-            f"{self.metric} by {attribute} <= {limit:g}"
-            for attribute, limit in self.limits.items()
-            if math.isfinite(limit)
-        ]
-        if math.isfinite(self.min_utility):
-            parts.append(f"{utility} >= {self.min_utility:g}")
-        return " and ".join(parts)
+        return " and ".join(
+            f"{metric} by {attribute} <= {limit:g}" if attribute else f"{metric} >= {limit:g}"
+            for (metric, attribute), limit in self.by_measure(utility).items()
+        )
 
     def aim(self, utility: str) -> str:
         """Say what is as good as possible within the limits."""
@@ -417,15 +400,12 @@ def certificates(
     scores: Floats, rows: HeldOut, criteria: Criteria, settings: ReportSettings
 ) -> Floats:
     """Upper bounds (E, M) of E snapshots, scores (E, n, s); NaN where there is none."""
-    return np.array(
-        [
-            [
-                _certificate(each.T, rows, find_metric(name), attribute, settings)[0]
-                for name, attribute in criteria.measures
-            ]
-            for each in scores
-        ]
-    )
+    measures = [(find_metric(name), attribute) for name, attribute in criteria.measures]
+    found = [
+        [_certificate(each.T, rows, *measure, settings)[0] for measure in measures]
+        for each in scores
+    ]
+    return np.array(found)
 
 
 def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Estimate]:
@@ -481,10 +461,8 @@ def _unfairness(
 
 def _worst(classes: Sequence[Estimate], level: float, bound: float, why_none: str) -> Estimate:
     """Sum up the classes of one snapshot."""
-    value, low, high = (
-        max(ends) if not any(map(math.isnan, ends)) else math.nan
-        for ends in zip(*((each.value, each.low, each.high) for each in classes), strict=True)
-    )
+    ends = np.array([(each.value, each.low, each.high) for each in classes])
+    value, low, high = map(float, ends.max(axis=0))
     return Estimate(
         value=value,
         low=low,

@@ -37,22 +37,12 @@ ALL_SEEDS = -1
 
 @dataclass(frozen=True)
 class Entry:
-    """A member, or the average of the members of one strength.
-
-    Attributes
-    ----------
-    strength : float
-    members : tuple of int
-        Positions of the members whose scores are averaged; one for a member by itself.
-    seeds : tuple of int
-        Their seeds.
-    predictor : str
-        "network" or "boosting", with a number where there are several of a kind: "network 2".
-    """
+    """A member, or the average of the members of one strength."""
 
     strength: float
-    members: tuple[int, ...]
+    members: tuple[int, ...]  # positions; one for a member by itself
     seeds: tuple[int, ...]
+    # "network" or "boosting", with a number where there are several of a kind: "network 2".
     predictor: str = "network"
 
     @property
@@ -89,19 +79,11 @@ def entries_of(
         Entry(each.strength, (place,), (each.seed,), predictor)
         for place, each in enumerate(members)
     ]
-    if not ensemble:
-        return tuple(alone)
     averages = []
-    for strength in dict.fromkeys(member.strength for member in members):
+    for strength in dict.fromkeys(member.strength for member in members if ensemble):
         same = [entry for entry in alone if entry.strength == strength]
-        averages.append(
-            Entry(
-                strength,
-                tuple(place for entry in same for place in entry.members),
-                tuple(seed for entry in same for seed in entry.seeds),
-                predictor,
-            )
-        )
+        places, seeds = zip(*((*entry.members, *entry.seeds) for entry in same), strict=True)
+        averages.append(Entry(strength, places, seeds, predictor))
     return (*alone, *averages)
 
 
@@ -161,16 +143,11 @@ UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0
 
 @dataclass(frozen=True)
 class Criteria:
-    """One utility (larger is better) and M measures of unfairness (0 is fair).
-
-    Attributes
-    ----------
-    utility : {"AUC", "macro AUC", "R2"}
-    measures : tuple of (name of a metric, attribute)
-        By metric, then by attribute; the first metric is the one meant where none is named.
-    """
+    """One utility (larger is better) and M measures of unfairness (0 is fair)."""
 
     utility: UtilityName
+    # Metric and attribute: by metric, then by attribute; the first metric is meant where none is
+    # named.
     measures: tuple[tuple[str, str], ...]
 
     @property
@@ -421,27 +398,15 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Every snapshot that was judged, T of them, and the weights of those worth keeping.
-
-    Attributes
-    ----------
-    criteria : Criteria
-    entry, iteration : ndarray of int64, shape (T,)
-        Which entry of the frontier, and when.
-    utility, threshold : ndarray of float64, shape (T,)
-    unfairness : ndarray of float64, shape (T, M)
-        In the order of ``criteria.measures``.
-    weights : mapping of snapshot number to weights
-        Of the snapshots on a front.
-    """
+    """Every snapshot that was judged, T of them, and the weights of those worth keeping."""
 
     criteria: Criteria
-    entry: NDArray[np.int64]
+    entry: NDArray[np.int64]  # which entry of the frontier, (T,)
     iteration: NDArray[np.int64]
     utility: Floats
     threshold: Floats
-    unfairness: Floats
-    weights: Mapping[int, Weights]
+    unfairness: Floats  # in the order of the measures, (T, M)
+    weights: Mapping[int, Weights]  # by number, of the snapshots on a front
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -463,16 +428,20 @@ def joined(parts: Sequence[Snapshots]) -> Snapshots:
         return parts[0]
     criteria = parts[0].criteria
     entries = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
-    firsts = np.cumsum([0, *(len(part.utility) for part in parts)])
+    firsts = np.cumsum([0, *(len(part.utility) for part in parts)]).tolist()
+
+    def all_of(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
     together = Snapshots(
         criteria=criteria,
         entry=np.concatenate([p.entry + first for p, first in zip(parts, entries, strict=False)]),
-        iteration=np.concatenate([part.iteration for part in parts]),
-        utility=np.concatenate([part.utility for part in parts]),
-        threshold=np.concatenate([part.threshold for part in parts]),
-        unfairness=np.concatenate([part.unfairness for part in parts]),
+        iteration=all_of("iteration"),
+        utility=all_of("utility"),
+        threshold=all_of("threshold"),
+        unfairness=all_of("unfairness"),
         weights={
-            int(first) + number: weights
+            first + number: weights
             for part, first in zip(parts, firsts, strict=False)
             for number, weights in part.weights.items()
         },
@@ -493,14 +462,8 @@ class Recorder:
     """Judges all entries whenever it is called, and keeps the weights of the running fronts.
 
     A row that leaves a front never comes back, so the running fronts end as those of the whole
-    table; weights of all other snapshots are let go at once.
-
-    Parameters
-    ----------
-    judge : callable
-        Takes the predictor; returns utility, threshold and M measures (E, 2 + M) on the CPU.
-    criteria : Criteria
-    entries : sequence of Entry, length E
+    table; weights of all other snapshots are let go at once. ``judge`` takes the predictor and
+    returns utility, threshold and M measures (E, 2 + M) of the E entries on the CPU.
     """
 
     def __init__(
@@ -554,13 +517,11 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything recorded so far, as tensors, numbers, text, lists and dicts."""
+        weights = {str(number): dict(found) for number, found in self._weights.items()}
         return {
             "iterations": list(self._iterations),
-            "judged": [table.clone() for table in self._judged],
-            "weights": {
-                str(number): {name: tensor.clone() for name, tensor in weights.items()}
-                for number, weights in self._weights.items()
-            },
+            "judged": list(self._judged),
+            "weights": weights,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -572,11 +533,8 @@ class Recorder:
         if len(state["iterations"]) != len(state["judged"]):
             raise ValueError("snapshots must be judged at iterations")
         self._iterations = [int(iteration) for iteration in state["iterations"]]
-        self._judged = [table.clone() for table in state["judged"]]
-        self._weights = {
-            int(number): {name: tensor.clone() for name, tensor in weights.items()}
-            for number, weights in state["weights"].items()
-        }
+        self._judged = list(state["judged"])
+        self._weights = {int(number): dict(found) for number, found in state["weights"].items()}
         self._fronts = {columns: np.empty(0, dtype=np.int64) for columns in self._fronts}
         if self._judged:
             self._update_fronts(np.arange(len(self._entries) * len(self._judged)))
