@@ -6,12 +6,24 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from equipoise.datasets import load_dataset
-from equipoise.datasets.files import DataFile, cache_folder, find, not_found, read
+from equipoise.datasets import DatasetDescription, load_dataset
+from equipoise.datasets.files import Source, cache_folder, find, not_found, read
 from equipoise.errors import DataNotFound, InputError
 
-FRUIT = DataFile(
-    dataset="fruit",
+FRUIT = Source(
+    about=DatasetDescription(
+        name="fruit",
+        title="Fruit",
+        task="regression",
+        target="weight",
+        positive="kilograms",
+        source="an orchard",
+        licence="none",
+        citation="none",
+    ),
+    frames=lambda table, preprocessing: (table[["kind"]], table["weight"], table[["kind"]]),
+    notes=(),
+    paper_notes=(),
     names=("fruit.parquet", "fruit.csv"),
     columns=("kind", "weight"),
     complete=("kind",),

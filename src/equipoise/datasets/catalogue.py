@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 from typing import Final, get_args
 
-from equipoise.datasets.acs import ACS_SOURCES, load_acs
-from equipoise.datasets.adult import load_adult
-from equipoise.datasets.credit import CREDIT, CREDIT_FILE, load_credit
-from equipoise.datasets.crime import load_crime
+from equipoise.datasets.acs import ACS_SOURCES
 from equipoise.datasets.dataset import Dataset, Part, Preprocessing
-from equipoise.datasets.files import GivenPath
-from equipoise.datasets.law import LAW, LAW_FILE, load_law
+from equipoise.datasets.files import GivenPath, read_source
+from equipoise.datasets.public import ADULT, CREDIT, CRIME, LAW
 from equipoise.datasets.synthetic import make_synthetic
 from equipoise.errors import InputError, check_choice, did_you_mean
 
-_NAMES = ("adult", "credit", "law", "crime", *ACS_SOURCES, "synthetic")
-_WITHOUT_FILE = ("adult", "crime", "synthetic")
+_SOURCES = {source.about.name: source for source in (ADULT, CREDIT, LAW, CRIME, *ACS_SOURCES)}
+_NAMES = (*_SOURCES, "synthetic")
 
 #: The data sets that are not bundled: what they are, and how many rows their file must have.
-UNBUNDLED: Final = (
-    (CREDIT, CREDIT_FILE.rows),
-    (LAW, LAW_FILE.rows),
-    *((source.about, source.file.rows) for source in ACS_SOURCES.values()),
+UNBUNDLED: Final = tuple(
+    (source.about, source.rows) for source in _SOURCES.values() if not source.bundled
 )
 
 
@@ -80,19 +75,17 @@ def load_dataset(
     ['Female', 'Male']
     """
     _check(name, preprocessing, part, path)
-    match name:
-        case "adult":
-            return load_adult(preprocessing=preprocessing, part=part)
-        case "credit":
-            return load_credit(preprocessing=preprocessing, path=path)
-        case "law":
-            return load_law(preprocessing=preprocessing, path=path)
-        case "crime":
-            return load_crime(preprocessing=preprocessing)
-        case "synthetic":
-            return make_synthetic()
-        case _:
-            return load_acs(name, preprocessing=preprocessing, path=path)
+    if name == "synthetic":
+        return make_synthetic()
+    source = _SOURCES[name]
+    table, origin = read_source(source, path)
+    X, y, A = source.frames(table, preprocessing)
+    if name == "adult":
+        rows = ["adult_train", "adult_test"] if part == "all" else [f"adult_{part or 'train'}"]
+        X, y, A = X.loc[rows], y.loc[rows], A.loc[rows]
+    X, y, A = X.reset_index(drop=True), y.reset_index(drop=True), A.reset_index(drop=True)
+    notes = source.paper_notes if preprocessing == "paper" else source.notes
+    return Dataset(X, y, A, source.about.of(X, A, notes), origin)
 
 
 def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> None:
@@ -111,9 +104,14 @@ def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> 
         )
     if part is not None:
         check_choice("part", part, get_args(Part))
+        if preprocessing == "paper" and part != "train":
+            raise InputError(
+                f"part must be 'train' with preprocessing='paper', got {part!r}: the authors used "
+                "adult.data only; preprocessing='default' offers every part"
+            )
     if path is not None and not isinstance(path, str | os.PathLike):
         raise InputError(f"path must name a file or folder, got {path!r}")
-    if path is not None and name in _WITHOUT_FILE:
+    if path is not None and (name == "synthetic" or _SOURCES[name].bundled):
         raise InputError(
             f"path is for data sets that are not bundled, got {path!r} for {name!r}; leave it out"
         )

@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import norm
 
-from equipoise.datasets.dataset import Dataset, DatasetDescription, Task, described
+from equipoise.datasets.dataset import Dataset, DatasetDescription, Task
 from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.notions import Notion
 
@@ -51,6 +51,10 @@ _LOGIT_SLOPE: Final = 1.2
 _OUTCOME_SLOPE: Final = 0.5
 _OUTCOME_VARIANCE: Final = 1.0 - _OUTCOME_SLOPE**2  # of Y given Q, in regression
 _LARGEST_UNFAIRNESS: Final = 0.95
+_NOTES: Final = (
+    "circumstance depends on age and group, the outcome on circumstance, evidence on the outcome "
+    "alone; truth holds dependence and utility of the best scores",
+)
 
 # Integrals over Q are sums over this grid. The trapezoidal rule is exponentially accurate for these
 # smooth densities, and 8 standard deviations leave out less than 1e-14.
@@ -138,7 +142,7 @@ def make_synthetic(
         X=X,
         y=pd.Series(outcome, name="outcome").astype(y_type),
         A=A,
-        description=described(_about(task, unfairness), X, A),
+        description=_about(task, unfairness).of(X, A, _NOTES),
         origin="simulated",
         truth=SyntheticTruth(task, unfairness, n_features),
     )
@@ -184,10 +188,6 @@ def _about(task: Task, unfairness: float) -> DatasetDescription:
         licence="MIT, as equipoise",
         citation="the model of statistical discrimination goes back to Phelps, E. S. (1972), The "
         "Statistical Theory of Racism and Sexism, American Economic Review 62(4), 659-661",
-        notes=(
-            "circumstance depends on age and group, the outcome on circumstance, evidence on the "
-            "outcome alone; truth holds dependence and utility of the best scores",
-        ),
     )
 
 
