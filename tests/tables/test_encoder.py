@@ -235,5 +235,5 @@ def test_what_no_row_held_at_fit_and_what_becomes_of_it():
     assert {name: "median" in how for name, how in found.missing.items()} == {
         "wage": True, "town": False,
     }  # fmt: skip
-    assert found.known == {"job": {"baker", "cook", "nurse"}, "town": {"A", "B"}}
+    assert found.known == {"job": ("baker", "cook", "nurse", None), "town": ("A", "B")}
     assert found.unseen.keys() == found.known.keys()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
@@ -34,7 +33,7 @@ from equipoise.estimators.inputs import (
 )
 from equipoise.predictors.recipe import Inputs
 from equipoise.storage import CheckpointFile
-from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
+from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned, take_rows
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 from equipoise.training.predictor import exact_device
@@ -69,7 +68,7 @@ class Rows:
     def alone(self, positions: Positions) -> Rows:
         """Return these rows as if the others had never been there: their categories and ranks."""
         return Rows(
-            _safe_indexing(self.X, positions),
+            take_rows(self.X, positions),
             self.y[positions],
             None if self.weights is None else self.weights[positions],
             None if self.table is None else _rebuilt(self.table, positions),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from equipoise.errors import InputError, check_flag, check_whole
@@ -32,6 +31,7 @@ from equipoise.frontier.snapshots import (
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
 from equipoise.storage import CheckpointFile
+from equipoise.tables import take_rows
 from equipoise.training import Health, Member, Progress
 from equipoise.training.health import HEALTH_ROWS, judge_health
 
@@ -111,8 +111,8 @@ def fit_curve(
             fitting,
             members,
             entries_of(members, ensemble=frontier.ensemble, predictor=predictor),
-            fitting.encode(_safe_indexing(rows.X, split.validation), validation.table),
-            fitting.encode(_safe_indexing(rows.X, split.test), test.table),
+            fitting.encode(take_rows(rows.X, split.validation), validation.table),
+            fitting.encode(take_rows(rows.X, split.test), test.table),
         )
         for predictor, fitting in fittings.items()
     ]

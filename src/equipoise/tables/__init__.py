@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from equipoise.tables.columns import check_aligned
+from equipoise.tables.columns import check_aligned, take_rows
 from equipoise.tables.encoder import EncoderState, FeatureEncoder, Levels
 from equipoise.tables.features import Encoder, LearnedState, Unfamiliar
 from equipoise.tables.kinds import Kind, SensitiveColumn
@@ -33,4 +33,5 @@ __all__ = [
     "TreeEncoderState",
     "Unfamiliar",
     "check_aligned",
+    "take_rows",
 ]

@@ -11,7 +11,7 @@ import decimal
 import numbers
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import narwhals as nw
@@ -39,26 +39,13 @@ _REFUSED = {
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table: numbers, or levels and the position of each row's level.
-
-    Attributes
-    ----------
-    name : str
-    family : str
-        "number", "boolean", "text", "categorical", or "empty" when every value is missing.
-    numbers : ndarray of float64, shape (n,), or None
-        Family "number" or "empty": finite values, NaN where missing.
-    codes : ndarray of int64, shape (n,), or None
-        Other families: index into `levels`, -1 where missing.
-    levels : tuple
-        Sorted distinct values that occur; () beside `numbers`.
-    """
+    """One column of a table: numbers, or levels and the position of each row's level."""
 
     name: str
-    family: Family
-    numbers: NDArray[np.float64] | None
-    codes: NDArray[np.int64] | None
-    levels: tuple[Hashable, ...]
+    family: Family  # "empty" when every value is missing
+    numbers: NDArray[np.float64] | None  # (n,) number or empty: finite, NaN where missing
+    codes: NDArray[np.int64] | None = None  # (n,) others: index into levels, -1 where missing
+    levels: tuple[Hashable, ...] = ()  # sorted distinct values that occur; none beside numbers
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -79,39 +66,25 @@ class Column:
         """The column as if the values of these rows (n,) had been missing when it was read."""
         missing = self.missing | rows
         if missing.all():
-            return Column(self.name, "empty", np.full(len(missing), np.nan), None, ())
+            return Column(self.name, "empty", np.full(len(missing), np.nan))
         if self.numbers is not None:
-            numbers = np.where(missing, np.nan, self.numbers)
-            return Column(self.name, self.family, numbers, None, ())
+            return replace(self, numbers=np.where(missing, np.nan, self.numbers))
         assert self.codes is not None
         present = np.unique(self.codes[~missing])
         codes = np.where(missing, -1, np.searchsorted(present, self.codes))
         levels = tuple(self.levels[code] for code in present)
-        return Column(self.name, self.family, None, codes.astype(np.int64), levels)
+        return replace(self, codes=codes.astype(np.int64), levels=levels)
 
 
 def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]:
-    """Read `data` column by column.
+    """Read at least one column of at least one row, all of one length, with distinct names.
 
-    Parameters
-    ----------
-    data : frame, Series, array, list, list of rows or dict of columns
-    argument : str
-        What the user calls `data`; errors name it.
-    prefix : str
-        Columns without a name are called prefix + their position.
-
-    Returns
-    -------
-    tuple of Column
-        At least one column of at least one row, all of one length, with distinct names.
+    data: frame, Series, array, list, list of rows or dict of columns; errors call it ``argument``.
+    Columns without a name are called ``prefix`` + their position.
     """
     named = _split(data, argument, prefix)
-    names = [str(name) for name, _ in named]
-    _refuse_repeats(names, argument)
-    columns = tuple(
-        _read_column(values, name, argument) for name, (_, values) in zip(names, named, strict=True)
-    )
+    _refuse_repeats([str(name) for name, _ in named], argument)
+    columns = tuple(_read_column(values, str(name), argument) for name, values in named)
     lengths = {column.name: len(column.missing) for column in columns}
     if len(set(lengths.values())) > 1:
         raise InputError(f"{argument} must have columns of one length, got {lengths}")
@@ -137,7 +110,10 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
         columns = _columns_of_list(data, argument)
     elif hasattr(data, "__array__") and not hasattr(data, "__arrow_c_array__"):
         # pyarrow's bare arrays are left out: there a dictionary type loses its nulls.
-        columns = _columns_of_array(data, argument)
+        array = np.asarray(data)
+        if array.ndim not in (1, 2):
+            raise InputError(f"{argument} must have one or two dimensions, got shape {array.shape}")
+        columns = list(np.atleast_2d(array.T))
     else:
         remedy = "collect() it first" if hasattr(data, "collect") else "convert it first"
         raise InputError(
@@ -182,22 +158,9 @@ def _columns_of_list(data: Sequence[Any], argument: str) -> list[NDArray[Any]]:
     return [_objects(values) for values in zip(*data, strict=True)]
 
 
-def _columns_of_array(data: Any, argument: str) -> list[NDArray[Any]]:
-    array = np.asarray(data)
-    if array.ndim == 1:
-        return [array]
-    if array.ndim == 2:
-        return list(array.T)
-    raise InputError(f"{argument} must have one or two dimensions, got shape {array.shape}")
-
-
 def _objects(values: Iterable[Any]) -> NDArray[Any]:
     """A 1-D array of the values themselves; NumPy would turn [1, "a"] into text."""
-    items = list(values)
-    array = np.empty(len(items), dtype=object)
-    for position, item in enumerate(items):
-        array[position] = item
-    return array
+    return np.fromiter(values, dtype=object)
 
 
 def _read_column(values: Any, name: str, argument: str) -> Column:
@@ -205,10 +168,8 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
     if not isinstance(values, nw.Series):
         return _from_array(values, name, where)
     dtype = values.dtype
-    if dtype.is_temporal():
-        _refuse("temporal", where, dtype)
-    if dtype.is_nested():
-        _refuse("nested", where, dtype)
+    if dtype.is_temporal() or dtype.is_nested():
+        _refuse("temporal" if dtype.is_temporal() else "nested", where, dtype)
     if dtype.is_numeric():
         # Only these have no NumPy counterpart; a cast of pyarrow integers refuses to round.
         exotic = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
@@ -222,10 +183,8 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
 def _from_array(array: NDArray[Any], name: str, where: str) -> Column:
     """Read a 1-D array by its dtype, and by its values when the dtype says nothing."""
     kind = array.dtype.kind
-    if kind in "mM":
-        _refuse("temporal", where, array.dtype)
-    if kind == "c":
-        _refuse("complex", where, array.dtype)
+    if kind in "mMc":
+        _refuse("complex" if kind == "c" else "temporal", where, array.dtype)
     if kind in "iuf":
         return _from_numbers(array.astype(np.float64), name, where)
     return _from_objects(array.astype(object), name, where)
@@ -238,8 +197,7 @@ def _from_numbers(numbers: NDArray[np.float64], name: str, where: str) -> Column
             f"{where} must hold finite numbers, got {numbers[infinite[0]]} in row {infinite[0]}; "
             "replace it by a number or mark it as missing (NaN)"
         )
-    family: Family = "empty" if np.isnan(numbers).all() else "number"
-    return Column(name, family, numbers, None, ())
+    return Column(name, "empty" if np.isnan(numbers).all() else "number", numbers)
 
 
 def _from_objects(
@@ -249,7 +207,7 @@ def _from_objects(
     known = values[~missing]
     word = _one_word(known, where, categorical=categorical)
     if word is None:
-        return Column(name, "empty", np.full(len(values), np.nan), None, ())
+        return Column(name, "empty", np.full(len(values), np.nan))
     if word == "number":
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = [_as_float(value, where) for value in known]
@@ -386,20 +344,40 @@ def _series_array(series: nw.Series[Any]) -> NDArray[Any]:
     return _objects(series.to_list())
 
 
+def take_rows(data: Any, positions: NDArray[np.integer[Any]]) -> Any:
+    """Return the rows of a frame or array at these positions.
+
+    >>> take_rows(np.array([[1, 2], [3, 4], [5, 6]]), np.array([2, 0])).tolist()
+    [[5, 6], [1, 2]]
+    """
+    native = nw.from_native(data, eager_only=True, pass_through=True)
+    return native[positions].to_native() if isinstance(native, nw.DataFrame) else data[positions]
+
+
 def check_aligned(**arguments: Any) -> None:
     """Refuse frames and Series of pandas whose indexes name the rows differently.
 
-    What has no index (arrays, lists, frames of other libraries) passes, and so do arguments of
-    different lengths, which have an error of their own.
+    What has no index passes, and so do arguments of different lengths, which have another error.
 
     >>> check_aligned(X=pd.Series([1, 2]), y=pd.Series([3, 4], index=[1, 0]))
     Traceback (most recent call last):
     equipoise.errors.InputError: y must have the index of X, row by row, got 1 where X has 0 ...
     """
-    first, *others = [*_indexes(arguments)] or [("", pd.Index([]))]
+    (first, rows), *others = [*_indexes(arguments)] or [("", pd.Index([]))]
     for name, index in others:
-        if len(index) == len(first[1]) and not index.equals(first[1]):
-            _refuse_first_difference(*first, name, index)
+        if len(index) != len(rows) or index.equals(rows):
+            continue
+        labels, found = rows.tolist(), index.tolist()
+        for row, (label, other) in enumerate(zip(labels, found, strict=True)):
+            # Labels of unlike types, such as 1 and 1.0, may be equal all the same.
+            if not _equal(label, other):
+                same = set(labels) == set(found)
+                remedy = f"take {name}.loc[{first}.index]" if same else "pass the same rows"
+                raise InputError(
+                    f"{name} must have the index of {first}, row by row, got {other!r} where "
+                    f"{first} has {label!r} (row {row}); {remedy}, or {name}.to_numpy() if rows "
+                    "of the same position belong together"
+                )
 
 
 def _indexes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, pd.Index]]:
@@ -409,21 +387,6 @@ def _indexes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, pd.Index]]:
             yield name, value.index
         elif isinstance(value, Mapping):
             yield from _indexes({f"{name}[{key!r}]": column for key, column in value.items()})
-
-
-def _refuse_first_difference(first: str, rows: pd.Index, name: str, index: pd.Index) -> None:
-    pairs = zip(rows.tolist(), index.tolist(), strict=True)
-    for position, (label, found) in enumerate(pairs):
-        # Labels of unlike types, such as 1 and 1.0, may be equal all the same.
-        if _equal(label, found):
-            continue
-        same = set(rows.tolist()) == set(index.tolist())
-        remedy = f"take {name}.loc[{first}.index]" if same else "pass the same rows"
-        raise InputError(
-            f"{name} must have the index of {first}, row by row, got {found!r} where {first} has "
-            f"{label!r} (row {position}); {remedy}, or {name}.to_numpy() if rows of the same "
-            "position belong together"
-        )
 
 
 def _equal(label: Any, other: Any) -> bool:

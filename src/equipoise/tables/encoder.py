@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ from equipoise.tables.features import (
     LearnedState,
     Unfamiliar,
     level_names,
-    named_levels,
     positions_of,
-    unseen_levels,
 )
 from equipoise.tables.scaling import Scaling, check_scaling, learn_scaling, scale
 
@@ -35,18 +33,10 @@ _ARRAYS = ("constant", "scaler")  # what a state holds as arrays
 
 @dataclass(frozen=True)
 class Levels:
-    """The categories of a text or categorical column, as learned from training rows.
+    """The categories of a text or categorical column, as learned from training rows."""
 
-    Attributes
-    ----------
-    categories : tuple of str, or None for missing values
-        All that occurred, sorted, None last.
-    rare : tuple
-        Those that share one 0/1 column, the last one: the least frequent, where there are more
-        than `MAX_CATEGORIES`.
-    """
-
-    categories: tuple[str | None, ...]
+    categories: tuple[str | None, ...]  # all that occurred, sorted; None, for missing values, last
+    # The least frequent, where there are more than `MAX_CATEGORIES`; they share the last column.
     rare: tuple[str | None, ...]
 
     @classmethod
@@ -99,27 +89,21 @@ class Levels:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderState(LearnedState):
-    """Everything that decides how a fitted `FeatureEncoder` encodes rows.
-
-    Attributes
-    ----------
-    scaling : {"rank", "minmax", "standard", "none"}
-    flagged : tuple of str
-        Numbers and booleans whose missing values get a 0/1 column.
-    medians : mapping of number and boolean columns to what replaces missing values
-    levels : mapping of text and categorical columns to their categories
-    constant : ndarray of bool, (m,)
-        Which of the m number columns become zeros.
-    scaler : mapping of name to array
-        What the scaling of numbers has learned: `equipoise.tables.scaling`.
-    """
+    """Everything that decides how a fitted `FeatureEncoder` encodes rows."""
 
     scaling: Scaling
-    flagged: tuple[str, ...]
-    medians: Mapping[str, float]
-    levels: Mapping[str, Levels]
-    constant: NDArray[np.bool_]
-    scaler: Mapping[str, NDArray[np.float64]]
+    flagged: tuple[str, ...]  # numbers and booleans whose missing values get a 0/1 column
+    medians: Mapping[str, float]  # what replaces missing numbers and booleans
+    levels: Mapping[str, Levels]  # of text and categorical columns
+    constant: NDArray[np.bool_]  # (m,): which of the m number columns become zeros
+    scaler: Mapping[str, NDArray[np.float64]]  # what the scaling has learned: `tables.scaling`
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        names = [*self.number_names, *self.boolean_names]
+        names += [f"{name} is missing" for name in self.flagged]
+        return names + [each for name, levels in self.levels.items() for each in levels.names(name)]
 
     @property
     def number_names(self) -> list[str]:
@@ -143,8 +127,8 @@ class EncoderState(LearnedState):
 
     def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
         """What no row held at fit; ``never_missing`` matters to trees only."""
-        known = {name: named_levels(levels.categories) for name, levels in self.levels.items()}
-        categories = [name for name in known if None not in self.levels[name].categories]
+        known = {name: levels.categories for name, levels in self.levels.items()}
+        categories = [name for name in known if None not in known[name]]
         return Unfamiliar(
             missing=dict.fromkeys(self.complete, "the median of the training rows stands in for it")
             | dict.fromkeys(categories, "they are scored as having no category"),
@@ -170,7 +154,7 @@ class EncoderState(LearnedState):
         return {**values, "levels": levels, "constant": arrays["constant"], "scaler": scaler}
 
     def check(self) -> None:
-        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        """Refuse what only a forged file holds (ValueError)."""
         numeric = [*self.number_names, *self.boolean_names]
         if not self.families or set(self.medians) != set(numeric):
             raise ValueError("there must be a median for each number and boolean")
@@ -223,8 +207,6 @@ class FeatureEncoder(Encoder[EncoderState]):
     state_type = EncoderState
     _missing_words = "the median of the training rows stands in for them"
     _unseen_words = "encoded as zeros"
-    #: Every category has a column of its own, so none holds codes.
-    categorical_ = ()
 
     def __init__(self, *, scaling: Scaling = "rank") -> None:
         self.scaling = scaling
@@ -250,13 +232,12 @@ class FeatureEncoder(Encoder[EncoderState]):
             scaler=scaler,
         )
 
-    def _adopt(self, state: EncoderState) -> None:
-        self._state = state
-        self.scaling = state.scaling
-        self.names_ = [*state.number_names, *state.boolean_names]
-        self.names_ += [f"{name} is missing" for name in state.flagged]
-        for column, levels in state.levels.items():
-            self.names_ += levels.names(column)
+    @classmethod
+    def from_state(cls, state: EncoderState) -> Self:
+        """Return the encoder whose `state` this is."""
+        encoder = super().from_state(state)
+        encoder.scaling = state.scaling
+        return encoder
 
     def _encoded(self, columns: Sequence[Column]) -> NDArray[np.float32]:
         state = self._state
@@ -283,13 +264,6 @@ class FeatureEncoder(Encoder[EncoderState]):
             return np.zeros(len(column.missing))  # nothing was learned about this column
         numbers = column.as_numbers()
         return np.where(np.isnan(numbers), self._state.medians[column.name], numbers)
-
-    def _unseen(self, column: Column) -> list[str]:
-        if column.name not in self._state.levels:
-            return []
-        categories = self._state.levels[column.name].categories
-        news = column.missing.any() and None not in categories
-        return [*unseen_levels(column, categories), *(["missing values"] if news else [])]
 
     def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
         """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""

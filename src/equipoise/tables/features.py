@@ -6,7 +6,7 @@ import difflib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -27,19 +27,24 @@ _FAMILY_WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class LearnedState(ABC):
-    """Everything that decides how a fitted encoder encodes rows, as plain data.
+    """Everything that decides how a fitted encoder encodes rows, as plain data."""
 
-    Attributes
-    ----------
-    families : mapping of input column to its family, in the order seen at fit
-    """
-
-    families: Mapping[str, Family]
+    families: Mapping[str, Family]  # of the input columns, in the order seen at fit
 
     @property
     @abstractmethod
     def complete(self) -> Collection[str]:
         """Numbers and booleans without a missing value at fit."""
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Names of the columns of the matrix."""
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the columns of the matrix that hold codes of categories."""
+        return ()
 
     @abstractmethod
     def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
@@ -48,16 +53,16 @@ class LearnedState(ABC):
         never_missing: positions of the columns for whose missing values the trees have no rule.
         """
 
-    @abstractmethod
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The plain values and the arrays that a file holds."""
+        return dict(vars(self)), {}
 
     @classmethod
-    @abstractmethod
     def fields_in(
         cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> dict[str, Any]:
         """The fields of the state whose `parts` are among these."""
+        return dict(values)
 
     @abstractmethod
     def check(self) -> None:
@@ -66,42 +71,22 @@ class LearnedState(ABC):
 
 @dataclass(frozen=True)
 class Unfamiliar:
-    """What rows may hold that no row held at fit, and what becomes of such rows.
+    """What rows may hold that no row held at fit, and what becomes of such rows."""
 
-    Attributes
-    ----------
-    missing : mapping of str to str
-        Columns without a missing value at fit, and how one is treated.
-    unseen : mapping of str to str
-        Columns of categories, and how another category is treated.
-    known : mapping of str to frozenset of str
-        The categories of these columns at fit.
-    """
-
-    missing: Mapping[str, str]
-    unseen: Mapping[str, str]
-    known: Mapping[str, frozenset[str]]
+    missing: Mapping[str, str]  # columns without a missing value at fit; how one is treated
+    unseen: Mapping[str, str]  # columns of categories; how another category is treated
+    known: Mapping[str, Collection[str | None]]  # the categories of these columns at fit
 
 
 State = TypeVar("State", bound=LearnedState)
 
 
 class Encoder(ABC, Generic[State]):
-    """Turns features into a matrix of numbers, by what the rows given to `fit` say.
-
-    Attributes
-    ----------
-    names_ : list of str
-        Names of the columns of the matrix.
-    categorical_ : tuple of int
-        Positions of the columns that hold codes of categories.
-    """
+    """Turns features into a matrix of numbers, by what the rows given to `fit` say."""
 
     state_type: ClassVar[type[Any]]
     _missing_words: ClassVar[str]
     _unseen_words: ClassVar[str]
-    names_: list[str]
-    categorical_: tuple[int, ...]
     _state: State
 
     def fit(self, X: Any) -> Self:
@@ -109,12 +94,12 @@ class Encoder(ABC, Generic[State]):
 
         X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
         """
-        self._adopt(self._learned(X, read_features(X)))
+        self._state = self._learned(X, read_features(X))
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Encode rows with the columns seen at fit, in any order when they have names."""
-        if not hasattr(self, "names_"):
+        if not hasattr(self, "_state"):
             name = type(self).__name__
             raise NotFittedError(f"{name} must be fitted before transform; call fit first")
         columns = arranged(read_features(X), self._state.families)
@@ -124,8 +109,18 @@ class Encoder(ABC, Generic[State]):
     def fit_transform(self, X: Any) -> NDArray[Any]:
         """Learn from X and encode it."""
         columns = read_features(X)
-        self._adopt(self._learned(X, columns))
+        self._state = self._learned(X, columns)
         return self._encoded(columns)
+
+    @property
+    def names_(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        return self._state.names
+
+    @property
+    def categorical_(self) -> tuple[int, ...]:
+        """Positions of the columns of the matrix that hold codes of categories."""
+        return self._state.categorical
 
     def state(self) -> State:
         """Everything learned, as plain data."""
@@ -135,7 +130,7 @@ class Encoder(ABC, Generic[State]):
     def from_state(cls, state: State) -> Self:
         """Return the encoder whose `state` this is."""
         encoder = cls()
-        encoder._adopt(state)
+        encoder._state = state
         return encoder
 
     @abstractmethod
@@ -143,30 +138,29 @@ class Encoder(ABC, Generic[State]):
         """What the training rows X, read as these columns, say about new rows."""
 
     @abstractmethod
-    def _adopt(self, state: State) -> None:
-        """Take over a state, and the names it implies."""
-
-    @abstractmethod
     def _encoded(self, columns: Sequence[Column]) -> NDArray[Any]:
         """Encode columns in the order seen at fit."""
-
-    @abstractmethod
-    def _unseen(self, column: Column) -> list[str]:
-        """Categories of new rows that were not seen at fit, as text for a message."""
 
     def _warn_of_unknowns(self, columns: Sequence[Column]) -> None:
         complete = set(self._state.complete)
         affected = [c.name for c in columns if c.name in complete and c.missing.any()]
         if affected:
             warnings.warn(
-                f"X has missing values in {listed(affected)}, where there were none at fit; "
+                f"X has missing values in {_listed(affected)}, where there were none at fit; "
                 f"{self._missing_words}",
                 UserWarning,
                 stacklevel=3,
             )
+        unfamiliar = self._state.unfamiliar(())
         described = []
         for column in columns:
-            if shown := self._unseen(column):
+            if column.name not in unfamiliar.known:
+                continue
+            seen = set(unfamiliar.known[column.name])
+            shown = [repr(str(level)) for level in column.levels if str(level) not in seen]
+            if column.name in unfamiliar.missing and column.missing.any():
+                shown.append("missing values")
+            if shown:
                 more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
                 described.append(f"{column.name!r} ({', '.join(shown[:3])}{more})")
         if described:
@@ -199,10 +193,8 @@ def arranged(columns: tuple[Column, ...], families: Mapping[str, Family]) -> lis
     fitted, given = list(families), [column.name for column in columns]
     if set(fitted) != set(given):
         _refuse_other_names(fitted, given)
-        columns = tuple(
-            Column(name, column.family, column.numbers, column.codes, column.levels)
-            for name, column in zip(fitted, columns, strict=True)
-        )
+        pairs = zip(fitted, columns, strict=True)
+        columns = tuple(replace(column, name=name) for name, column in pairs)
     by_name = {column.name: column for column in columns}
     in_order = [by_name[name] for name in fitted]
     for column in in_order:
@@ -227,11 +219,11 @@ def _refuse_other_names(fitted: list[str], given: list[str]) -> None:
         near = difflib.get_close_matches(missing[0], extra, n=1)
         hint = f"; did you mean {missing[0]!r} by {near[0]!r}?" if near else ""
         raise InputError(
-            f"X must have the columns seen at fit, but {listed(missing)} "
+            f"X must have the columns seen at fit, but {_listed(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing{hint}"
         )
     raise InputError(
-        f"X must have only the columns seen at fit, got also {listed(extra)}; drop them"
+        f"X must have only the columns seen at fit, got also {_listed(extra)}; drop them"
     )
 
 
@@ -251,8 +243,7 @@ def _check_family(column: Column, fitted: Family) -> None:
         )
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names as messages show them."""
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
@@ -267,14 +258,3 @@ def positions_of(column: Column, positions: Mapping[str | None, int]) -> NDArray
     if column.codes is None:  # an empty column: every value is missing
         return np.full(len(column.missing), found[-1])
     return found[column.codes]
-
-
-def unseen_levels(column: Column, known: Collection[str | None]) -> list[str]:
-    """Levels that new rows hold and that are not known, as text for a message."""
-    seen = set(known)
-    return [repr(str(level)) for level in column.levels if str(level) not in seen]
-
-
-def named_levels(levels: Iterable[str | None]) -> frozenset[str]:
-    """Levels that have a name: missing values have none."""
-    return frozenset(level for level in levels if level is not None)

@@ -23,9 +23,7 @@ from equipoise.tables.features import (
     LearnedState,
     Unfamiliar,
     level_names,
-    named_levels,
     positions_of,
-    unseen_levels,
 )
 
 #: Power of two of a column's largest size above which libraries of trees read it as it is.
@@ -37,31 +35,29 @@ _Declared = tuple[NDArray[np.int64], bool]
 
 @dataclass(frozen=True)
 class TreeEncoderState(LearnedState):
-    """Everything that decides how a fitted `TreeEncoder` encodes rows.
+    """Everything that decides how a fitted `TreeEncoder` encodes rows."""
 
-    Attributes
-    ----------
-    levels : mapping of text and categorical columns to the level of each code
-        None in the place of a category that the type of the column declares and that no row had
-        at fit.
-    ordered : tuple of str
-        Categorical columns whose order means something.
-    complete : tuple of str
-        Numbers and booleans without a missing value at fit.
-    powers : mapping of numbers to the power of two that they are divided by
-        Only where LightGBM could not tell their values apart as they are.
-    """
-
+    # Of text and categorical columns: the level of each code. None in the place of a category that
+    # the type of the column declares and that no row had at fit.
     levels: Mapping[str, tuple[str | None, ...]]
-    ordered: tuple[str, ...]
-    complete: tuple[str, ...] = ()
+    ordered: tuple[str, ...]  # categorical columns whose order means something
+    complete: tuple[str, ...] = ()  # numbers and booleans without a missing value at fit
+    # Powers of two by which numbers are divided that LightGBM could not tell apart as they are.
     powers: Mapping[str, int] = field(default_factory=dict)
 
-    def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
-        """What no row held at fit.
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.families)
 
-        never_missing: positions of the columns for whose missing values the trees have no rule.
-        """
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the columns that hold codes of categories without an order."""
+        codes = self.levels.keys() - set(self.ordered)
+        return tuple(place for place, name in enumerate(self.families) if name in codes)
+
+    def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
+        """What no row held at fit."""
         names = [name for place, name in enumerate(self.families) if place in never_missing]
         lowest = "LightGBM takes it for the lowest category"
         treated = {
@@ -71,22 +67,10 @@ class TreeEncoderState(LearnedState):
         }
         unseen = dict.fromkeys(self.levels, "they are treated as missing")
         unseen |= {name: lowest for name in names if name in self.ordered}
-        known = {name: named_levels(levels) for name, levels in self.levels.items()}
-        return Unfamiliar({name: treated[name] for name in names}, unseen, known)
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The plain values that a file holds, and no arrays."""
-        return dict(vars(self)), {}
-
-    @classmethod
-    def fields_in(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
-        """The fields of the state whose `parts` are among these."""
-        return dict(values)
+        return Unfamiliar({name: treated[name] for name in names}, unseen, self.levels)
 
     def check(self) -> None:
-        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        """Refuse what only a forged file holds (ValueError)."""
         text = {name for name, kind in self.families.items() if kind in CATEGORICAL}
         if not self.families or set(self.levels) != text or not set(self.ordered) <= text:
             raise ValueError("there must be levels for each column of text or categories")
@@ -143,34 +127,15 @@ class TreeEncoder(Encoder[TreeEncoderState]):
             for column in columns
             if column.family in CATEGORICAL
         }
-        powers = {
-            column.name: exponent(column.as_numbers())
-            for column in columns
-            if column.family == "number"
-        }
+        numeric = [column for column in columns if column.family in ("number", "boolean")]
+        powers = {column.name: exponent(column.as_numbers()) for column in numeric}
+        kept = range(_LEAST + 1, self._largest_power)
         return TreeEncoderState(
             families={column.name: column.family for column in columns},
             levels=levels,
             ordered=tuple(name for name in levels if name in declared and declared[name][1]),
-            complete=tuple(
-                column.name
-                for column in columns
-                if column.family in ("number", "boolean") and not column.missing.any()
-            ),
-            powers={
-                name: power
-                for name, power in powers.items()
-                if not _LEAST < power < self._largest_power
-            },
-        )
-
-    def _adopt(self, state: TreeEncoderState) -> None:
-        self._state = state
-        self.names_ = list(state.families)
-        self.categorical_ = tuple(
-            position
-            for position, name in enumerate(state.families)
-            if name in state.levels and name not in state.ordered
+            complete=tuple(column.name for column in numeric if not column.missing.any()),
+            powers={name: power for name, power in powers.items() if power not in kept},
         )
 
     def _encoded(self, columns: Sequence[Column]) -> NDArray[np.float64]:
@@ -188,10 +153,6 @@ class TreeEncoder(Encoder[TreeEncoderState]):
         power = state.powers.get(column.name, 0)
         with np.errstate(over="ignore"):
             return np.ldexp(column.as_numbers(), -power)
-
-    def _unseen(self, column: Column) -> list[str]:
-        known = self._state.levels.get(column.name)
-        return [] if known is None else unseen_levels(column, known)
 
 
 def _declared_codes(X: Any) -> dict[str, _Declared]:
