@@ -19,8 +19,7 @@ from tiny_models import fitted
 
 from equipoise import load
 from equipoise.errors import InputError
-from equipoise.storage import from_json
-from equipoise.storage.checkpoint_file import CheckpointFile
+from equipoise.storage import CheckpointFile, from_json
 
 CASES = 208
 

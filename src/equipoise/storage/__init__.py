@@ -2,7 +2,7 @@
 
 from equipoise.storage.atomic import checked_target as checked_target
 from equipoise.storage.atomic import write_atomically as write_atomically
-from equipoise.storage.checkpoint_file import CheckpointFile as CheckpointFile
+from equipoise.storage.model_file import CheckpointFile as CheckpointFile
 from equipoise.storage.model_file import Contents as Contents
 from equipoise.storage.model_file import read_model_file as read_model_file
 from equipoise.storage.model_file import refuse_contents as refuse_contents

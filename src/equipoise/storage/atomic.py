@@ -35,10 +35,8 @@ else:
 
 #: Windows neither renames nor removes a file that is open.
 _KEEPS_OPEN_FILES = os.name == "nt"
-#: How names of files end that are being written.
-_UNFINISHED = ".part"
-#: How names of files end that lock another one.
-_LOCKED = ".lock"
+#: How names of files end that are being written, and that lock another one.
+_UNFINISHED, _LOCKED = ".part", ".lock"
 _HEXADECIMAL = "[0-9a-f]" * 32
 #: What systems answer where another process holds a lock, and where there are no locks at all.
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
@@ -56,10 +54,7 @@ def as_path(path: Any, argument: str = "path") -> Path:
 
 
 def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Return the path of a file that may be written: in a folder that is there, not one itself.
-
-    Errors call it ``argument``.
-    """
+    """Return the path of a file that may be written: in a folder that is there, not one itself."""
     target = as_path(path, argument)
     if target.is_dir():
         raise InputError(f"{argument} must name a file, got the folder '{target}'; add a file name")
@@ -72,11 +67,7 @@ def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path
 
 
 def write_atomically(target: Path, content: bytes) -> None:
-    """Put ``content`` into a new file beside ``target``, then rename it.
-
-    Whoever reads ``target`` meanwhile, or after a crash, finds the old file or the new one. What
-    a killed process left of an earlier attempt is removed.
-    """
+    """Write a file whole: readers, also after a crash, find the old one or the new one."""
     with written_beside(target) as beside:
         beside.write_bytes(content)
 
@@ -85,7 +76,8 @@ def write_atomically(target: Path, content: bytes) -> None:
 def written_beside(target: Path) -> Iterator[Path]:
     """Yield the path of a new, empty file that takes the name of ``target`` in the end.
 
-    After an error it is removed and ``target`` stays as it was.
+    After an error it is removed and ``target`` stays as it was. What a killed process left of an
+    earlier attempt is removed.
     """
     remove_leftovers(target)
     beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{_UNFINISHED}")
@@ -142,16 +134,8 @@ def only_writer(lock: Path, *, argument: str, what: Path, wait: float = 0.0) -> 
     """Be the only process that writes to ``what``, or raise an `InputError` that names the other.
 
     The system holds the lock on the file ``lock``, so a process that is killed frees it. The file
-    tells whose it is, and is removed in the end.
-
-    Parameters
-    ----------
-    lock : path of a file
-    argument : str
-        What errors call ``what``.
-    what : path
-    wait : float
-        Seconds to wait for another process.
+    tells whose it is, and is removed in the end. Errors call ``what`` by ``argument``; ``wait``
+    is in seconds.
     """
     until = time.monotonic() + wait
     while (held := _take(lock)) is None:

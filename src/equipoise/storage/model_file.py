@@ -13,6 +13,7 @@ import json
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,10 +21,20 @@ from typing import Any, NoReturn
 
 import numpy as np
 import safetensors.numpy
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.storage.atomic import as_path, checked_target, write_atomically
+from equipoise.storage.atomic import (
+    as_path,
+    checked_target,
+    lock_beside,
+    only_writer,
+    remove_leftovers,
+    write_atomically,
+)
+from equipoise.storage.values import from_json, to_json
 
 FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
@@ -43,20 +54,15 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """A kind of file, never taken for another, and the words in which errors speak of it.
+    """A kind of file, never taken for another, and the words in which errors speak of it."""
 
-    argument: what a user calls its path. key: names the document in the header. noun, one: "model"
-    and "a saved model". writer: what writes it. remedy, remedy_of_version: what to do about one
-    that is not as it was written, and about one of another format version.
-    """
-
-    argument: str
-    key: str
+    argument: str  # what a user calls its path
+    key: str  # names the document in the header
     noun: str
     one: str
     writer: str
-    remedy: str
-    remedy_of_version: str
+    remedy: str  # for a file that is not as it was written
+    remedy_of_version: str  # for one of another format version
 
 
 MODEL = FileKind(
@@ -67,6 +73,15 @@ MODEL = FileKind(
     writer="save",
     remedy="save the model again",
     remedy_of_version="load it with the version of equipoise that saved it, or save it again",
+)
+CHECKPOINT = FileKind(
+    argument="checkpoint",
+    key="equipoise_checkpoint",
+    noun="checkpoint",
+    one="a checkpoint",
+    writer="fit",
+    remedy="remove it to start anew",
+    remedy_of_version="resume with the version of equipoise that wrote it, or remove it",
 )
 
 
@@ -185,12 +200,86 @@ def _header(content: bytes) -> bytes:
 
 
 def _find_digest(content: bytes) -> slice | None:
-    """Where the digits of the checksum are; None unless there is exactly one in the header.
-
-    Quotes inside the document are escaped, so it cannot hold what is searched for.
-    """
+    """Where the digits of the checksum are; None unless there is exactly one in the header."""
     found = list(_DIGEST.finditer(_header(content)))
     if len(found) != 1:
         return None
     start, stop = found[0].span(1)
     return slice(start + _LENGTH_BYTES, stop + _LENGTH_BYTES)
+
+
+class CheckpointFile:
+    """One file that holds the latest state of a run, replaced whole at every writing.
+
+    A state is made of tensors, plain values, lists, tuples and dicts.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = checked_target(path, CHECKPOINT.argument)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep other processes, and other fits of this one, from writing to the file."""
+        return only_writer(lock_beside(self.path), argument=CHECKPOINT.argument, what=self.path)
+
+    def exists(self) -> bool:
+        """Whether there is a file to go on from."""
+        return self.path.exists()
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Replace the file; whoever is killed meanwhile leaves the old one."""
+        arrays: dict[str, NDArray[Any]] = {}
+        document = {"state": _take_apart(state, arrays)}
+        write_model_file(self.path, Contents(document, arrays), CHECKPOINT)
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the state written last, on the CPU; None where there is no file yet."""
+        remove_leftovers(self.path)
+        if not self.exists():
+            return None
+        contents = read_model_file(self.path, CHECKPOINT)
+        try:
+            state = _put_together(contents.document["state"], contents.arrays)
+            if not isinstance(state, dict):
+                raise ValueError("a state has parts by name")
+        except Exception as error:  # the checksum is right: somebody made this file by hand
+            self.refuse(error)
+        return state
+
+    def refuse(self, error: Exception) -> NoReturn:
+        """Say that the file is whole, yet holds no state of a run."""
+        refuse_contents(self.path, error, CHECKPOINT)
+
+
+def _take_apart(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return ``value`` as JSON in which numbers stand for the tensors, put into ``arrays``."""
+    if isinstance(value, Tensor):
+        name = str(len(arrays))
+        arrays[name] = value.detach().cpu().numpy()
+        return {"tensor": name}
+    if isinstance(value, dict):
+        keys = [to_json(key, argument="checkpoint") for key in value]
+        items = [_take_apart(item, arrays) for item in value.values()]
+        return {"mapping": [list(pair) for pair in zip(keys, items, strict=True)]}
+    if isinstance(value, list | tuple):
+        items = [_take_apart(item, arrays) for item in value]
+        return items if isinstance(value, list) else {"tuple": items}
+    return {"value": to_json(value, argument="checkpoint")}
+
+
+def _put_together(document: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(document, list):
+        return [_put_together(item, arrays) for item in document]
+    ((kind, content),) = document.items()
+    if kind == "tensor":
+        # A copy: arrays read from a file may lie in memory that must not be written to.
+        return torch.from_numpy(arrays[content].copy())
+    if kind == "mapping":
+        return {from_json(key): _put_together(item, arrays) for key, item in content}
+    if kind == "tuple":
+        return tuple(_put_together(item, arrays) for item in content)
+    if kind == "value":
+        return from_json(content)
+    raise ValueError(f"no state is called {kind!r}")

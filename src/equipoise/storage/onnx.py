@@ -21,15 +21,11 @@ _IR_VERSION = 8
 
 #: Adds a model's named outputs to a graph, given its predictor's output (rows, o).
 Answers = Callable[["Graph", str], None]
+Floats = NDArray[np.float64]
 
 
 def onnx_bytes(
-    state: EncoderState,
-    predictor: Predictor,
-    answers: Answers,
-    *,
-    named: bool,
-    description: str,
+    state: EncoderState, predictor: Predictor, answers: Answers, *, named: bool, description: str
 ) -> bytes:
     """Return the ONNX file of a predictor of one member, or of an average, behind its encoding."""
     graph = Graph()
@@ -80,11 +76,8 @@ class Graph:
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Apply an operator; return the name of its only output."""
         name = f"/value {len(self._nodes)}"
-        self._nodes.append(
-            self._onnx.helper.make_node(
-                operation, list(inputs), [name], domain=domain, **attributes
-            )
-        )
+        make = self._onnx.helper.make_node
+        self._nodes.append(make(operation, list(inputs), [name], domain=domain, **attributes))
         return name
 
     def cast(self, value: str, dtype: type) -> str:
@@ -109,15 +102,11 @@ class Graph:
             doc_string=description,
         )
         self._onnx.checker.check_model(model, full_check=True)
-        content: bytes = model.SerializeToString()
-        return content
+        return model.SerializeToString()  # type: ignore[no-any-return]
 
-    def _value(self, name: str, dtype: type, columns: int | None) -> onnx.ValueInfoProto:
+    def _value(self, name: str, dtype: type, columns: int | None) -> Any:
         shape = ["rows"] if columns is None else ["rows", columns]
-        value: onnx.ValueInfoProto = self._onnx.helper.make_tensor_value_info(
-            name, self._type(dtype), shape
-        )
-        return value
+        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), shape)
 
     def _type(self, dtype: type) -> int:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
@@ -203,13 +192,7 @@ def _scaled(graph: Graph, column: str, state: EncoderState, position: int, name:
     return column
 
 
-def _interpolated(
-    graph: Graph,
-    column: str,
-    knots: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    name: str,
-) -> str:
+def _interpolated(graph: Graph, column: str, knots: Floats, scores: Floats, name: str) -> str:
     """Piecewise linear map through (knots, scores), flat beyond them, as ``numpy.interp``.
 
     The piece is found by bisection, unrolled: about log2(knots) operations on (rows,), where
