@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.folder import CHECKPOINT, FILES, SETTINGS
 from equipoise.runs.record import read_record, sha256

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run
 from equipoise.storage import read_model_file
 

@@ -16,8 +16,7 @@ import torch
 import typer
 from people import equipoise, examples_of
 
-from equipoise.cli.app import main
-from equipoise.cli.commands import COMMANDS
+from equipoise.cli.commands import COMMANDS, main
 from equipoise.cli.running import run
 from equipoise.errors import DataNotFound, InputError
 from equipoise.runs import Answer
@@ -87,7 +86,7 @@ def in_a_child(program, **environment):
 
 def test_help_needs_no_heavy_library():
     done = in_a_child("""
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run
 codes = [run(app, arguments) for arguments in (["--help"], ["fit", "--help"])]
 heavy = ("torch", "numpy", "pandas", "sklearn", "scipy", "pyarrow", "rich", "jinja2")
@@ -243,7 +242,7 @@ REDIRECTIONS = {">&-": 1, ">/dev/full": 1, "2>&-": 0, "2>/dev/full": 0, ">&- 2>&
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a shell and /dev/full")
 @pytest.mark.parametrize("redirection", REDIRECTIONS)
 def test_closed_or_full_output_is_told_by_the_exit_code(redirection):
-    program = f"{BARE}from equipoise.cli.app import main\nmain(['--help'])"
+    program = f"{BARE}from equipoise.cli.commands import main\nmain(['--help'])"
     done = subprocess.run(
         ["sh", "-c", f'exec "$0" -c "$1" {redirection}', sys.executable, program],
         capture_output=True,
@@ -261,7 +260,7 @@ def test_closed_or_full_output_is_told_by_the_exit_code(redirection):
 def test_a_reader_that_has_seen_enough_is_no_news():
     read, write = os.pipe()
     os.close(read)
-    program = f"{BARE}from equipoise.cli.app import main\nmain(['--help'])"
+    program = f"{BARE}from equipoise.cli.commands import main\nmain(['--help'])"
     done = subprocess.run(
         [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, timeout=60
     )

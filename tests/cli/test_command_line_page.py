@@ -10,8 +10,7 @@ import pytest
 import typer
 from people import SMALL_ON_CPU, equipoise, examples_of, table
 
-from equipoise.cli.app import app
-from equipoise.cli.commands import COMMANDS
+from equipoise.cli.commands import COMMANDS, app
 from equipoise.runs.folder import FILES
 
 ROOT = Path(__file__).parents[2]

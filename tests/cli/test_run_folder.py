@@ -15,10 +15,10 @@ import pytest
 import torch
 from people import SMALL_ON_CPU, equipoise, same_model
 
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.folder import resume_command, writing
-from equipoise.runs.record import read_record, write_record
+from equipoise.runs.record import read_record, write_json
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
 
@@ -99,10 +99,8 @@ def test_a_settings_file_is_named_so_that_it_can_be_typed(people, run):
         file.write("p99999,30,F,Ulm,40,0.5,yes\n")
     document = json.loads(Path("my run/settings.json").read_text("utf-8"))
     record = read_record(Path("my run/settings.json"))
-    write_record(
-        Path("my run/settings.json"),
-        replace(record, data=replace(record.data, path="people.csv")),
-    )
+    record = replace(record, data=replace(record.data, path="people.csv"))
+    write_json(Path("my run/settings.json"), record.to_document())
     said = refused("fit", "--settings", "my run/settings.json", "--out", "new")
     assert said.endswith("equipoise fit people.csv --settings 'my run/settings.json'")
     assert document["data"]["sha256"] in said
@@ -291,7 +289,7 @@ def test_an_unfinished_overwrite_is_noted_and_the_old_run_stays_in_use(people, r
     record, table = read_record(run / "settings.json"), (run / "table.csv").read_bytes()
     (run / ".equipoise-overwrite").mkdir()
     begun = replace(record, state="training", options=replace(record.options, seed=1), files={})
-    write_record(run / ".equipoise-overwrite" / "settings.json", begun)
+    write_json(run / ".equipoise-overwrite" / "settings.json", begun.to_document())
     for command in (
         ("predict", run, people, "--out", "scores.csv"),
         ("select", run, "--max-unfairness", "0.9"),
@@ -317,25 +315,11 @@ def test_a_frontier_that_was_saved_is_not_trained_again(people, run):
     # Trained again, it would come out as that of another seed.
     options = replace(record.options, seed=1)
     begun = replace(record, state="training", options=options, files={})
-    write_record(run / "settings.json", begun)
+    write_json(run / "settings.json", begun.to_document())
     ran = equipoise("fit", people, "--resume", "--out", run)
     assert ran.code == 0, ran.err
     assert (run / "table.csv").read_bytes() == table
     assert not changes.exists()
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_run_that_an_older_version_had_put_aside_comes_back(people, run, begun):
-    before = state_of(run)
-    (run / ".replaced").mkdir()
-    for path in run.iterdir():
-        if path.is_file():
-            path.rename(run / ".replaced" / path.name)
-    if begun:
-        record = read_record(run / ".replaced" / "settings.json")
-        write_record(run / "settings.json", replace(record, state="training", files={}))
-    assert equipoise("predict", run, people, "--out", "scores.csv").code == 0
-    assert state_of(run) == before
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path, folder):

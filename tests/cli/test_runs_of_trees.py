@@ -18,9 +18,9 @@ import pytest
 from people import equipoise, table
 
 from equipoise import FairBoostingClassifier, load
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
-from equipoise.runs.record import read_record, write_record
+from equipoise.runs.record import read_record, write_json
 from tests.composing import composed
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
@@ -226,7 +226,8 @@ def test_without_lightgbm_one_line_says_what_to_install(place, tmp_path, monkeyp
 def test_an_unfinished_run_of_trees_is_grown_anew(place, tmp_path, monkeypatch):
     run = shutil.copytree(place / "trees", tmp_path / "trees")
     settings = run / "settings.json"
-    write_record(settings, replace(read_record(settings), state="training", rounds_trained=0))
+    begun = replace(read_record(settings), state="training", rounds_trained=0)
+    write_json(settings, begun.to_document())
     for name in ("table.csv", "frontier.equipoise", "model.equipoise", "selection.json"):
         (run / name).unlink()
     assert refused("report", run).startswith("RUN must be a run that has ended, got ")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from people import equipoise
 
-from equipoise.cli.app import app
+from equipoise.cli.commands import app
 from equipoise.cli.running import run
 from equipoise.datasets import dataset_names
 from equipoise.tables.printing import as_text

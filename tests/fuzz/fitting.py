@@ -517,7 +517,7 @@ def _flags(draw: Draw, names: tuple[str, ...]) -> list[str]:
 
 def _run(draw: Draw, line: list[str]) -> int:
     from equipoise.cli import running
-    from equipoise.cli.app import app
+    from equipoise.cli.commands import app
 
     draw.notes["line"] = " ".join(line)
     with (

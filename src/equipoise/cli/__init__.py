@@ -1,3 +1,3 @@
 """The command line; ``equipoise --help`` says what it can do."""
 
-from equipoise.cli.app import main as main
+from equipoise.cli.commands import main as main

@@ -1,133 +1,97 @@
-"""The commands: each parses, calls one function, and returns its answer.
+"""The command line: each command parses, calls one function, and returns its answer.
 
 Docstrings are the help; their first line is shown in the list of commands. Commands import what
-they need when they run, so that ``--help`` answers at once.
+they need when they run: nothing that is loaded here may load torch, pandas or scikit-learn, so that
+``--help`` answers at once.
 """
+
+# ruff: noqa: B008 (typer reads options from the defaults)
 
 from __future__ import annotations
 
+import inspect
+import sys
 import webbrowser
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from equipoise.cli.options import (
-    DATA_FILE,
     AsJson,
     Debug,
+    Names,
+    Place,
+    Real,
     RunFolder,
+    Text,
     Types,
+    Whole,
+    columns,
+    data_file,
     names,
     numbers,
     option,
+    switch,
 )
-from equipoise.cli.running import note
+from equipoise.cli.running import note, run_process
 from equipoise.runs import Answer
 
 
 def fit(
     context: typer.Context,
-    data: Annotated[Path | None, DATA_FILE] = None,
-    target: Annotated[str | None, option("COLUMN", "Column to predict.")] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        option(
-            "COLUMNS", "Sensitive columns, separated by commas; never features.", callback=names
-        ),
-    ] = None,
-    id: Annotated[
-        list[str] | None,
-        option("COLUMNS", "Columns that only identify a row; never features.", callback=names),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, option("COLUMNS", "Columns to leave out.", callback=names)
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        option("COLUMNS", "Columns to predict from.  [default: all others]", callback=names),
-    ] = None,
-    task: Annotated[
-        str | None,
-        option("TASK", "classification or regression.  [default: decided by the target]"),
-    ] = None,
-    notion: Annotated[
-        str | None,
-        option(
-            "NOTION",
-            "independence (scores alike for all) or separation (alike among people of equal "
-            "outcome).  [default: independence]",
-        ),
-    ] = None,
-    method: Annotated[
-        str | None, option("NAME", "How dependence is mitigated.  [default: sbp]")
-    ] = None,
-    predictor: Annotated[
-        str | None,
-        option(
-            "KIND",
-            "network, boosting (LightGBM's trees), xgboost, or both: network and boosting on one "
-            "frontier.  [default: network]",
-        ),
-    ] = None,
-    strengths: Annotated[
-        str | None,
-        option(
-            "NUMBERS",
-            "Weights of the penalty in [0, 1), separated by commas.  [default: nine, from 0 to "
-            "0.995]",
-            callback=numbers,
-        ),
-    ] = None,
-    seeds: Annotated[int | None, option("N", "Models per strength.  [default: 5]")] = None,
-    iterations: Annotated[
-        int | None, option("N", "Training steps of networks.  [default: 1500]")
-    ] = None,
-    evaluate_every: Annotated[
-        int | None, option("N", "Steps of networks between snapshots.  [default: 100]")
-    ] = None,
-    rounds: Annotated[int | None, option("N", "Boosting rounds of trees.  [default: 400]")] = None,
-    metrics: Annotated[
-        list[str] | None,
-        option(
-            "NAMES",
-            "Metrics of unfairness.  [default: KS-GSP,SP; for separation KS-GEO,EO]",
-            callback=names,
-        ),
-    ] = None,
+    data: Place = data_file(None),
+    target: Text = option("COLUMN", "Column to predict."),
+    sensitive: Names = columns("Sensitive columns, separated by commas; never features."),
+    id: Names = columns("Columns that only identify a row; never features."),
+    drop: Names = columns("Columns to leave out."),
+    features: Names = columns("Columns to predict from.  [default: all others]"),
+    task: Text = option("TASK", "classification or regression.  [default: decided by the target]"),
+    notion: Text = option(
+        "NOTION",
+        "independence (scores alike for all) or separation (alike among people of equal outcome).  "
+        "[default: independence]",
+    ),
+    method: Text = option("NAME", "How dependence is mitigated.  [default: sbp]"),
+    predictor: Text = option(
+        "KIND",
+        "network, boosting (LightGBM's trees), xgboost, or both: network and boosting on one "
+        "frontier.  [default: network]",
+    ),
+    strengths: Text = option(
+        "NUMBERS",
+        "Weights of the penalty in [0, 1), separated by commas.  [default: nine, from 0 to 0.995]",
+        callback=numbers,
+    ),
+    seeds: Whole = option("N", "Models per strength.  [default: 5]"),
+    iterations: Whole = option("N", "Training steps of networks.  [default: 1500]"),
+    evaluate_every: Whole = option("N", "Steps of networks between snapshots.  [default: 100]"),
+    rounds: Whole = option("N", "Boosting rounds of trees.  [default: 400]"),
+    metrics: Names = option(
+        "NAMES",
+        "Metrics of unfairness.  [default: KS-GSP,SP; for separation KS-GEO,EO]",
+        callback=names,
+    ),
     types: Types = None,
-    missing_sensitive: Annotated[
-        str | None,
-        option(
-            "RULE",
-            "error, or skip: rows whose sensitive value is missing count for the task only.  "
-            "[default: error]",
-        ),
-    ] = None,
-    seed: Annotated[int | None, option("N", "Same seed, same run.  [default: 0]")] = None,
-    device: Annotated[
-        str | None, option("NAME", "auto, cpu or cuda, for networks.  [default: auto]")
-    ] = None,
-    max_unfairness: Annotated[
-        float | None,
-        option(
-            "X",
-            "Limit on the first metric, for every sensitive column, for the model that fit picks; "
-            "without a model within it, the nearest is picked.  [default: 0.1]",
-        ),
-    ] = None,
-    settings: Annotated[
-        Path | None,
-        option("FILE", "settings.json of a run to repeat; options given here replace its own."),
-    ] = None,
-    out: Annotated[Path, option("FOLDER", "Run folder to write.")] = Path("run"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run in --out.")
-    ] = False,
+    missing_sensitive: Text = option(
+        "RULE",
+        "error, or skip: rows whose sensitive value is missing count for the task only.  "
+        "[default: error]",
+    ),
+    seed: Whole = option("N", "Same seed, same run.  [default: 0]"),
+    device: Text = option("NAME", "auto, cpu or cuda, for networks.  [default: auto]"),
+    max_unfairness: Real = option(
+        "X",
+        "Limit on the first metric, for every sensitive column, for the model that fit picks; "
+        "without a model within it, the nearest is picked.  [default: 0.1]",
+    ),
+    settings: Place = option(
+        "FILE", "settings.json of a run to repeat; options given here replace its own."
+    ),
+    out: Path = option("FOLDER", "Run folder to write.", Path("run")),
+    resume: bool = switch("--resume", "Continue the unfinished run in --out."),
+    overwrite: bool = switch("--overwrite", "Replace the run in --out."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -164,28 +128,20 @@ def fit(
 
 def select(
     run: RunFolder,
-    max_unfairness: Annotated[
-        float | None, option("X", "Limit on unfairness; the best utility within it is taken.")
-    ] = None,
-    min_utility: Annotated[
-        float | None,
-        option("X", "Least AUC or R2; alone, the least unfair model that reaches it is taken."),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        option("NAME", "Metric of unfairness, such as ks-gsp.  [default: the run's first]"),
-    ] = None,
-    attribute: Annotated[
-        str | None, option("COLUMN", "The only sensitive column that counts.  [default: all]")
-    ] = None,
-    candidates: Annotated[
-        int,
-        option(
-            "N",
-            "How many selections you compare by their reports before you take one; certificates "
-            "then hold for all of them.",
-        ),
-    ] = 1,
+    max_unfairness: Real = option("X", "Limit on unfairness; the best utility within it is taken."),
+    min_utility: Real = option(
+        "X", "Least AUC or R2; alone, the least unfair model that reaches it is taken."
+    ),
+    metric: Text = option(
+        "NAME", "Metric of unfairness, such as ks-gsp.  [default: the run's first]"
+    ),
+    attribute: Text = option("COLUMN", "The only sensitive column that counts.  [default: all]"),
+    candidates: int = option(
+        "N",
+        "How many selections you compare by their reports before you take one; certificates then "
+        "hold for all of them.",
+        1,
+    ),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -217,21 +173,12 @@ def select(
 
 def predict(
     run: RunFolder,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA", help="File with the features; no sensitive column is needed."
-        ),
-    ],
-    out: Annotated[Path, option("FILE", "File to write, .parquet or .csv.")],
-    id: Annotated[
-        list[str] | None,
-        option("COLUMNS", "Columns to copy beside the scores.  [default: those of the run]"),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        option("X", "A decision is score > threshold.  [default: that of the selection]"),
-    ] = None,
+    data: Path = data_file(..., "File with the features; no sensitive column is needed."),
+    out: Path = option("FILE", "File to write, .parquet or .csv.", ...),
+    id: Names = columns("Columns to copy beside the scores.  [default: those of the run]"),
+    threshold: Real = option(
+        "X", "A decision is score > threshold.  [default: that of the selection]"
+    ),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -248,39 +195,28 @@ def predict(
     """
     from equipoise.runs.scoring import predict_with_run
 
-    return predict_with_run(run, data, out, id=names(id), threshold=threshold)
+    return predict_with_run(run, data, out, id=id, threshold=threshold)
 
 
 def audit(
     context: typer.Context,
-    data: Annotated[Path, DATA_FILE],
-    score: Annotated[str, option("COLUMN", "Column of scores, of any model.")],
-    sensitive: Annotated[
-        list[str], option("COLUMNS", "Sensitive columns, separated by commas.", callback=names)
-    ],
-    target: Annotated[
-        str | None,
-        option("COLUMN", "Column of true outcomes; without it only independence is assessed."),
-    ] = None,
-    threshold: Annotated[
-        float | None, option("X", "A decision is score > threshold.  [default: Youden's J]")
-    ] = None,
-    notion: Annotated[
-        str | None, option("NOTION", "independence or separation.  [default: both]")
-    ] = None,
-    positive: Annotated[
-        str | None, option("LABEL", "Label of the target that is the positive outcome.")
-    ] = None,
-    favourable: Annotated[
-        str | None,
-        option("SIDE", "high or low: which scores are good for the person.  [default: high]"),
-    ] = None,
+    data: Path = data_file(...),
+    score: str = option("COLUMN", "Column of scores, of any model.", ...),
+    sensitive: list[str] = columns("Sensitive columns, separated by commas.", ...),
+    target: Text = option(
+        "COLUMN", "Column of true outcomes; without it only independence is assessed."
+    ),
+    threshold: Real = option("X", "A decision is score > threshold.  [default: Youden's J]"),
+    notion: Text = option("NOTION", "independence or separation.  [default: both]"),
+    positive: Text = option("LABEL", "Label of the target that is the positive outcome."),
+    favourable: Text = option(
+        "SIDE", "high or low: which scores are good for the person.  [default: high]"
+    ),
     types: Types = None,
-    missing_sensitive: Annotated[
-        str | None,
-        option("RULE", "error, or skip rows without a sensitive value.  [default: error]"),
-    ] = None,
-    out: Annotated[Path, option("FOLDER", "Folder to write the audit to.")] = Path("audit"),
+    missing_sensitive: Text = option(
+        "RULE", "error, or skip rows without a sensitive value.  [default: error]"
+    ),
+    out: Path = option("FOLDER", "Folder to write the audit to.", Path("audit")),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -308,7 +244,7 @@ def audit(
 
 def report(
     run: RunFolder,
-    open: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open: bool = switch("--open", "Open it in the browser."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -332,10 +268,10 @@ def report(
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run folders that equipoise fit wrote.")
-    ],
-    out: Annotated[Path, option("FILE", "Page to write.")] = Path("compare.html"),
+    runs: list[Path] = typer.Argument(
+        ..., metavar="RUN", help="Run folders that equipoise fit wrote."
+    ),
+    out: Path = option("FILE", "Page to write.", Path("compare.html")),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -356,12 +292,10 @@ def compare(
 
 
 def datasets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this one.  [default: list all]")
-    ] = None,
-    out: Annotated[
-        Path | None, option("FILE", "Write the data to this file, .csv or .parquet.")
-    ] = None,
+    name: Text = typer.Argument(
+        None, metavar="NAME", help="Describe this one.  [default: list all]"
+    ),
+    out: Place = option("FILE", "Write the data to this file, .csv or .parquet."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -379,8 +313,8 @@ def datasets(
 
 
 def demo(
-    out: Annotated[Path, option("FOLDER", "Folder to write to.")] = Path("equipoise-demo"),
-    open: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    out: Path = option("FOLDER", "Folder to write to.", Path("equipoise-demo")),
+    open: bool = switch("--open", "Open the report in the browser."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -420,3 +354,45 @@ def open_page(path: Path) -> None:
 
 #: In the order of the help. To add one, write its function and its line here.
 COMMANDS = (fit, select, predict, audit, report, compare, datasets, demo)
+
+# Plain help: lines of examples stay as they are, and nothing has to be loaded to draw boxes.
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+for command in COMMANDS:
+    said = inspect.cleandoc(command.__doc__ or "")
+    # typer keeps the line breaks of a paragraph that begins with this character.
+    examples = said.replace("Examples\n--------", "\b\nExamples:")
+    app.command(help=examples, short_help=said.partition("\n")[0])(command)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"equipoise {version('equipoise')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def equipoise(
+    context: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_say_version, is_eager=True
+    ),
+) -> None:
+    """Fair supervised learning for any sensitive attribute: from a data file to a decision.
+
+    fit trains the whole curve of utility against unfairness and writes a run folder with a report.
+    select takes a model from it, and predict scores files with that model. audit assesses scores
+    of any model. demo shows all of it on census data in about a minute.
+
+    Every command answers on standard output (with --json as one JSON object) and prints everything
+    else to standard error. Exit codes: 0 answered, 1 something to correct in what was asked (or
+    standard output could not be written), 2 a fault of the program.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line that the process was started with, and exit."""
+    sys.exit(run_process(app, sys.argv[1:] if arguments is None else arguments))

@@ -1,4 +1,4 @@
-"""Options that several commands have, and values that hold several things.
+"""Options of the commands, and values that hold several things.
 
 Nothing here loads more than the standard library and typer, so that ``--help`` answers at once.
 """
@@ -13,10 +13,33 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+Text = str | None
+Whole = int | None
+Real = float | None
+Place = Path | None
+Names = list[str] | None
 
-def option(metavar: str, help: str, **more: Any) -> Any:
-    """An option that is named as its parameter is."""
-    return typer.Option(metavar=metavar, help=help, **more)
+
+def option(metavar: str, help: str, default: Any = None, **more: Any) -> Any:
+    """An option that is named as its parameter is; it is required where the default is ``...``."""
+    return typer.Option(default, metavar=metavar, help=help, **more)
+
+
+def columns(help: str, default: Any = None) -> Any:
+    """An option that names columns."""
+    return option("COLUMNS", help, default, callback=names)
+
+
+def switch(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(False, name, help=help)
+
+
+def data_file(
+    default: Any, help: str = "CSV, TSV, Parquet or Arrow file; text files also as .gz."
+) -> Any:
+    """The argument that names the data."""
+    return typer.Argument(default, metavar="DATA", help=help)
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -89,14 +112,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run folder that equipoise fit wrote.")
 ]
-DATA_FILE = typer.Argument(
-    metavar="DATA", help="CSV, TSV, Parquet or Arrow file; text files also as .gz."
-)
 Types = Annotated[
     list[str] | None,
-    option(
-        "COLUMN=KIND",
-        "Types of sensitive columns, such as zip=discrete,age=continuous.",
+    typer.Option(
+        metavar="COLUMN=KIND",
+        help="Types of sensitive columns, such as zip=discrete,age=continuous.",
         callback=kinds,
     ),
 ]

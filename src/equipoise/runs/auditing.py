@@ -15,6 +15,7 @@ from equipoise.files import read_table
 from equipoise.files.columns import refuse_unknown
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.runs import Answer
+from equipoise.runs.folder import names_in
 from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 
 FILES = PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"
@@ -59,10 +60,8 @@ def audit_file(
 
 def _refuse_taken(folder: Path) -> None:
     """Raise unless an audit may be written to this folder: new, empty, or an older audit."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if any(name not in (*FILES, _LOCK) and not is_leftover(name, FILES) for name in inside):
+    taken = names_in(folder) - {*FILES, _LOCK}
+    if not all(is_leftover(name, FILES) for name in taken):
         raise InputError(
             f"--out must be new, empty or hold an audit, got '{folder}', which holds other files; "
             "choose another name"

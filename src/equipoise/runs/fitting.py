@@ -26,10 +26,10 @@ from equipoise.runs.record import (
     FitOptions,
     RunRecord,
     command_line,
-    describe_file,
     known_name,
     plain_rows,
     read_record,
+    sha256,
     versions,
 )
 from equipoise.runs.selecting import Choice, choice_without_wish, selection_document, take
@@ -86,7 +86,9 @@ def fit_run(
         path = Path(earlier.data.path) if data is None and earlier is not None else data
         assert path is not None
         frame, columns = _read(path, options, say)
-        file = describe_file(path, len(frame))
+        file = DataFacts(
+            path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
+        )
         if earlier is not None and earlier.data.sha256 != file.sha256:
             changed = _other_data(file, earlier.data)
             if resume:

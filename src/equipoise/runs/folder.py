@@ -22,8 +22,6 @@ settings.json, "finished"          a whole run
 .equipoise-overwrite, ended        decided: the next command puts it in the place of the old run
 .equipoise-overwrite without       not begun: removed by the next writer
 .equipoise-lock                    the number of the process that writes, or was killed writing
-.replaced                          the old run, kept there by an older version of equipoise: put
-                                   back unless the new run has a checkpoint to resume from
 =================================  ===============================================================
 
 Only one process writes at a time. Processes that only read do not wait for it; if the run was
@@ -50,43 +48,31 @@ from equipoise.runs.record import (
     read_document,
     read_record,
     sha256,
-    write_record,
+    write_json,
 )
 from equipoise.storage.atomic import is_leftover, only_writer, remove_leftovers
-
-SETTINGS = "settings.json"
-COLUMNS = "columns.csv"
-CHECKPOINT = "training.checkpoint"
-FRONTIER = "frontier.equipoise"
-TABLE = "table.csv"
-MEMBERS = "members.csv"
-MODEL = "model.equipoise"
-SELECTION = "selection.json"
-REPORT = "report.html"
-CARD = "model_card.md"
-CARD_JSON = "model_card.json"
 
 #: Everything that equipoise writes into a run folder or removes from one, hidden files apart. The
 #: settings come last: until they are moved, a move can be repeated.
 FILES = (
-    COLUMNS,
-    CHECKPOINT,
-    FRONTIER,
-    TABLE,
-    MEMBERS,
-    MODEL,
-    SELECTION,
-    REPORT,
-    CARD,
-    CARD_JSON,
-    SETTINGS,
+    COLUMNS := "columns.csv",
+    CHECKPOINT := "training.checkpoint",
+    FRONTIER := "frontier.equipoise",
+    TABLE := "table.csv",
+    MEMBERS := "members.csv",
+    MODEL := "model.equipoise",
+    SELECTION := "selection.json",
+    REPORT := "report.html",
+    CARD := "model_card.md",
+    CARD_JSON := "model_card.json",
+    SETTINGS := "settings.json",
 )
+
 
 _LOCK = ".equipoise-lock"
 _CHANGES = ".equipoise-changes"
 _OVERWRITE = ".equipoise-overwrite"
-_REPLACED = ".replaced"
-_HIDDEN = (_LOCK, _CHANGES, _OVERWRITE, _REPLACED)
+_HIDDEN = (_LOCK, _CHANGES, _OVERWRITE)
 #: Seconds to wait for a process that is moving files, which takes it milliseconds.
 _MOVING = 10.0
 
@@ -112,10 +98,11 @@ class Run:
 
     def load(self, name: str) -> object:
         """Load one of its models; errors say how to make a damaged or missing one again."""
+        again = f"{self.record.command} --overwrite"
         if not self.path(name).exists():
             raise InputError(
                 f"'{self.folder}' must be a whole run folder, but {name} is missing; restore it "
-                f"from a copy, or make the run again: {self.record.command} --overwrite"
+                f"from a copy, or make the run again: {again}"
             )
         try:
             found = load(self.path(name))
@@ -123,14 +110,13 @@ class Run:
             for library in self.record.options.libraries:
                 library.module(f"'{self.path(name)}'")  # if that is missing, nothing is damaged
             raise InputError(
-                f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: "
-                f"{self.record.command} --overwrite"
+                f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: {again}"
             ) from None
         if not self.has(name):
             raise InputError(
                 f"'{self.folder}' must hold the files of one run, but {name} is not the one that "
                 f"{SETTINGS} describes: their SHA-256 differ; restore both from one copy, or make "
-                f"the run again: {self.record.command} --overwrite"
+                f"the run again: {again}"
             )
         return found
 
@@ -212,17 +198,12 @@ def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]
 
 
 def _record_in(folder: Path) -> RunRecord:
+    if (folder / SETTINGS).exists():
+        return read_record(folder / SETTINGS)
+    what = f"has no {SETTINGS}"
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise InputError(
-            f"RUN must be a folder that equipoise fit wrote, got '{folder}', which {what}"
-        )
-    if not (folder / SETTINGS).exists():
-        raise InputError(
-            f"RUN must be a folder that equipoise fit wrote, got '{folder}', which has no "
-            f"{SETTINGS}"
-        )
-    return read_record(folder / SETTINGS)
+    raise InputError(f"RUN must be a folder that equipoise fit wrote, got '{folder}', which {what}")
 
 
 def unfinished_run(folder: Path) -> RunRecord:
@@ -251,7 +232,7 @@ def new_place(run: Run) -> Path:
         _remove(place)
         place.mkdir()
     try:
-        write_record(place / SETTINGS, run.record)
+        write_json(place / SETTINGS, run.record.to_document())
     except BaseException:
         if place != run.folder:
             _remove(place)
@@ -304,7 +285,7 @@ def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
         names.append(CHECKPOINT)
     paths = [staged / name if (staged / name).exists() else place / name for name in names]
     files = {path.name: sha256(path) for path in paths if path.exists()}
-    write_record(staged / SETTINGS, replace(run.record, files=files))
+    write_json(staged / SETTINGS, replace(run.record, files=files).to_document())
     _move(staged, run.folder)
 
 
@@ -315,9 +296,7 @@ def _staged(folder: Path, place: Path) -> Path:
 
 def refuse_taken(folder: Path, *, overwrite: bool) -> None:
     """Raise unless a new run may be written to this folder; nothing is changed yet."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    inside = [path.name for path in folder.iterdir()] if folder.exists() else []
+    inside = names_in(folder)
     if not _holds_run(folder):
         if all(name in _HIDDEN or is_leftover(name, FILES) for name in inside):
             return
@@ -332,9 +311,16 @@ def refuse_taken(folder: Path, *, overwrite: bool) -> None:
         )
 
 
+def names_in(folder: Path) -> set[str]:
+    """Names of what is in the folder that ``--out`` names, which may be new."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
 def _holds_run(folder: Path) -> bool:
     """Whether a folder has settings of a run, of any format, in itself or in a hidden folder."""
-    for place in (folder, folder / _OVERWRITE, folder / _REPLACED):
+    for place in (folder, folder / _OVERWRITE):
         with suppress(InputError):
             if isinstance(read_document(place / SETTINGS).get("equipoise_run"), type(FORMAT)):
                 return True
@@ -350,17 +336,12 @@ def _has_ended(place: Path) -> bool:
 
 def _is_moving(folder: Path) -> bool:
     """Whether files are not in their places: another process moves them, or was killed doing so."""
-    waits = (folder / _REPLACED).is_dir() and not (folder / CHECKPOINT).exists()
-    return (
-        _has_ended(folder / _CHANGES)
-        or _has_ended(folder / _OVERWRITE)
-        or (waits and not _has_ended(folder))
-    )
+    return _has_ended(folder / _CHANGES) or _has_ended(folder / _OVERWRITE)
 
 
 def _settle(folder: Path, *, resume: bool) -> None:
     """Put in order what a killed process has left."""
-    changes, overwrite, replaced = (folder / each for each in (_CHANGES, _OVERWRITE, _REPLACED))
+    changes, overwrite = folder / _CHANGES, folder / _OVERWRITE
     for staged in (changes, overwrite):
         if _has_ended(staged):
             _move(staged, folder)
@@ -368,10 +349,6 @@ def _settle(folder: Path, *, resume: bool) -> None:
         _remove(changes)
     if not (overwrite / SETTINGS).exists():
         _remove(overwrite)
-    if _has_ended(folder):
-        _remove(replaced)
-    elif not (folder / CHECKPOINT).exists() and replaced.is_dir():
-        _move(replaced, folder)
     for name in FILES:
         for place in (folder, overwrite, changes):
             remove_leftovers(place / name)
@@ -379,15 +356,13 @@ def _settle(folder: Path, *, resume: bool) -> None:
 
 def _move(staged: Path, folder: Path) -> None:
     """Put files into their places; can be repeated from any point."""
-    if staged.name != _REPLACED and CHECKPOINT not in read_record(staged / SETTINGS).files:
+    if CHECKPOINT not in read_record(staged / SETTINGS).files:
         (staged / CHECKPOINT).unlink(missing_ok=True)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     for name in FILES:
         if (staged / name).exists():
             (staged / name).replace(folder / name)
     _remove(staged)
-    if staged.name != _REPLACED:
-        _remove(folder / _REPLACED)
 
 
 def _remove(place: Path) -> None:

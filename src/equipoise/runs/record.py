@@ -17,12 +17,10 @@ import pandas as pd
 
 from equipoise.errors import InputError, check_choice
 from equipoise.estimators import (
-    Classifies,
     FairBoostingClassifier,
     FairBoostingRegressor,
     FairClassifier,
     FairRegressor,
-    Regresses,
 )
 from equipoise.files.kinds import Task
 from equipoise.frontier import FairFrontier
@@ -53,32 +51,16 @@ _DEFAULTS: dict[str, Any] = {
 class FitOptions:
     """Every option of ``equipoise fit`` that decides the numbers of a run.
 
-    Options of training have the names and defaults of `FairFrontier` and its estimators. Others:
-
-    Attributes
-    ----------
-    target : str
-    sensitive, id, drop, features : tuple of str
-        Names of columns; no ``features`` means all others.
-    task : str
-        "classification" or "regression"; empty where the target decides.
-    predictor : str
-        A key of `PREDICTORS`.
-    metrics : tuple of str
-        Metrics of unfairness; empty for those of the notion.
-    types : mapping of column to "discrete" or "continuous"
-        Sensitive columns that override the rules.
-    max_unfairness : float
-        Limit for the model that is picked at the end of training.
+    Options of training have the names and defaults of `FairFrontier` and its estimators.
     """
 
     target: str
     sensitive: tuple[str, ...]
     id: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    task: str = ""
-    predictor: str = "network"
+    features: tuple[str, ...] = ()  # without any: all other columns
+    task: str = ""  # empty where the target decides
+    predictor: str = "network"  # a key of PREDICTORS
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
     strengths: tuple[float, ...] = _DEFAULTS["strengths"]
@@ -86,12 +68,12 @@ class FitOptions:
     iterations: int = _DEFAULTS["iterations"]
     evaluate_every: int = 100
     rounds: int = _DEFAULTS["rounds"]
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  # empty for those of the notion
     types: Mapping[str, Kind] = field(default_factory=dict)
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
     seed: int = 0
     device: str = _DEFAULTS["device"]
-    max_unfairness: float = 0.1
+    max_unfairness: float = 0.1  # of the model that is picked at the end of training
 
     def __post_init__(self) -> None:
         if not self.sensitive:
@@ -188,18 +170,17 @@ class FitOptions:
             "sensitive_types": dict(self.types) or None,
             "missing_sensitive": self.missing_sensitive,
         }
-        estimators: list[Classifies | Regresses] = []
-        every: list[Any] = []
-        regression = task == "regression"
+        network, trees = (
+            (FairRegressor, FairBoostingRegressor)
+            if task == "regression"
+            else (FairClassifier, FairBoostingClassifier)
+        )
+        estimators: list[Any] = []
         if self.has_networks:
-            network = FairRegressor if regression else FairClassifier
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
-            every.append(self.evaluate_every)
         for library in self.libraries:
-            trees = FairBoostingRegressor if regression else FairBoostingClassifier
-            own: dict[str, Any] = {"rounds": self.rounds, "library": library.name}
-            estimators.append(trees(**own, **shared))
-            every.append("default")
+            estimators.append(trees(rounds=self.rounds, library=library.name, **shared))
+        every = [self.evaluate_every if self.has_networks else "default", "default"]
         several = len(estimators) > 1
         return FairFrontier(
             estimators if several else estimators[0],
@@ -224,11 +205,10 @@ def _as_argument(value: object) -> str:
         return _as_argument(tuple(f"{column}={kind}" for column, kind in value.items()))
     if not isinstance(value, tuple):
         return str(value)
-    return ",".join(_quoted(each) if isinstance(each, str) else _digits(each) for each in value)
-
-
-def _digits(number: float) -> str:
-    return str(number).removesuffix(".0")
+    texts = (
+        _quoted(each) if isinstance(each, str) else str(each).removesuffix(".0") for each in value
+    )
+    return ",".join(texts)
 
 
 def _quoted(name: str) -> str:
@@ -253,42 +233,21 @@ class DataFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Everything known of a run beside its numbers.
-
-    Attributes
-    ----------
-    state : {"training", "interrupted", "finished"}
-    iterations_trained, rounds_trained : int
-        Iterations of networks and rounds of trees when training ended; 0 before.
-    command : str
-        Command line that made the run.
-    options : FitOptions
-    task : str
-        As decided from the target, or asked for.
-    data : DataFacts
-    columns : tuple of mappings
-        How each column was read, one a row.
-    flags : tuple of str
-        What a person should know about the columns.
-    device : str
-        What it was trained on, "cpu" or "cuda".
-    versions : mapping of str to str
-    files : mapping of str to str
-        SHA-256 of the files of a run that has ended: frontier, model, selection, and the
-        checkpoint if training was interrupted. Empty before, and in runs of older versions.
-    """
+    """Everything known of a run beside its numbers."""
 
     state: State
-    iterations_trained: int = 0
-    rounds_trained: int = 0
+    iterations_trained: int = 0  # of networks, when training ended
+    rounds_trained: int = 0  # of trees
     command: str
     options: FitOptions
     task: str
     data: DataFacts
-    columns: tuple[Mapping[str, Any], ...]
-    flags: tuple[str, ...]
-    device: str
+    columns: tuple[Mapping[str, Any], ...]  # how each was read
+    flags: tuple[str, ...]  # what a person should know about them
+    device: str  # what it was trained on, "cpu" or "cuda"
     versions: Mapping[str, str]
+    # SHA-256 of the files of a run that has ended: frontier, model, selection, and the checkpoint
+    # if training was interrupted. Empty before, and in runs of older versions.
     files: Mapping[str, str] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
@@ -312,20 +271,10 @@ def versions(libraries: Iterable[Library]) -> dict[str, str]:
     }
 
 
-def describe_file(path: Path, rows: int) -> DataFacts:
-    """Return name, size and SHA-256 of a data file."""
-    return DataFacts(path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=rows)
-
-
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read a piece at a time."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_record(path: Path, record: RunRecord) -> None:
-    """Write settings.json, whole or not at all."""
-    write_json(path, record.to_document())
 
 
 def read_record(path: Path) -> RunRecord:

@@ -5,44 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 import torch
 
-from equipoise.datasets import (
-    UNBUNDLED,
-    Dataset,
-    DatasetDescription,
-    dataset_names,
-    load_dataset,
-)
+from equipoise.datasets import UNBUNDLED, Dataset, DatasetDescription, dataset_names, load_dataset
 from equipoise.errors import InputError
 from equipoise.runs import Answer, Say
 from equipoise.runs.fitting import fit_command, fit_run, read_options
-from equipoise.runs.folder import SETTINGS
+from equipoise.runs.folder import SETTINGS, names_in
 from equipoise.runs.record import FitOptions, command_line, plain_rows, read_record, sha256
-from equipoise.storage.atomic import (
-    checked_target,
-    is_leftover,
-    write_atomically,
-    written_beside,
-)
+from equipoise.storage.atomic import checked_target, is_leftover, write_atomically, written_beside
 
 DATA, RUN = "adult.csv", "run"
 #: Enough to see the curve, little enough for a minute.
-SMALL: Mapping[str, Any] = MappingProxyType(
-    {
-        "target": "label",
-        "sensitive": ("age", "sex"),
-        "drop": ("race",),
-        "strengths": (0.0, 0.5, 0.8, 0.9, 0.95, 0.98),
-        "seeds": 1,
-        "iterations": 1000,
-        "device": "cpu",  # so that the numbers do not depend on the machine having a GPU
-    }
-)
+SMALL: Mapping[str, Any] = {
+    "target": "label",
+    "sensitive": ("age", "sex"),
+    "drop": ("race",),
+    "strengths": (0.0, 0.5, 0.8, 0.9, 0.95, 0.98),
+    "seeds": 1,
+    "iterations": 1000,
+    "device": "cpu",  # so that the numbers do not depend on the machine having a GPU
+}
 
 
 def list_datasets(out: Path | None = None) -> Answer:
@@ -56,7 +42,7 @@ def list_datasets(out: Path | None = None) -> Answer:
             f"--out needs the name of a data set, got '{out}' alone; for example equipoise "
             "datasets adult --out adult.csv"
         )
-    bundled = [load_dataset(name) for name in ("adult", "crime", "synthetic")]
+    bundled = map(load_dataset, ("adult", "crime", "synthetic"))
     rows = [_facts(each.description, each.origin, each.description.rows) for each in bundled]
     rows += [_facts(about, "a file of yours", file_rows) for about, file_rows in UNBUNDLED]
     by_name = {row["name"]: row for row in rows}
@@ -141,11 +127,9 @@ def demonstrate(folder: Path, *, say: Say, options: Mapping[str, Any] = SMALL) -
 
 
 def _refuse_taken(folder: Path, options: FitOptions) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    inside = names_in(folder)
     other = None
-    if any(name not in (DATA, RUN) and not is_leftover(name, [DATA]) for name in inside):
+    if not all(is_leftover(name, [DATA]) for name in inside - {DATA, RUN}):
         other = "which holds other files"
     elif DATA in inside and (folder / DATA).read_bytes() != _as_csv(load_dataset("adult")):
         other = f"whose {DATA} is not that of the demo"

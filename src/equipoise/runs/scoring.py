@@ -90,7 +90,7 @@ def predict_with_run(
     data: Path,
     out: Path,
     *,
-    id: tuple[str, ...] | None = None,
+    id: Sequence[str] | None = None,
     threshold: float | None = None,
 ) -> Answer:
     """Score a file; id columns and threshold are those of the run unless given."""
