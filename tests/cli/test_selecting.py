@@ -62,7 +62,7 @@ def test_the_least_unfair_at_a_utility_and_json(run):
         (
             ("--max-unfairness", "0.1", "--attribute", "aeg"),
             "attribute must be a sensitive column that KS-GSP was measured for (age, sex), got "
-            "'aeg' (did you mean 'age'?)",
+            "'aeg'; did you mean 'age'?",
         ),
     ],
 )

@@ -157,8 +157,8 @@ def test_the_share_explained_is_that_of_scikit_learn(rng):
     told = sample_continuous(values, rng)
     half = len(told.rows) // 2
     column = category[told.rows]
-    means = np.array([told.values[:half][column[:half] == c].mean() for c in range(4)])
-    expected = r2_score(told.values[half:], means[column[half:]])
+    means = np.array([told.targets[:, 0][:half][column[:half] == c].mean() for c in range(4)])
+    expected = r2_score(told.targets[:, 0][half:], means[column[half:]])
     assert told_by(column, categories=True, told=told) == pytest.approx(expected, abs=1e-12)
 
 
@@ -167,7 +167,7 @@ def test_an_increasing_number_tells_as_much_as_spearman_says(rng):
     number = np.log(values) + 0.01 * rng.normal(size=3000)
     told = sample_continuous(values, rng)
     half = len(told.rows) // 2
-    expected = spearmanr(number[told.rows][half:], told.values[half:]).statistic ** 2
+    expected = spearmanr(number[told.rows][half:], told.targets[:, 0][half:]).statistic ** 2
     assert told_by(number[told.rows], categories=False, told=told) == pytest.approx(expected)
 
 
@@ -194,7 +194,7 @@ def test_a_rare_class_is_sampled_like_a_common_one(rng):
     told = sample_discrete(codes, rng)
     assert len(told.rows) == SAMPLED_ROWS // 2 + codes.sum()
     assert told_by(codes[told.rows] * 1.0, categories=False, told=told) == 1.0
-    assert np.array_equal(codes[told.rows], told.classes)
+    assert np.array_equal(codes[told.rows], told.targets.argmax(1))
 
 
 def test_levels_tell_only_what_is_not_true_of_nearly_everybody():

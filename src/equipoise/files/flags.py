@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 
@@ -54,20 +55,11 @@ _TREE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Flag:
-    """One thing to know about a column.
-
-    Attributes
-    ----------
-    concern : {"giveaway", "proxy", "identifier", "text", "missing", "rows"}
-    column : str
-        "" where the table as a whole is meant.
-    words : str
-        The whole sentence.
-    """
+    """One thing to know about a column."""
 
     concern: Concern
-    column: str
-    words: str
+    column: str  # "" where the table as a whole is meant
+    words: str  # the whole sentence
 
 
 def find_flags(
@@ -81,9 +73,26 @@ def find_flags(
 ) -> Iterator[Flag]:
     """What a person should know about the features, by name in ``contents``, and sensitive columns.
 
-    step: is called for each feature and each column that it is compared with.
+    ``step`` is called for each feature and each column that it is compared with.
     """
-    yield from _telling_flags(frame, contents, target, outcome, table, step)
+    generator = np.random.default_rng(0)
+    most = rows_to_sample(len(contents))
+    codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
+    values = numbers_of(frame[target]) if codes is None else None
+    told = _sample(codes, values, generator, most)
+    if told is None:
+        of_classes = "" if codes is None else " of each class"
+        words = (
+            f"{len(frame):,} rows are too few{of_classes} to look for columns that give the target "
+            f"away (at least {FEWEST_ROWS} are needed)"
+        )
+        yield Flag("rows", "", words)
+    else:
+        yield from _giveaways(frame, contents, codes, outcome, told, step)
+        for column in table.columns:
+            told = _sample(column.codes, column.values, generator, most)
+            if told is not None:
+                yield from _proxies(frame, contents, column, told, step)
     for name, content in contents.items():
         if content.is_identifier or content.is_nearly_identifier:
             hint = ", and its name says so" if name_suggests_identifier(name) else ""
@@ -105,32 +114,17 @@ def find_flags(
             yield Flag("missing", column.name, words)
 
 
-def _telling_flags(
+def _giveaways(
     frame: pd.DataFrame,
     contents: Mapping[str, Content],
-    target: str,
+    codes: NDArray[np.int64] | None,
     outcome: Outcome,
-    table: SensitiveTable,
+    told: Told,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
-    """Features that give the target away, and features that stand in for sensitive columns."""
-    generator = np.random.default_rng(0)
-    most = rows_to_sample(len(contents))
-    codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
-    if codes is None:
-        told = sample_continuous(numbers_of(frame[target]), generator, most)
-    else:
-        told = sample_discrete(codes, generator, most)
-    if told is None:
-        of_classes = "" if codes is None else " of each class"
-        words = (
-            f"{len(frame):,} rows are too few{of_classes} to look for columns that give the target "
-            f"away (at least {FEWEST_ROWS} are needed)"
-        )
-        yield Flag("rows", "", words)
-        return
-    renamed = {name for name in contents if _renames(frame[name], contents[name], codes, outcome)}
-    for name in (name for name in contents if name in renamed):
+    """Features that give the target away."""
+    renamed = [name for name in contents if _renames(frame[name], contents[name], codes, outcome)]
+    for name in renamed:
         words = f"{name!r} is the target under another name: each of its values goes with one class"
         yield Flag("giveaway", name, f"{words}; drop it")
     for name, measured in _measure(frame, contents, told, step):
@@ -140,14 +134,6 @@ def _telling_flags(
                 "rows held out; drop it if it is not known when decisions are made"
             )
             yield Flag("giveaway", name, words)
-    for column in table.columns:
-        if column.codes is not None:
-            told = sample_discrete(column.codes, generator, most)
-        else:
-            assert column.values is not None
-            told = sample_continuous(column.values, generator, most)
-        if told is not None:
-            yield from _proxies(frame, contents, column, told, step)
 
 
 def _proxies(
@@ -185,7 +171,6 @@ def _proxies(
 def _measure(
     frame: pd.DataFrame, contents: Mapping[str, Content], told: Told, step: Callable[[], None]
 ) -> Iterator[tuple[str, float]]:
-    """How much each feature tells."""
     for name, content in contents.items():
         step()
         values = frame[name].array.take(told.rows)
@@ -222,26 +207,11 @@ def _text_words(name: str, values: pd.Series[Any]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A column that others may tell: sampled rows and their values.
+    """A column that others may tell: sampled rows and their values."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64, (m,)
-        Which rows of the table were sampled, in random order; the first half is learned from.
-    classes : ndarray of int64, (m,), or None
-        Numbers of the classes of a discrete column.
-    values : ndarray of float64, (m,), or None
-        A continuous column.
-    """
-
-    rows: NDArray[np.int64]
-    classes: NDArray[np.int64] | None
-    values: NDArray[np.float64] | None
-
-    @property
-    def measure(self) -> str:
-        """What `told_by` returns: "AUC" or "R2"."""
-        return "AUC" if self.values is None else "R2"
+    rows: NDArray[np.int64]  # (m,) of the table, in random order; the first half is learned from
+    targets: NDArray[np.float64]  # (m, c) indicators of classes, or (m, 1) a continuous column
+    measure: Literal["AUC", "R2"]  # what `told_by` returns
 
 
 def rows_to_sample(columns: int) -> int:
@@ -251,6 +221,18 @@ def rows_to_sample(columns: int) -> int:
     (10000, 5000, 1000)
     """
     return min(SAMPLED_ROWS, max(_FEWEST_SAMPLED, _SAMPLED_VALUES // columns))
+
+
+def _sample(
+    codes: NDArray[np.int64] | None,
+    values: NDArray[np.float64] | None,
+    generator: np.random.Generator,
+    most: int,
+) -> Told | None:
+    if codes is not None:
+        return sample_discrete(codes, generator, most)
+    assert values is not None
+    return sample_continuous(values, generator, most)
 
 
 def sample_discrete(
@@ -268,7 +250,8 @@ def sample_discrete(
     rows = generator.permutation(np.concatenate(taken)) if len(taken) > 1 else np.zeros(0, int)
     if len(rows) < FEWEST_ROWS:
         return None
-    return Told(rows, np.unique(codes[rows], return_inverse=True)[1].astype(np.int64), None)
+    numbers, places = np.unique(codes[rows], return_inverse=True)
+    return Told(rows, np.eye(len(numbers))[places], "AUC")
 
 
 def sample_continuous(
@@ -276,7 +259,7 @@ def sample_continuous(
 ) -> Told | None:
     """Sample rows of a continuous column; values (n,), NaN where unknown. None: too few rows."""
     rows = generator.permutation(_take(np.flatnonzero(~np.isnan(values)), most, generator))
-    return Told(rows, None, values[rows]) if len(rows) >= FEWEST_ROWS else None
+    return Told(rows, values[rows, None], "R2") if len(rows) >= FEWEST_ROWS else None
 
 
 def told_by(column: NDArray[Any], *, categories: bool, told: Told) -> float:
@@ -295,24 +278,20 @@ def told_by(column: NDArray[Any], *, categories: bool, told: Told) -> float:
     1.0
     """
     half = len(told.rows) // 2
-    measure = slice(half, None)
     if not categories:
         # Order is all that matters, and ranks are finite whatever the numbers are.
-        column = _ranks(column)
-    if told.values is not None:
-        seen, actual = told.values[:half, None], told.values[measure]
-        predicted = (_by_category if categories else _by_number)(column, seen)[measure, 0]
-        ordered = 0.0 if categories else _rank_correlation(column[measure], actual) ** 2
+        column = rankdata(column, nan_policy="omit")
+    seen, actual = told.targets[:half], told.targets[half:]
+    predicted = (_by_category if categories else _by_number)(column, seen)[half:]
+    if told.measure == "R2":
+        ordered = 0.0 if categories else _rank_correlation(column[half:], actual[:, 0]) ** 2
         return max(_explained(predicted, actual), ordered)
-    assert told.classes is not None
-    indicators = np.eye(told.classes.max() + 1)[told.classes]
-    scores = (_by_category if categories else _by_number)(column, indicators[:half])[measure]
     # Of two classes the one is told as well as the other.
-    classes = range(indicators.shape[1]) if indicators.shape[1] > 2 else (1,)
+    classes = range(actual.shape[1]) if actual.shape[1] > 2 else (1,)
     areas = [
-        _area(scores[:, code], indicators[measure, code] == 1)
+        _area(predicted[:, code], actual[:, code] == 1)
         for code in classes
-        if 0 < indicators[measure, code].sum() < len(scores)
+        if 0 < actual[:, code].sum() < len(actual)
     ]
     return float(np.mean(areas)) if areas else 0.5
 
@@ -346,16 +325,9 @@ def _by_number(numbers: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(predicted, dtype=np.float64).reshape(len(numbers), -1)
 
 
-def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks from 1 with ties averaged (n,); NaN where missing."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    return np.where(np.isnan(values), np.nan, ranks[places])
-
-
 def _area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     """Area under the ROC curve, ties counted half (the Mann-Whitney statistic)."""
-    ranks = _ranks(scores)
+    ranks = rankdata(scores)
     ones, zeros = positive.sum(), (~positive).sum()
     return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
@@ -369,7 +341,7 @@ def _explained(predicted: NDArray[np.float64], actual: NDArray[np.float64]) -> f
 def _rank_correlation(column: NDArray[Any], values: NDArray[np.float64]) -> float:
     """Spearman's; the steps of a tree cannot follow long tails, which ranks do not have."""
     known = ~np.isnan(column)
-    first, second = _ranks(column[known]), _ranks(values[known])
+    first, second = rankdata(column[known]), rankdata(values[known])
     if known.mean() < 0.99 or first.std() == 0 or second.std() == 0:
         return 0.0
     return float(np.corrcoef(first, second)[0, 1])
@@ -388,8 +360,8 @@ def level_telling(
     """
     known = (levels >= 0) & (groups >= 0)
     width = int(groups.max(initial=0)) + 1
-    cells = np.bincount(levels[known] * width + groups[known])
-    counts = np.append(cells, np.zeros(-len(cells) % width, dtype=np.int64)).reshape(-1, width)
+    size = width * (int(levels.max(initial=0)) + 1)
+    counts = np.bincount(levels[known] * width + groups[known], minlength=size).reshape(-1, width)
     sizes, base = counts.sum(1), counts.sum(0) / max(counts.sum(), 1)
     largest = counts.argmax(1)
     within = counts.max(1) / np.maximum(sizes, 1)
