@@ -42,11 +42,7 @@ def test_every_column_has_a_part_and_the_table_says_which(frame):
         "hired",
     )
     assert (columns.id, columns.dropped, columns.flags) == ([], {}, ())
-    assert (columns.task, columns.outcome.classes, columns.outcome.positive) == (
-        "classification",
-        ("no", "yes"),
-        "yes",
-    )
+    assert (columns.task, columns.outcome.classes) == ("classification", ("no", "yes"))
     low, high = frame["hours"].min(), frame["hours"].max()
     shown = str(columns).splitlines()
     assert shown[0] == "200 rows, 5 columns: 2 features, 2 sensitive, 0 dropped."

@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import read_columns
-from equipoise.files.columns import _Steps, assign_roles, check_columns
+from equipoise.files.columns import _steps, assign_roles, check_columns
 from equipoise.files.formats import find_data_file
 from equipoise.files.reading import _read_text
 from equipoise.tables import FeatureEncoder
@@ -83,8 +83,8 @@ def names(count, prefix="c"):
 
 
 def roles(count):
-    given = {"target": Name("y"), "sensitive": [Name("a")], "id": [], "drop": []}
-    assign_roles([*names(count), "y", "a"], **given, features=names(count))
+    given = {"target": [Name("y")], "sensitive": [Name("a")], "features": names(count)}
+    assign_roles([*names(count), "y", "a"], given)
 
 
 def chosen(count):
@@ -114,9 +114,10 @@ def test_more_columns_do_not_cut_a_file_into_more_blocks(tmp_path):
     assert found[3_000] <= found[1_500] + 1 < 8
 
 
-def test_progress_is_said_every_two_seconds_and_not_before():
+def test_progress_is_said_every_two_seconds_and_not_before(monkeypatch):
     seconds, said = iter([0.0, 1.0, 1.9, 2.0, 2.0, 3.9, 4.1, 4.1]), []
-    step = _Steps(said.append, 3, 2, lambda: next(seconds))
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    step = _steps(said.append, 3, 2)
     for _ in range(5):
         step()
     assert said == [

@@ -25,8 +25,6 @@ _UNUSABLE = {
     "nested": "lists and records are not read: make each part a column of its own",
     "empty": "no value in any row",
 }
-
-
 #: Seconds between lines that show the progress.
 _SILENCE = 2.0
 #: What goes wrong when a column is given two roles; other pairs are simply refused.
@@ -37,53 +35,35 @@ _REASONS = {
 }
 
 Role = Literal["feature", "sensitive", "target", "id", "dropped"]
+_ROLES: dict[str, Role] = {
+    "sensitive": "sensitive",
+    "target": "target",
+    "id": "id",
+    "drop": "dropped",
+    "features": "feature",
+}
 
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """One column: its role, how its values are read, and why.
-
-    Attributes
-    ----------
-    name : str
-    role : {"feature", "sensitive", "target", "id", "dropped"}
-    read_as : str
-        Such as "number", "category", "discrete", "continuous", "classes".
-    values : str
-        Range or number of categories, in words.
-    missing : int
-        Rows without a value.
-    why : str
-        Why it is dropped, or which rule decided.
-    """
+    """One column: its role, how its values are read, and why."""
 
     name: str
     role: Role
-    read_as: str
-    values: str
-    missing: int
-    why: str
+    read_as: str  # such as "number", "category", "discrete", "continuous", "classes"
+    values: str  # range or number of categories, in words
+    missing: int  # rows without a value
+    why: str  # why it is dropped, or which rule decided
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is done with each column of a table; printing it shows all of it.
-
-    Attributes
-    ----------
-    rows : int
-    columns : tuple of ReadColumn
-        In the order of the table.
-    outcome : Outcome
-        Task, the rule that decided it, and classes.
-    flags : tuple of Flag
-        What a person should know first.
-    """
+    """What is done with each column of a table; printing it shows all of it."""
 
     rows: int
-    columns: tuple[ReadColumn, ...]
-    outcome: Outcome
-    flags: tuple[Flag, ...]
+    columns: tuple[ReadColumn, ...]  # in the order of the table
+    outcome: Outcome  # task, the rule that decided it, and classes
+    flags: tuple[Flag, ...]  # what a person should know first
 
     @property
     def features(self) -> list[str]:
@@ -211,20 +191,19 @@ def read_columns(
         )
     if not isinstance(target, str):
         raise InputError(f"target must be the name of one column, got {target!r}")
-    listed = None if features is None else as_names("features", features)
-    left_out = as_names("drop", drop)
-    roles = assign_roles(
-        _text_names(frame),
-        target=target,
-        sensitive=as_names("sensitive", sensitive),
-        id=as_names("id", id),
-        drop=left_out,
-        features=listed,
-    )
+    given = {
+        "sensitive": as_names("sensitive", sensitive),
+        "target": (target,),
+        "id": as_names("id", id),
+        "drop": as_names("drop", drop),
+    }
+    if features is not None:
+        given["features"] = as_names("features", features)
+    roles = assign_roles(_text_names(frame), given)
     read = [name for name, role in roles.items() if role not in ("id", "dropped")]
     # Each is looked at by itself, then compared with the target and every sensitive column.
     against = 1 + sum(role == "sensitive" for role in roles.values())
-    step = _Steps(say, len(read), 1 + against)
+    step = _steps(say, len(read), 1 + against)
     contents = {}
     for name in read:
         contents[name] = content_of(frame[name], name)
@@ -236,9 +215,9 @@ def read_columns(
         missing="skip",
     )
     columns = tuple(
-        _read(name, role, contents[name], table, outcome, listed)
+        _read(name, role, contents[name], table, outcome, listed=features is not None)
         if name in contents
-        else _left_out(name, role, frame[name], by_name=name in left_out)
+        else _left_out(name, role, frame[name], by_name=name in given["drop"])
         for name, role in roles.items()
     )
     used = {each.name: contents[each.name] for each in columns if each.role == "feature"}
@@ -257,7 +236,8 @@ def _read(
     content: Content,
     table: SensitiveTable,
     outcome: Outcome,
-    listed: tuple[str, ...] | None,
+    *,
+    listed: bool,
 ) -> ReadColumn:
     read_as, why = str(content.kind), ""
     if role == "sensitive":
@@ -267,41 +247,28 @@ def _read(
         why = outcome.rule
     else:
         reason = _reason_to_drop(content)
-        if listed is not None and content.kind in _UNUSABLE:
+        if listed and content.kind in _UNUSABLE:
             raise InputError(f"features must be numbers or categories, got {name!r}: {reason}")
-        if reason and listed is None:
+        if reason and not listed:
             role, why = "dropped", reason
         elif content.kind == "category" and content.distinct > MAX_CATEGORIES:
             why = f"{MAX_CATEGORIES - 1} most frequent categories, the others together"
     return ReadColumn(name, role, read_as, content.words, content.missing, why)
 
 
-class _Steps:
-    """Counts ``looks`` at each of ``columns`` columns and says every few seconds how many are done.
+def _steps(say: Callable[[str], None] | None, columns: int, looks: int) -> Callable[[], None]:
+    """Count ``looks`` at each of ``columns`` columns; say every few seconds how many are done."""
+    done, last = 0, time.monotonic()
 
-    seconds: a clock that tests can set.
-    """
+    def step() -> None:
+        nonlocal done, last
+        done += 1
+        if say is not None and time.monotonic() >= last + _SILENCE:
+            share = done / (columns * looks)
+            say(f"Looking at {_counted(columns, 'column')}: {share:.0%} done ...")
+            last = time.monotonic()
 
-    def __init__(
-        self,
-        say: Callable[[str], None] | None,
-        columns: int,
-        looks: int,
-        seconds: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._say = say
-        self._columns = columns
-        self._total = columns * looks
-        self._seconds = seconds
-        self._done = 0
-        self._next = seconds() + _SILENCE
-
-    def __call__(self) -> None:
-        self._done += 1
-        if self._say is not None and self._seconds() >= self._next:
-            share = self._done / self._total
-            self._say(f"Looking at {_counted(self._columns, 'column')}: {share:.0%} done ...")
-            self._next = self._seconds() + _SILENCE
+    return step
 
 
 def _counted(count: int, noun: str) -> str:
@@ -334,29 +301,14 @@ def _reason_to_drop(content: Content) -> str:
     return ""
 
 
-def assign_roles(
-    names: Sequence[str],
-    *,
-    target: str,
-    sensitive: Sequence[str],
-    id: Sequence[str],
-    drop: Sequence[str],
-    features: Sequence[str] | None,
-) -> dict[str, Role]:
+def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> dict[str, Role]:
     """Return the role of every column, in the order of the table.
 
-    Every name must be a column and have one role only. Without ``features`` all other columns are
-    features; with it, columns that are not named are dropped.
+    Every name must be a column and have one role only. Without "features" among the options given
+    all other columns are features; with it, columns that are not named are dropped.
     """
-    if not sensitive:
+    if not given["sensitive"]:
         raise InputError("sensitive must name at least one column, got none")
-    given = {
-        "sensitive": sensitive,
-        "target": (target,),
-        "id": id,
-        "drop": drop,
-        "features": () if features is None else features,
-    }
     for option, columns in given.items():
         check_columns(option, columns, names)
     for (option, columns), (other, others) in combinations(given.items(), 2):
@@ -368,12 +320,10 @@ def assign_roles(
                 f"column {both[0]!r} must not be named both by {option} and by {other}: {reason}; "
                 "take it out of one of them"
             )
-    roles: dict[str, Role] = dict.fromkeys(names, "feature" if features is None else "dropped")
-    roles |= dict.fromkeys(given["features"], "feature")
-    roles |= dict.fromkeys(sensitive, "sensitive")
-    roles |= dict.fromkeys(id, "id")
-    roles |= dict.fromkeys(drop, "dropped")
-    roles[target] = "target"
+    others: Role = "dropped" if "features" in given else "feature"
+    roles: dict[str, Role] = dict.fromkeys(names, others)
+    for option, columns in given.items():
+        roles |= dict.fromkeys(columns, _ROLES[option])
     return roles
 
 

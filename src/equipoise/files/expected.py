@@ -6,7 +6,6 @@ value spoils one row and not the whole file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,36 +24,23 @@ _EXPECTED_WORDS = {"number": "a number", "boolean": "true or false"}
 _TEXT = ("category", "empty")
 
 
-@dataclass(frozen=True, eq=False)
-class Expected:
-    """A column (n,) in the type a model expects.
-
-    Attributes
-    ----------
-    values : pandas.Series
-        float64, nullable boolean, or text; missing where unknown or not usable.
-    reasons : mapping of row to text
-        Why the value of a row is not usable.
-    """
-
-    values: pd.Series[Any]
-    reasons: dict[int, str]
-
-
-def as_expected(values: pd.Series[Any], name: str, family: Family) -> Expected:
+def as_expected(
+    values: pd.Series[Any], name: str, family: Family
+) -> tuple[pd.Series[Any], dict[int, str]]:
     """Turn one column (n,) of a file into values of ``family``, the family it had at fit.
 
-    >>> read = as_expected(pd.Series(["3", " 4.5", "", "many"]), "rooms", "number")
-    >>> read.values.tolist()
-    [3.0, 4.5, nan, nan]
-    >>> read.reasons
-    {3: "column 'rooms' must hold a number, got 'many'"}
+    Returns the values (float64, nullable boolean, or text; missing where unknown or not usable) and
+    for each row whose value is not usable, why.
+
+    >>> values, reasons = as_expected(pd.Series(["3", " 4.5", "", "many"]), "rooms", "number")
+    >>> values.tolist(), reasons
+    ([3.0, 4.5, nan, nan], {3: "column 'rooms' must hold a number, got 'many'"})
     """
     values = _without_dictionary(values.reset_index(drop=True))
     if family == "empty":
-        return Expected(pd.Series(np.full(len(values), np.nan)), {})
+        return pd.Series(np.full(len(values), np.nan)), {}
     if family in ("text", "categorical"):
-        return Expected(_as_text(values), {})
+        return _as_text(values), {}
     kind = kind_of(values)
     if kind in _TEXT:
         turned = _parsed(values, family)
@@ -62,7 +48,9 @@ def as_expected(values: pd.Series[Any], name: str, family: Family) -> Expected:
         turned = values.astype("boolean") if kind == "boolean" else pd.Series(numbers_of(values))
     else:
         turned = pd.Series(np.full(len(values), np.nan))
-    wrong = _unusable(values, turned.isna().to_numpy())
+    unknown = np.flatnonzero(turned.isna())
+    holds = [not _is_missing(value) for value in values.iloc[unknown].astype(object)]
+    wrong = unknown[np.array(holds, dtype=bool)]
     reasons = _reasons(values, wrong, f"column {name!r} must hold {_EXPECTED_WORDS[family]}")
     if family == "number":
         numbers = turned.to_numpy()
@@ -70,7 +58,7 @@ def as_expected(values: pd.Series[Any], name: str, family: Family) -> Expected:
         rule = f"column {name!r} must hold numbers within {_LARGEST:.3g}"
         reasons |= _reasons(values, np.flatnonzero(extreme), rule)
         turned = pd.Series(np.where(extreme, np.nan, numbers))
-    return Expected(turned, reasons)
+    return turned, reasons
 
 
 def _without_dictionary(values: pd.Series[Any]) -> pd.Series[Any]:
@@ -79,13 +67,6 @@ def _without_dictionary(values: pd.Series[Any]) -> pd.Series[Any]:
         kind = values.dtype.categories.dtype
         return values.astype(object if kind.kind in "biu" else kind)
     return values
-
-
-def _unusable(values: pd.Series[Any], unknown: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Those of the ``unknown`` rows (n,) that hold something."""
-    rows = np.flatnonzero(unknown)
-    kept = [not _is_missing(value) for value in values.iloc[rows].astype(object)]
-    return np.asarray(rows[np.array(kept, dtype=bool)], dtype=np.int64)
 
 
 def _reasons(values: pd.Series[Any], rows: NDArray[np.int64], rule: str) -> dict[int, str]:

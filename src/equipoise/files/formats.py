@@ -39,20 +39,11 @@ _EXPECTED = {"parquet": "Parquet", "arrow": "Arrow"}
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file that exists and begins as its name promises.
-
-    Attributes
-    ----------
-    path : Path
-    layout : {"text", "parquet", "arrow"}
-    delimiter : str
-        What separates values in a text file; "" in other files.
-    gzipped : bool
-    """
+    """A data file that exists and begins as its name promises."""
 
     path: Path
     layout: Layout
-    delimiter: str
+    delimiter: str  # what separates values in a text file; "" in other files
     gzipped: bool
 
     def open(self) -> BinaryIO:

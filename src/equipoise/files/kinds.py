@@ -44,28 +44,15 @@ _LONGEST_WORDS = 40
 
 @dataclass(frozen=True)
 class Content:
-    """What a column holds.
-
-    Attributes
-    ----------
-    kind : {"number", "boolean", "category", "date", "bytes", "nested", "empty"}
-    rows, missing, distinct : int
-        ``distinct`` counts known values.
-    words : str
-        In words: range of numbers, number of categories.
-    codes : bool
-        Whether all values are whole numbers or text, as those of identifiers are.
-    span : float
-        Of whole numbers: how many there are from the smallest to the largest; else infinite.
-    """
+    """What a column holds."""
 
     kind: ContentKind
     rows: int
     missing: int
-    distinct: int
-    words: str
-    codes: bool
-    span: float
+    distinct: int  # of the known values
+    words: str  # range of numbers, number of categories
+    codes: bool = False  # whether all are whole numbers or text, as those of identifiers are
+    span: float = np.inf  # of whole numbers: how many there are from the smallest to the largest
 
     @property
     def is_identifier(self) -> bool:
@@ -97,18 +84,16 @@ def content_of(values: pd.Series[Any], name: str) -> Content:
     if missing == rows:
         kind = "empty"
     if kind in _UNUSABLE_WORDS:
-        return Content(kind, rows, missing, 0, _UNUSABLE_WORDS[kind], False, np.inf)
+        return Content(kind, rows, missing, 0, _UNUSABLE_WORDS[kind])
     distinct = int(values.nunique())
     if kind == "number":
         return _of_numbers(numbers_of(values), missing, distinct)
     if kind == "boolean":
-        return Content(kind, rows, missing, distinct, "true or false", False, np.inf)
-    return Content(kind, rows, missing, distinct, _levels(values, distinct), True, np.inf)
+        return Content(kind, rows, missing, distinct, "true or false")
+    return Content(kind, rows, missing, distinct, _levels(values, distinct), codes=True)
 
 
-def numbers_of(
-    values: pd.Series[Any] | pd.api.extensions.ExtensionArray,
-) -> NDArray[np.float64]:
+def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDArray[np.float64]:
     """Numbers or booleans as float64 (n,), NaN where missing."""
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -189,9 +174,8 @@ def _of_numbers(numbers: NDArray[np.float64], missing: int, distinct: int) -> Co
     low, high = float(known.min()), float(known.max())
     whole = bool(np.isfinite(known).all() and (known == np.floor(known)).all())
     words = f"{low:g} to {high:g}" if low < high else f"{low:g} only"
-    return Content(
-        "number", len(numbers), missing, distinct, words, whole, high - low + 1 if whole else np.inf
-    )
+    span = high - low + 1 if whole else np.inf
+    return Content("number", len(numbers), missing, distinct, words, whole, span)
 
 
 Task = Literal["classification", "regression"]
@@ -201,25 +185,11 @@ MAX_CLASSES = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is predicted.
-
-    Attributes
-    ----------
-    task : {"classification", "regression"}
-    rule : str
-        In words: why.
-    classes : tuple
-        Labels in sorted order; () for regression.
-    """
+    """What is predicted."""
 
     task: Task
-    rule: str
-    classes: tuple[Any, ...]
-
-    @property
-    def positive(self) -> Any:
-        """The class whose probability is the score: the second of two; None otherwise."""
-        return self.classes[1] if len(self.classes) == 2 else None
+    rule: str  # in words: why
+    classes: tuple[Any, ...]  # labels in sorted order; () for regression
 
 
 def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str | None) -> Outcome:
@@ -240,11 +210,10 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
             "without it; leave these rows out of the data",
         )
     if content.distinct == 1:
-        one = values.iloc[0]
         _refuse(
             name,
-            f"must hold at least two values, got {str(one)!r} in every row; name another column, "
-            "or take rows of every class",
+            f"must hold at least two values, got {str(values.iloc[0])!r} in every row; name "
+            "another column, or take rows of every class",
         )
     if content.kind == "number":
         return _from_numbers(values, content, name, task)
@@ -263,7 +232,6 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
 
 
 def _from_numbers(values: pd.Series[Any], content: Content, name: str, task: str | None) -> Outcome:
-    few = content.codes and content.distinct <= MAX_CLASSES
     if not np.isfinite(numbers_of(values)).all():
         _refuse(name, "must hold finite numbers, got an infinite one; leave these rows out")
     if task == "classification" and not content.codes:
@@ -272,13 +240,12 @@ def _from_numbers(values: pd.Series[Any], content: Content, name: str, task: str
             f"must hold whole numbers, text or booleans for task='classification', got numbers "
             f"from {content.words}; leave out task, or cut them into classes first",
         )
-    if few and task != "regression":
-        return _classes(values, f"whole numbers of {content.distinct} distinct values", task)
+    of = f"{content.distinct:,} distinct values"
+    if content.codes and content.distinct <= MAX_CLASSES and task != "regression":
+        return _classes(values, f"whole numbers of {of}", task)
     if task == "classification":
-        return _classes(values, f"{content.distinct:,} distinct values", task)
-    kind = f"numbers of {content.distinct:,} distinct values"
-    if not content.codes:
-        kind += ", not all whole"
+        return _classes(values, of, task)
+    kind = f"numbers of {of}" if content.codes else f"numbers of {of}, not all whole"
     return Outcome("regression", _because(kind, task), ())
 
 

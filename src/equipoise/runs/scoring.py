@@ -304,9 +304,8 @@ class _RowScorer:
     ) -> pd.DataFrame:
         columns = {}
         for name, family in families.items():
-            read = as_expected(frame[name], name, family)
-            columns[name] = read.values
-            for row, why in read.reasons.items():
+            columns[name], unusable = as_expected(frame[name], name, family)
+            for row, why in unusable.items():
                 reasons.setdefault(row, []).append(why)
         return pd.DataFrame(columns, index=range(len(frame)))
 
