@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -320,8 +320,8 @@ def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> di
                 f"column {both[0]!r} must not be named both by {option} and by {other}: {reason}; "
                 "take it out of one of them"
             )
-    others: Role = "dropped" if "features" in given else "feature"
-    roles: dict[str, Role] = dict.fromkeys(names, others)
+    unnamed: Role = "dropped" if "features" in given else "feature"
+    roles = dict.fromkeys(names, unnamed)
     for option, columns in given.items():
         roles |= dict.fromkeys(columns, _ROLES[option])
     return roles
@@ -343,17 +343,13 @@ def check_columns(option: str, columns: Sequence[str], names: Sequence[str]) -> 
     known = set(names)
     for name in columns:
         if name not in known:
-            refuse_unknown(option, name, names)
+            raise InputError(
+                f"{option} names a column {name!r} that the data do not have; "
+                f"{nearest(name, names)}"
+            )
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
         raise InputError(f"{option} must name a column once, got {twice[0]!r} twice")
-
-
-def refuse_unknown(option: str, name: str, names: Sequence[str]) -> NoReturn:
-    """Raise the error for a column that the data lack, with the nearest name."""
-    raise InputError(
-        f"{option} names a column {name!r} that the data do not have; {nearest(name, names)}"
-    )
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from equipoise.auditing import Audit, audit
 from equipoise.errors import InputError
 from equipoise.files import read_table
-from equipoise.files.columns import refuse_unknown
+from equipoise.files.columns import check_columns
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.runs import Answer
 from equipoise.runs.folder import names_in
@@ -37,10 +37,13 @@ def audit_file(
     """
     _refuse_taken(out)
     frame = read_table(data)
-    named = [("score", score), *(("sensitive", column) for column in sensitive)]
-    for option, column in [*named, *([] if target is None else [("target", target)])]:
-        if column not in frame.columns:
-            refuse_unknown(option, column, [str(name) for name in frame.columns])
+    named = {
+        "score": [score],
+        "sensitive": sensitive,
+        "target": [target] if target is not None else [],
+    }
+    for option, columns in named.items():
+        check_columns(option, columns, list(frame.columns))
     options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
     if target is not None and "positive" in options:
         options["positive"] = _label(options["positive"], frame[target])

@@ -179,8 +179,9 @@ class FitOptions:
         if self.has_networks:
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
         for library in self.libraries:
-            estimators.append(trees(rounds=self.rounds, library=library.name, **shared))
-        every = [self.evaluate_every if self.has_networks else "default", "default"]
+            own: dict[str, Any] = {"rounds": self.rounds, "library": library.name}
+            estimators.append(trees(**own, **shared))
+        every: list[Any] = [self.evaluate_every if self.has_networks else "default", "default"]
         several = len(estimators) > 1
         return FairFrontier(
             estimators if several else estimators[0],

@@ -24,9 +24,9 @@ from equipoise.files.formats import find_data_file
 from equipoise.files.reading import column_names, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.runs import Answer
-from equipoise.runs.folder import MODEL, Run, reading
+from equipoise.runs.folder import MODEL, reading
 from equipoise.runs.selecting import read_threshold
-from equipoise.tables import LearnedInput, LearnedState, Unfamiliar
+from equipoise.tables import LearnedInput, Unfamiliar
 from equipoise.tables.columns import Family, whole
 
 _PROBLEMS_KEPT = 20
@@ -36,25 +36,16 @@ _ROWS_AT_ONCE = 8_192
 
 @dataclass(frozen=True)
 class ScoringReport:
-    """What became of the rows of a file.
+    """What became of the rows of a file."""
 
-    Attributes
-    ----------
-    out : Path
-        Where the scores are.
-    rows, scored : int
-        How many rows were read and written, and how many of them have a score.
-    problems : tuple of (row, why)
-        The first 20 rows without a score; 1 is the first row after the column names.
-    notes : tuple of str
-        What was done for rows that have a score although something was unknown.
-    """
-
-    out: Path
-    rows: int
-    scored: int
+    out: Path  # where the scores are
+    rows: int  # read and written
+    scored: int  # those that have a score
+    # The first 20 rows without a score, and why; 1 is the first row after the column names.
     problems: tuple[tuple[int, str], ...]
-    notes: tuple[str, ...]
+    notes: tuple[
+        str, ...
+    ]  # on rows that have a score although something was unknown
 
     @property
     def not_scored(self) -> int:
@@ -94,7 +85,8 @@ def predict_with_run(
     threshold: float | None = None,
 ) -> Answer:
     """Score a file; id columns and threshold are those of the run unless given."""
-    run, model, chosen = reading(folder, _selected)
+    run, chosen, model = reading(folder, lambda run: (run, read_threshold(run), run.load(MODEL)))
+    assert isinstance(model, Classifies | Regresses)
     scored = score_file(
         model,
         data,
@@ -103,14 +95,6 @@ def predict_with_run(
         threshold=chosen if threshold is None else threshold,
     )
     return Answer((str(scored),), scored.document)
-
-
-def _selected(run: Run) -> tuple[Run, Classifies | Regresses, float | None]:
-    """Return a run, its selected model and where decisions are cut."""
-    threshold = read_threshold(run)
-    model = run.load(MODEL)
-    assert isinstance(model, Classifies | Regresses)
-    return run, model, threshold
 
 
 def score_file(
@@ -169,7 +153,7 @@ def score_file(
     >>> folder.cleanup()
     """
     keep = as_names("id", id)
-    scorer = _RowScorer.of(model, threshold)
+    scorer = _RowScorer(model, threshold)
     file = find_data_file(data)
     names = column_names(file)
     scorer.check_columns(names, keep)
@@ -179,10 +163,9 @@ def score_file(
     needed = [*keep, *(name for name in scorer.names if name not in keep)]
     read = scored = 0
     problems: list[tuple[int, str]] = []
-    tally = _Tally(scorer.state.unfamiliar(model.predictor_.network.never_missing()))
     with writer:
         for frame in iterate_table(data, columns=needed, rows=rows):
-            block = scorer.score(frame, tally)
+            block = scorer.score(frame)
             written = {name: _carried(frame[name]) for name in keep}
             if not keep:
                 written["row"] = pd.Series(np.arange(read + 1, read + len(frame) + 1))
@@ -193,7 +176,7 @@ def score_file(
                 (read + int(row) + 1, why[row]) for row in found[: _PROBLEMS_KEPT - len(problems)]
             ]
             read, scored = read + len(frame), scored + len(frame) - len(found)
-    return ScoringReport(writer.path, read, scored, tuple(problems), tally.notes())
+    return ScoringReport(writer.path, read, scored, tuple(problems), scorer.tally.notes())
 
 
 def _carried(values: pd.Series[Any]) -> pd.Series[Any]:
@@ -203,20 +186,10 @@ def _carried(values: pd.Series[Any]) -> pd.Series[Any]:
     return values
 
 
-@dataclass(frozen=True, eq=False)
 class _RowScorer:
     """A fitted model, what it expects of a file, and what is written for a row."""
 
-    model: Classifies | Regresses
-    state: LearnedState
-    attributes: dict[str, Family]
-    learned: tuple[LearnedInput, ...]
-    outputs: tuple[str, ...]
-    threshold: float | None
-
-    @classmethod
-    def of(cls, model: Any, threshold: float | None) -> _RowScorer:
-        """Look at what a fitted model expects; refuse one that cannot score files."""
+    def __init__(self, model: Any, threshold: float | None) -> None:
         if not isinstance(model, Classifies | Regresses):
             raise InputError(
                 "model must be a fair classifier or regressor, of networks or of boosted trees, "
@@ -225,32 +198,32 @@ class _RowScorer:
         check_is_fitted(model)
         if threshold is not None and not np.isfinite(threshold):
             raise InputError(f"threshold must be a finite number, got {threshold}")
-        state = model.encoder_.state()
         if not hasattr(model, "feature_names_in_"):
             raise InputError(
                 "model must have been fitted on a frame to score a file, got one fitted on an "
                 "array, which does not know its columns by name; fit it on a DataFrame"
             )
-        outputs: tuple[str, ...] = ("score",)
+        self.outputs: tuple[str, ...] = ("score",)
         if isinstance(model, Classifies) and len(model.classes_) > 2:
-            outputs = tuple(f"score_{label}" for label in model.classes_)
+            self.outputs = tuple(f"score_{label}" for label in model.classes_)
             if threshold is not None:
                 raise InputError(
-                    f"threshold must be left out for {len(outputs)} classes, got {threshold}; the "
-                    "scores of all classes are written"
+                    f"threshold must be left out for {len(self.outputs)} classes, got {threshold}; "
+                    "the scores of all classes are written"
                 )
-        learned = learned_inputs(model).columns
-        attributes = {column[0]: _attribute_family(column) for column in learned}
-        return cls(model, state, attributes, learned, outputs, threshold)
+        state = model.encoder_.state()
+        self.model: Classifies | Regresses = model
+        self.threshold = threshold
+        self.features: Mapping[str, Family] = state.families
+        self.learned = learned_inputs(model).columns
+        self.attributes = {column[0]: _attribute_family(column) for column in self.learned}
+        self.tally = _Tally(state.unfamiliar(model.predictor_.network.never_missing()))
 
     @property
     def names(self) -> list[str]:
-        """Columns of the file that the model reads."""
-        features = list(self.state.families)
-        return [*features, *(name for name in self.attributes if name not in features)]
+        return list({**self.features, **self.attributes})
 
     def check_columns(self, names: Sequence[str], keep: Sequence[str]) -> None:
-        """Refuse a file that lacks a column, and id columns with the name of an output."""
         check_columns("id", keep, names)
         written = [*self.outputs, *(["decision"] if self.threshold is not None else []), PROBLEM]
         taken = [name for name in keep if name in written]
@@ -269,10 +242,10 @@ class _RowScorer:
                 f"{nearest(absent[0], names)}"
             )
 
-    def score(self, frame: pd.DataFrame, tally: _Tally) -> dict[str, pd.Series[Any]]:
+    def score(self, frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
         """Return what is written for the rows of a frame, by column."""
         reasons: dict[int, list[str]] = {}
-        features = self._expected(frame, self.state.families, reasons)
+        features = self._expected(frame, self.features, reasons)
         attributes = self._expected(frame, self.attributes, reasons)
         self._check_attributes(attributes, reasons)
         usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
@@ -280,24 +253,14 @@ class _RowScorer:
         for start in range(0, len(usable), _ROWS_AT_ONCE):
             part = usable[start : start + _ROWS_AT_ONCE]
             self._fill(scores, part, features, attributes, reasons)
-        tally.count(features[np.isfinite(scores).all(axis=1)])
-        return self._written(scores, reasons)
-
-    def _written(
-        self, scores: NDArray[np.float64], reasons: dict[int, list[str]]
-    ) -> dict[str, pd.Series[Any]]:
-        columns: dict[str, pd.Series[Any]] = {
-            name: pd.Series(scores[:, place]) for place, name in enumerate(self.outputs)
-        }
-        why = np.full(len(scores), None, dtype=object)
-        for row, texts in reasons.items():
-            why[row] = "; ".join(texts)
-        known = pd.Series(why, dtype="str").isna()
+        self.tally.count(features[np.isfinite(scores).all(axis=1)])
+        columns = {name: pd.Series(scores[:, place]) for place, name in enumerate(self.outputs)}
+        texts = ["; ".join(reasons[row]) if row in reasons else None for row in range(len(frame))]
+        why = pd.Series(texts, dtype="str")
         if self.threshold is not None:
             above = pd.Series(scores[:, 0] > self.threshold).astype("Int8")
-            columns["decision"] = above.where(known)
-        columns[PROBLEM] = pd.Series(why, dtype="str")
-        return columns
+            columns["decision"] = above.where(why.isna())
+        return {**columns, PROBLEM: why}
 
     def _expected(
         self, frame: pd.DataFrame, families: Mapping[str, Family], reasons: dict[int, list[str]]
@@ -313,8 +276,7 @@ class _RowScorer:
         """Give a reason for rows whose sensitive value is missing or was not seen at fit."""
         for name, kind, categories, *_ in self.learned:
             values = attributes[name]
-            missing = np.flatnonzero(values.isna())
-            for row in missing:
+            for row in np.flatnonzero(values.isna()):
                 reasons.setdefault(int(row), [f"sensitive {name!r} must be known to predict"])
             if kind == "discrete":
                 unseen = np.flatnonzero(values.notna() & ~values.isin(list(categories)))
@@ -382,7 +344,6 @@ class _Tally:
         self._examples: dict[str, str] = {}
 
     def count(self, features: pd.DataFrame) -> None:
-        """Count the rows of one more block."""
         for name in self._unfamiliar.missing:
             self._missing[name] += int(features[name].isna().sum())
         for name, categories in self._unfamiliar.known.items():
@@ -393,7 +354,6 @@ class _Tally:
             self._unseen[name] += int(unseen.sum())
 
     def notes(self) -> tuple[str, ...]:
-        """Say what was counted."""
         missing = [
             f"rows without a value in {name!r}, where every row had one at fit: {count:,}; "
             f"{self._unfamiliar.missing[name]}"
