@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.files import iterate_table, read_table
 from equipoise.files.formats import find_data_file
 from equipoise.files.reading import (
-    Metered,
+    _Metered,
     memory_available,
     memory_needed,
     metered,
@@ -185,7 +185,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_while_it_is_read(tmp_path)
     assert path.stat().st_size < 200_000
     # Ten bytes of memory for each of the 21 MB that are unpacked.
     with file.open() as source, pytest.raises(InputError) as refused:
-        pa.csv.read_csv(pa.PythonFile(Metered(file, source, 10**8), "r"))
+        pa.csv.read_csv(pa.PythonFile(_Metered(file, source, 10**8), "r"))
     assert "would need more than 0.1 GB of memory, but 0.1 GB are free" in str(refused.value)
     assert len(read_table(path)) == 20 * 2**18  # which this machine can hold
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import psutil
@@ -37,15 +37,8 @@ TRUE_WORDS = ("true", "True", "TRUE")
 FALSE_WORDS = ("false", "False", "FALSE")
 #: Otherwise whole numbers would be floats in those blocks that have missing values.
 _NULLABLE = {
-    pa.bool_(): pd.BooleanDtype(),
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.uint8(): pd.UInt8Dtype(),
-    pa.uint16(): pd.UInt16Dtype(),
-    pa.uint32(): pd.UInt32Dtype(),
-    pa.uint64(): pd.UInt64Dtype(),
+    pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name)
+    for name in ["boolean", *(f"{kind}{n}" for kind in ("Int", "UInt") for n in (8, 16, 32, 64))]
 }
 #: Peak memory of reading: two copies of eight bytes for each value, and of a text file its bytes
 #: twice. Measured on a million rows of 17 mixed columns (0.47 GB, estimated 0.51) and of 50 columns
@@ -210,7 +203,7 @@ def _read_text(file: DataFile) -> pa.Table:
     source = _open_text(file)
     with _faults_named(file):
         table = pyarrow.csv.read_csv(
-            pa.PythonFile(Metered(file, source, available), "r") if file.gzipped else source,
+            pa.PythonFile(_Metered(file, source, available), "r") if file.gzipped else source,
             read_options=pyarrow.csv.ReadOptions(block_size=_block_size(len(names), 1_024)),
             parse_options=_parse_options(file),
             convert_options=pyarrow.csv.ConvertOptions(
@@ -338,8 +331,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def memory_available() -> int:
@@ -383,12 +375,12 @@ def _values_per_byte(file: DataFile) -> float:
     return separators / max(len(start), 1)
 
 
-def refuse_too_large(file: DataFile, available: int) -> None:
+def refuse_too_large(
+    file: DataFile, available: int, needed: int | None = None, about: str = "more than"
+) -> None:
     """Refuse a file that needs more than the ``available`` bytes of memory."""
-    _refuse_above(file, memory_needed(file), available, "about")
-
-
-def _refuse_above(file: DataFile, needed: int, available: int, about: str) -> None:
+    if needed is None:
+        needed, about = memory_needed(file), "about"
     if needed > available:
         size = file.path.stat().st_size
         file.refuse(
@@ -398,17 +390,13 @@ def _refuse_above(file: DataFile, needed: int, available: int, about: str) -> No
         )
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-class Metered(io.RawIOBase):
+class _Metered(io.RawIOBase):
     """A compressed text file as its parser reads it, refused once memory cannot hold it.
 
     Its size only shows when it is unpacked: a small file can hold any amount of one line.
     """
 
-    def __init__(self, file: DataFile, source: _Readable, available: int) -> None:
+    def __init__(self, file: DataFile, source: Any, available: int) -> None:
         super().__init__()
         self._file = file
         self._source = source
@@ -417,15 +405,13 @@ class Metered(io.RawIOBase):
         self._needed = 0
 
     def readable(self) -> bool:
-        """Bytes can be read from it."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, decompressed."""
         chunk = self._source.read(size)
         values = chunk.count(self._delimiter) + chunk.count(b"\n")
         self._needed += _PER_TEXT_BYTE * len(chunk) + _PER_VALUE * values
-        _refuse_above(self._file, self._needed, self._available, "more than")
+        refuse_too_large(self._file, self._available, self._needed)
         return chunk
 
 
@@ -436,7 +422,7 @@ def metered(
     needed = 0
     for batch in batches:
         needed += 2 * batch.nbytes
-        _refuse_above(file, needed, available, "more than")
+        refuse_too_large(file, available, needed)
         yield batch
 
 

@@ -12,7 +12,8 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from equipoise.files.formats import DataFile
 
@@ -35,7 +36,7 @@ def read_header(file: DataFile) -> list[str]:
     try:
         with file.open() as raw:
             _refuse_wide_encoding(file, raw.read(4))
-        with _Records(file) as records:
+        with _records(file) as records:
             names = next(records, None)
     except UnicodeDecodeError:
         refuse_encoding(file)
@@ -90,7 +91,7 @@ def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
     ``error`` is what its reader said; it is shown for other faults.
     """
     expected, before = 0, 0
-    with _Records(file) as records:
+    with _records(file) as records:
         try:
             for values in records:
                 expected = expected or len(values)
@@ -99,7 +100,7 @@ def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
                         f"must have {expected} values in every line, got {len(values)} in line "
                         f"{before + 1}; put values that hold a separator in double quotes"
                     )
-                before = records.line
+                before = records.line_num
         except csv.Error as fault:
             _refuse_quote(file, before, fault)
         except UnicodeDecodeError:
@@ -113,45 +114,31 @@ def check_last_quote(file: DataFile, last: object) -> None:
     if not isinstance(last, str) or "\n" not in last:
         return
     before = 0
-    with _Records(file) as records:
+    with _records(file) as records:
         try:
             for _ in records:
-                before = records.line
+                before = records.line_num
         except csv.Error as error:
             if not _is_misplaced(error):
                 _refuse_quote(file, before, error)
 
 
-class _Records(Iterator[list[str]]):
-    """The records of a text file as lists of text; ``line``: the last line read so far."""
+@contextmanager
+def _records(file: DataFile) -> Iterator[Any]:
+    """The `csv.reader` of a text file, which yields lists of text and counts the lines read."""
+    with io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="") as text:
+        yield csv.reader(_lines(file, text), delimiter=file.delimiter, strict=True)
 
-    def __init__(self, file: DataFile) -> None:
-        self._file = file
-        self._text = io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="")
-        self._reader = csv.reader(self._lines(), delimiter=file.delimiter, strict=True)
 
-    def _lines(self) -> Iterator[str]:
-        """Yield lines; refuse one that could fill the memory."""
-        for number, line in enumerate(iter(lambda: self._text.readline(_LONGEST_LINE), ""), 1):
-            if len(line) == _LONGEST_LINE:
-                self._file.refuse(
-                    f"must have lines of fewer than {_LONGEST_LINE:,} characters, but line "
-                    f"{number} is longer; write each row on a line of its own"
-                )
-            yield line
-
-    @property
-    def line(self) -> int:
-        return self._reader.line_num
-
-    def __next__(self) -> list[str]:
-        return next(self._reader)
-
-    def __enter__(self) -> _Records:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._text.close()
+def _lines(file: DataFile, text: io.TextIOWrapper) -> Iterator[str]:
+    """Yield lines; refuse one that could fill the memory."""
+    for number, line in enumerate(iter(lambda: text.readline(_LONGEST_LINE), ""), 1):
+        if len(line) == _LONGEST_LINE:
+            file.refuse(
+                f"must have lines of fewer than {_LONGEST_LINE:,} characters, but line {number} is "
+                "longer; write each row on a line of its own"
+            )
+        yield line
 
 
 def _is_misplaced(error: csv.Error) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pandas as pd
@@ -85,13 +84,8 @@ class ScoreWriter:
             self._open.callback(self._writer.close)
         self._writer.write_table(pa.Table.from_pandas(frame, self._schema, preserve_index=False))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
 
 
 def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:

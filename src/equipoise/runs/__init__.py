@@ -19,18 +19,8 @@ Say: TypeAlias = Callable[[Part], None]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a command found.
+    """What a command found."""
 
-    Attributes
-    ----------
-    parts : tuple of str or DataFrame
-        For people: paragraphs and tables.
-    document : mapping
-        For programs, as JSON has it.
-    code : int
-        The exit code of the command.
-    """
-
-    parts: tuple[Part, ...]
-    document: Mapping[str, Any]
-    code: int = 0
+    parts: tuple[Part, ...]  # for people: paragraphs and tables
+    document: Mapping[str, Any]  # for programs, as JSON has it
+    code: int = 0  # the exit code of the command

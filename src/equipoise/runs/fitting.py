@@ -48,22 +48,10 @@ def fit_run(
     resume: bool = False,
     overwrite: bool = False,
 ) -> Answer:
-    """Read the data, print how, train, and write the run folder.
+    """Read the data, print how, train, and write the run folder ``out``.
 
-    Parameters
-    ----------
-    data : path or None
-        None where settings of an earlier run name the file.
-    given : mapping of str to anything
-        Options that were given, by the names of `FitOptions`.
-    out : path
-        The run folder.
-    say : callable
-        Receives text and tables to print on the way.
-    settings : path or None
-        settings.json of a run to repeat.
-    resume, overwrite : bool
-        Continue, or replace, the run in ``out``.
+    ``data`` may be None where settings of an earlier run name the file. ``given`` has the options
+    that were given, by the names of `FitOptions`; ``say`` receives text and tables to print.
     """
     if resume and (settings is not None or overwrite):
         other = "--overwrite" if settings is None else "--settings"
@@ -90,7 +78,10 @@ def fit_run(
             path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
         )
         if earlier is not None and earlier.data.sha256 != file.sha256:
-            changed = _other_data(file, earlier.data)
+            changed = (
+                f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
+                f"{file.sha256}, was {earlier.data.sha256}"
+            )
             if resume:
                 raise InputError(
                     f"{changed}; restore the file, or choose another --out to train on this one"
@@ -158,13 +149,6 @@ def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Colu
         say=say,
     )
     return frame, columns
-
-
-def _other_data(file: DataFacts, earlier: DataFacts) -> str:
-    return (
-        f"'{file.path}' is not the file that the earlier run was trained on: its SHA-256 is "
-        f"{file.sha256}, was {earlier.sha256}"
-    )
 
 
 def _train_and_write(

@@ -43,9 +43,7 @@ class ScoringReport:
     scored: int  # those that have a score
     # The first 20 rows without a score, and why; 1 is the first row after the column names.
     problems: tuple[tuple[int, str], ...]
-    notes: tuple[
-        str, ...
-    ]  # on rows that have a score although something was unknown
+    notes: tuple[str, ...]  # on rows that have a score although something was unknown
 
     @property
     def not_scored(self) -> int:
