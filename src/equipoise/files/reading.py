@@ -408,7 +408,7 @@ class _Metered(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        chunk = self._source.read(size)
+        chunk: bytes = self._source.read(size)
         values = chunk.count(self._delimiter) + chunk.count(b"\n")
         self._needed += _PER_TEXT_BYTE * len(chunk) + _PER_VALUE * values
         refuse_too_large(self._file, self._available, self._needed)

@@ -37,7 +37,7 @@ def read_header(file: DataFile) -> list[str]:
         with file.open() as raw:
             _refuse_wide_encoding(file, raw.read(4))
         with _records(file) as records:
-            names = next(records, None)
+            names: list[str] | None = next(records, None)
     except UnicodeDecodeError:
         refuse_encoding(file)
     except csv.Error as error:
