@@ -23,7 +23,7 @@ from equipoise.errors import (
     check_widths,
 )
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
-from equipoise.networks.kernels import kernels
+from equipoise.networks.kernels import fused_kernels
 from equipoise.training import OptimizerSettings
 from equipoise.training.step import minimize
 
@@ -164,8 +164,8 @@ class CriticGame(nn.Module):
     def forward(self, pairs: Tensor, weights: Weights) -> Tensor:
         """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""
         output: Tensor = self.critic(pairs).squeeze(-1)
-        if self.settings.divergence == "js" and (js := kernels("jensen_shannon", output)):
-            value: Tensor = js.value(output, *weights)
+        if self.settings.divergence == "js" and (kernels := fused_kernels(output)):
+            value: Tensor = kernels.jensen_shannon(output, *weights)
             return value
         real, drawn = output.view(len(output), 2, -1).unbind(1)
         return DIVERGENCES[self.settings.divergence](real, drawn, *weights)

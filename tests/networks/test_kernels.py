@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from equipoise.divergences import DIVERGENCES
 from equipoise.networks import StackedBatchNorm
-from equipoise.networks.kernels import hidden, jensen_shannon
+from equipoise.networks.kernels import fused
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEMBERS, WIDTH, ROWS = 3, 5, 130
@@ -33,19 +33,19 @@ def test_normalization(affine, relu):
     if affine:
         nn.init.normal_(library.weight)
         nn.init.normal_(library.bias)
-    fused = copy.deepcopy(library)
+    other = copy.deepcopy(library)
     # Rows first in memory, and a mean far from zero.
     x = (3 * draw(MEMBERS, ROWS, WIDTH) + 20).transpose(1, 2).requires_grad_()
     y = x.detach().clone().requires_grad_()
     for _ in range(2):
         expected = library._by_library(x, library.weight, library.bias, relu)
-        found = hidden.normalize(
+        found = fused.normalize(
             y,
-            fused.weight,
-            fused.bias,
-            running=(fused.running_mean, fused.running_var, fused.batches_seen),
-            epsilon=fused.epsilon,
-            newest_weight=fused.newest_weight,
+            other.weight,
+            other.bias,
+            running=(other.running_mean, other.running_var, other.batches_seen),
+            epsilon=other.epsilon,
+            newest_weight=other.newest_weight,
             relu=relu,
         )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
@@ -54,17 +54,17 @@ def test_normalization(affine, relu):
     found.backward(gradient)
     torch.testing.assert_close(y.grad, x.grad, rtol=1e-4, atol=1e-5)
     for (name, mine), (_, theirs) in zip(
-        fused.state_dict().items(), library.state_dict().items(), strict=True
+        other.state_dict().items(), library.state_dict().items(), strict=True
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5, msg=name)
-    for mine, theirs in zip(fused.parameters(), library.parameters(), strict=True):
+    for mine, theirs in zip(other.parameters(), library.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_bias_and_relu():
     x, bias = draw(MEMBERS, WIDTH, ROWS).requires_grad_(), draw(MEMBERS, WIDTH).requires_grad_()
     expected = torch.relu(x + bias.unsqueeze(-1))
-    found = hidden.bias_relu(x, bias)
+    found = fused.bias_relu(x, bias)
     torch.testing.assert_close(found, expected)
     gradient = draw(MEMBERS, WIDTH, ROWS, seed=1)
     for mine, theirs in zip(
@@ -83,7 +83,7 @@ def test_jensen_shannon(weighed):
     ]
     output = (5 * draw(MEMBERS, 80)).requires_grad_()
     expected = DIVERGENCES["js"](output[:, :40], output[:, 40:], *weights)
-    found = jensen_shannon.value(output, *weights)
+    found = fused.jensen_shannon(output, *weights)
     torch.testing.assert_close(found, expected)
     gradient = draw(MEMBERS, seed=1)
     (mine,) = torch.autograd.grad(found, output, gradient)

@@ -5,9 +5,7 @@ import torch
 from torch import nn
 
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.predictors.boosting.growing import BoostingStep, Growing
-from equipoise.predictors.boosting.objectives import OBJECTIVES
-from equipoise.predictors.boosting.trees import BoostedTrees
+from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
 from equipoise.training import TASKS, Predictor, TrainingData
 
 
@@ -72,9 +70,8 @@ def prepared(data, members, task, *, method, warmup=0, library="lightgbm", **par
         parameters={"learning_rate": 0.3, "nthread": 1, **parameters},
         most_rounds=100,
     )
-    trees = BoostedTrees(growing.forest, growing.start)
-    predictor = Predictor(trees, TASKS[task])
-    return BoostingStep(predictor, trees, growing, members, method=method, warmup=warmup), growing
+    predictor = Predictor(growing.trees, TASKS[task])
+    return BoostingStep(predictor, growing, members, method=method, warmup=warmup), growing
 
 
 #: A parameter of each library that makes trees small.

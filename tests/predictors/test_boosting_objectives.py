@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.predictors.boosting.objectives import OBJECTIVES
+from equipoise.predictors.boosting.growing import OBJECTIVES
 from equipoise.training import TASKS
 
 #: Tasks whose losses have a second derivative everywhere.

@@ -10,7 +10,7 @@ from equipoise.critic import CriticSettings
 from equipoise.methods import METHODS, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.predictors.boosting.objectives import OBJECTIVES
+from equipoise.predictors.boosting.growing import OBJECTIVES
 from equipoise.training import TASKS, BatchStream, Member, Predictor
 from equipoise.training.data import TrainingData
 

@@ -9,7 +9,7 @@ from equipoise.critic import CriticSettings
 from equipoise.estimators.inputs import read_classes, training_data
 from equipoise.methods import SBP, Context
 from equipoise.notions import Notion
-from equipoise.predictors.boosting.stopping import EarlyStopping
+from equipoise.predictors.boosting.recipe import EarlyStopping
 from equipoise.tables import SensitiveTable
 from equipoise.training import Member
 

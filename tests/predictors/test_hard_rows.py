@@ -7,8 +7,8 @@ import torch
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.inputs import read_numbers, training_data
-from equipoise.predictors.boosting.objectives import OBJECTIVES
-from equipoise.predictors.boosting.stopping import EarlyStopping, with_rows_aside
+from equipoise.predictors.boosting.growing import OBJECTIVES
+from equipoise.predictors.boosting.recipe import EarlyStopping, with_rows_aside
 from equipoise.training import Member
 from tests.composing import composed
 

@@ -9,7 +9,7 @@ from boosted_rows import small_trees
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import InputError
 from equipoise.predictors.boosting.lightgbm import joined
-from equipoise.predictors.boosting.stopping import with_rows_aside
+from equipoise.predictors.boosting.recipe import with_rows_aside
 from equipoise.training import Member
 from tests.composing import composed
 

@@ -32,6 +32,7 @@ from equipoise.estimators.inputs import (
     training_data,
 )
 from equipoise.predictors.recipe import Inputs
+from equipoise.predictors.registry import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned, take_rows
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
@@ -166,7 +167,8 @@ class Fitting(Generic[Model]):
             if run.file is not None and run.file.exists()
             else "it cannot be resumed without one: fit(..., checkpoint=path) keeps checkpoints"
         )
-        moment = f"{self.recipe.unit} {trained.interrupted_at} of {self.recipe.training.iterations}"
+        unit = FAMILIES[self.model.family].unit
+        moment = f"{unit} {trained.interrupted_at} of {self.recipe.training.iterations}"
         if trained.interrupted_in:
             moment += f", while it trained what comes first ({trained.interrupted_in}),"
         warnings.warn(

@@ -30,6 +30,7 @@ from equipoise.frontier.snapshots import (
 )
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
+from equipoise.predictors.registry import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
 from equipoise.training import Health, Member, Progress
@@ -167,7 +168,7 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
             strength=max(frontier.strengths), random_state=seed, verbose=frontier.verbose
         )
         fitting = Fitting(copied)
-        wanted = _EVALUATE_EVERY[fitting.recipe.unit] if isinstance(every, str) else every
+        wanted = _EVALUATE_EVERY[FAMILIES[model.family].unit] if isinstance(every, str) else every
         training = replace(fitting.recipe.training, check_every=wanted)
         fitting.recipe = replace(fitting.recipe, training=training)
         alike = sum(other.partition(" ")[0] == model.family for other in found)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, normalize
 
-from equipoise.networks.kernels import kernels
+from equipoise.networks.kernels import fused_kernels
 from equipoise.networks.stack import OnnxGraph, of_member
 
 #: How networks are made, whatever torch's own defaults are; they move to their device later.
@@ -63,8 +63,8 @@ class StackedLinear(nn.Module):
         fusible = relu and not self._twice_differentiable
         if self.bias is None:
             out = torch.bmm(weight, x)
-        elif fusible and (hidden := kernels("hidden", x)) is not None:
-            cut: Tensor = hidden.bias_relu(torch.bmm(weight, x), self.bias)
+        elif fusible and (kernels := fused_kernels(x)) is not None:
+            cut: Tensor = kernels.bias_relu(torch.bmm(weight, x), self.bias)
             return cut
         else:
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
@@ -135,9 +135,9 @@ class StackedBatchNorm(nn.Module):
         # A feature of one batch lies beside itself in the next: each is a channel of its own.
         channels = x.reshape(members, width * self.batches, rows // self.batches)
         weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
-        if self.training and (hidden := kernels("hidden", x)) is not None:
+        if self.training and (kernels := fused_kernels(x)) is not None:
             running = self.running_mean, self.running_var, self.batches_seen
-            out: Tensor = hidden.normalize(
+            out: Tensor = kernels.normalize(
                 channels,
                 weight,
                 bias,

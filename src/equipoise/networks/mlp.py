@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equipoise.networks.embedding import Pieces, PiecewiseLinear
 from equipoise.networks.layers import StackedBatchNorm, StackedLinear
-from equipoise.networks.stack import HiddenLayers, OnnxGraph, Saved, Stack, of_member
+from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
 Normalization = Literal["batch", "spectral", "none"]
 
@@ -97,7 +97,7 @@ class StackedMLP(Stack):
         hidden = _through(layers[:-1], x)
         return _through(layers[-1:], hidden), hidden
 
-    def hidden_layers(self, asked_by: str) -> HiddenLayers:
+    def hidden_layers(self, asked_by: str) -> StackedMLP:
         """Return this network, if it has hidden layers."""
         if not any(isinstance(layer, nn.ReLU) for layer in self.layers):
             raise self._no_hidden_layers(asked_by, "hidden=()")

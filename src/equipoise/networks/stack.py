@@ -9,7 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.errors import InputError
+
+if TYPE_CHECKING:
+    from equipoise.networks.mlp import StackedMLP
 
 Module = TypeVar("Module", bound=nn.Module)
 #: A user's function that makes a network: (n_inputs, n_outputs) -> module.
@@ -29,8 +32,6 @@ class Stack(nn.Module, ABC):
     A stack says of itself what others must know, so that nobody asks which kind it is.
     """
 
-    #: What its training counts: iterations, or rounds.
-    unit: ClassVar[str] = "iteration"
     #: Whether a user's function makes it. A file then lacks its code, and its layers may draw from
     #: the global generators.
     of_user: ClassVar[bool] = False
@@ -48,22 +49,16 @@ class Stack(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return a stack with room for the saved tensors; ValueError where they do not fit.
-
-        It is no larger than what the file spells out.
-        """
+        """Return a stack with room for the saved tensors, and no larger; ValueError otherwise."""
 
     def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
-        """Return what a file must hold besides the tensors.
-
-        needed: states of members that the stack may be filled with.
-        """
+        """Return what a file must hold besides the tensors for members of the states ``needed``."""
         return {}
 
     def try_on(self, x: Tensor, n_outputs: int) -> None:
         """Refuse in words to train on rows x (n, n_in) with so many outputs, where it cannot."""
 
-    def hidden_layers(self, asked_by: str) -> HiddenLayers:
+    def hidden_layers(self, asked_by: str) -> StackedMLP:
         """Return access to the hidden layers, or refuse it in words that begin ``asked_by``."""
         raise self._no_hidden_layers(asked_by, "a network of your own")
 
@@ -77,22 +72,6 @@ class Stack(nn.Module, ABC):
     def never_missing(self) -> frozenset[int]:
         """Columns for which members have no rule when a value is missing."""
         return frozenset()
-
-
-class HiddenLayers(Protocol):
-    """Access to the hidden layers of a stack."""
-
-    def first_hidden(self, x: Tensor) -> Tensor:
-        """Return what the first hidden layer gives, (K, rows, width)."""
-        ...
-
-    def behind_first_hidden(self, hidden: Tensor) -> Tensor:
-        """Return the output that follows from values of the first hidden layer."""
-        ...
-
-    def with_last_hidden(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the output and what the last hidden layer gives, (K, rows, width)."""
-        ...
 
 
 class OnnxGraph(Protocol):

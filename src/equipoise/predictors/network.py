@@ -53,51 +53,38 @@ class NetworkRecipe(Recipe):
         """Whether there is an encoder."""
         return bool(self.encoder_hidden)
 
-    def _train(self, run: Run) -> Trained:
-        declared, data, n_outputs = run.declared, run.data, run.inputs.n_outputs
+    def carry_out(self, run: Run) -> Trained:
+        """Build and train networks, or let a method solve for them."""
+        declared, context = run.declared, run.context
+        data, members, n_outputs = context.data, context.members, run.inputs.n_outputs
         if declared.solve is not None:
-            return self._solved(run)
-        seeds = [member.seed for member in run.members]
-        predictor = self._predictor(data.x, n_outputs, run.inputs.task, seeds).to(data.x)
+            data = data.to(exact_device(data.x.device))
+            found = declared.solve(replace(context, data=data))
+            return solved(data, members, predictor=found, **run.watched)
+        seeds = [member.seed for member in members]
+        predictor = self._predictor(data.x, n_outputs, context.task, seeds).to(data.x)
         predictor.network.try_on(data.x, n_outputs)
-        method: Method | Objective | None = None
+        method: Method | Objective | None
         settings = self.training
         if run.penalized and declared.objective is not None:
-            method = declared.objective(self._context(run, predictor=predictor))
+            method = declared.objective(replace(context, predictor=predictor))
             # From here on members of strength 0 rest: no gradient, so no decay either.
             resting = replace(settings.optimizer, weight_decay=0.0)
             settings = replace(settings, optimizer=resting)
-        elif run.penalized:
-            on_hidden = declared.sits_on == "hidden"
+        else:
+            on_hidden = run.penalized and declared.sits_on == "hidden"
             if on_hidden:
                 predictor.penalize_hidden(method=declared.name)
             widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
-            assert declared.build is not None
-            method = declared.build(self._context(run, widths[-1]))
+            method = run.method(widths[-1])
         return train(
             data,
-            run.members,
+            members,
             predictor=predictor,
             method=method,
             settings=settings,
-            given_outcome=self.notion.conditions_on_outcome,
             has_critic=declared.has_critic,
-            on_check=run.on_check,
-            supervision=run.supervision,
-        )
-
-    def _solved(self, run: Run) -> Trained:
-        """Return the models of a method that trains nothing."""
-        assert run.declared.solve is not None
-        data = run.data.to(exact_device(run.data.x.device))
-        predictor = run.declared.solve(self._context(replace(run, data=data)))
-        return solved(
-            data,
-            run.members,
-            predictor=predictor,
-            given_outcome=self.notion.conditions_on_outcome,
-            on_check=run.on_check,
-            supervision=run.supervision,
+            **run.watched,
         )
 
     def _predictor(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import check_choice
+from equipoise.errors import InputError, check_choice
 from equipoise.methods import (
     Context,
     Declaration,
@@ -22,6 +22,7 @@ from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 from equipoise.training import (
     Member,
+    Method,
     Predictor,
     Supervision,
     Trained,
@@ -61,9 +62,6 @@ class Recipe(ABC):
     is refused.
     """
 
-    #: What training counts.
-    unit: ClassVar[str] = "iteration"
-
     notion: Notion
     method: str
     density_ratio: RatioKind
@@ -79,6 +77,15 @@ class Recipe(ABC):
     def __post_init__(self) -> None:
         parse_method(self.method)
         check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
+
+    def need_penalty_on_score(self, models: str) -> None:
+        """Refuse a method whose penalty does not sit on the score, for ``models`` without more."""
+        declared = parse_method(self.method)
+        if declared.build is None or declared.sits_on != "score":
+            raise InputError(
+                f"method must be one whose penalty sits on the score for {models}, got "
+                f"{self.method!r}; use method='sbp', or a network"
+            )
 
     def check_resumable(self) -> None:  # noqa: B027 - most families can
         """Refuse options with which a run cannot go on from a checkpoint."""
@@ -113,42 +120,46 @@ class Recipe(ABC):
             refuse_unused_options(declared, self.notion, self.changed)
         if supervision is not None and supervision.store is not None:
             self.check_resumable()
-        run = Run(data, members, inputs, declared, penalized, on_check, supervision)
-        return self._train(run)
-
-    @abstractmethod
-    def _train(self, run: Run) -> Trained:
-        """Build and train what the method can do."""
-
-    def _context(
-        self, run: Run, penalized_width: int = 1, predictor: Predictor | None = None
-    ) -> Context:
-        """Return what the method gets; ``penalized_width`` is that of what a penalty looks at."""
-        return Context(
-            data=run.data,
-            members=run.members,
+        context = Context(
+            data=data,
+            members=members,
             notion=self.notion,
             critic=self.critic,
             density_ratio=self.density_ratio,
-            penalized_width=penalized_width,
-            predictor=predictor,
             settings=self.training,
-            task=run.inputs.task,
-            attribute_inputs=run.inputs.attribute_inputs,
+            task=inputs.task,
+            attribute_inputs=inputs.attribute_inputs,
         )
+        return self.carry_out(Run(context, inputs, declared, penalized, on_check, supervision))
+
+    @abstractmethod
+    def carry_out(self, run: Run) -> Trained:
+        """Build and train these members by a method that can do what is asked."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run of a recipe: what `Recipe.train` is given, and what it has found out.
+    """One run of a recipe, checked."""
 
-    declared: the method. penalized: whether some member has a strength above 0.
-    """
-
-    data: TrainingData
-    members: Sequence[Member]
+    context: Context  # what the method gets, except width and predictor
     inputs: Inputs
-    declared: Declaration
-    penalized: bool
+    declared: Declaration  # the method
+    penalized: bool  # whether some member has a strength above 0
     on_check: Callable[[int, Predictor], bool] | None
     supervision: Supervision | None
+
+    @property
+    def watched(self) -> dict[str, Any]:
+        """Arguments of `train` and `solved` that no family changes."""
+        return {
+            "given_outcome": self.context.notion.conditions_on_outcome,
+            "on_check": self.on_check,
+            "supervision": self.supervision,
+        }
+
+    def method(self, width: int) -> Method | None:
+        """Return the penalty on scores or a representation of so many columns, if there is one."""
+        if not self.penalized:
+            return None
+        assert self.declared.build is not None
+        return self.declared.build(replace(self.context, penalized_width=width))

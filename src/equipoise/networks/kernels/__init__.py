@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 MOST_ROWS = 8192
 
 
-def kernels(name: str, x: Tensor) -> ModuleType | Any:
-    """Return the module of this name here if it can work on x (..., rows), else None."""
+def fused_kernels(x: Tensor) -> ModuleType | Any:
+    """Return the module of kernels if they can work on x (..., rows), else None."""
     fits = x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
-    return import_module(f"equipoise.networks.kernels.{name}") if fits and _has_triton() else None
+    return import_module("equipoise.networks.kernels.fused") if fits and _has_triton() else None
 
 
 @functools.cache

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from equipoise.errors import ConvergenceWarning
 from equipoise.predictors.boosting.library import Library, Plan
-from equipoise.predictors.boosting.objectives import TreeObjective, level_and_unit
 from equipoise.predictors.boosting.trees import BoostedTrees, Forest
-from equipoise.training import Member, Method, Predictor, TrainingData
+from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
 from equipoise.training.data import mean_one
 from equipoise.training.step import optimizers_of
 
@@ -25,21 +27,9 @@ class Growing:
     own models to the last bit; the others follow the gradients they are given. Where the library
     finds no column to split on, all are its own: a constant.
 
-    Attributes
-    ----------
-    forest : Forest
-    start : Tensor of float64, shape (K, o)
-        What each member's trees add to; the library's own models have theirs inside.
-    rows : Tensor of int64, shape (K, m)
-        Which rows of the data each member trains on.
-    target : Tensor, shape (K, m)
-        Their targets: class numbers, or float64.
-    weight : Tensor of float64, shape (K, m)
-        Their sample weights.
-    level, unit : Tensor of float64, shape (K,)
-        Mean and spread of each member's targets where they have units of their own, as in
-        regression, else 0 and 1.
-    outputs : Tensor of float64, shape (K, m, o)
+    rows, target, weight: (K, m), what each member trains on. outputs: (K, m, o). level, unit: (K,),
+    mean and spread of its targets where they have units of their own, as in regression, else 0 and
+    1. trees: the models as a stack; the library's own have what they add to inside.
     """
 
     def __init__(
@@ -65,18 +55,17 @@ class Growing:
         target = data.target.double() if data.target.is_floating_point() else data.target
         weight = torch.ones(len(data), device="cpu") if data.weight is None else data.weight
         self.target, self.weight = target[self.rows], weight.double()[self.rows]
-        self.level, self.unit = torch.tensor(
-            [[0.0], [1.0]], dtype=torch.float64, device="cpu"
-        ).repeat(1, len(members))
+        starts = torch.stack(
+            [objective.start(*each).double() for each in zip(self.target, self.weight, strict=True)]
+        )
         if objective.has_units:
             self.level, self.unit = level_and_unit(self.target, self.weight)
+        else:
+            self.level, self.unit = starts.new_zeros(len(members)), starts.new_ones(len(members))
         binned = self._binned(data, members, list(categorical))
         splits = {rows: library.can_split(each) for rows, each in binned.items()}
         if not all(splits.values()):
             _warn_of_constants(parameters, self.rows.shape[1])
-        starts = torch.stack(
-            [objective.start(*each).double() for each in zip(self.target, self.weight, strict=True)]
-        )
         has_own = objective.task in library.objectives
         self._plans = [
             Plan(
@@ -92,21 +81,19 @@ class Growing:
             for k, member in enumerate(members)
         ]
         own = [plan.own for plan in self._plans]
-        self.start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
         with library.refused_in_words(parameters):
             models = dict(enumerate(map(library.model, self._plans)))
         self.forest = Forest(library, models, [k for k, is_own in enumerate(own) if is_own])
+        start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
+        self.trees = BoostedTrees(self.forest, start)
 
     def places(self, rows: Tensor) -> Tensor:
         """Where rows (K, B) of the data stand among each member's own."""
         return rows if self._place is None else self._place.gather(1, rows)
 
     def grow(self, member: int, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round to one member's model, if it can still grow, and update its outputs.
-
-        gradient, hessian: (m, o).
-        """
+        """Follow gradient and Hessian (m, o) by a round of one member, if it can still grow."""
         model = self.forest.models[member]
         with self.library.refused_in_words(self._given):
             model.grow(gradient, hessian)
@@ -182,14 +169,12 @@ class BoostingStep:
     def __init__(
         self,
         predictor: Predictor,
-        trees: BoostedTrees,
         growing: Growing,
         members: Sequence[Member],
         *,
         method: Method | None,
         warmup: int,
     ) -> None:
-        self._trees = trees
         self._task = predictor.task
         self._growing = growing
         self._method = method
@@ -252,8 +237,113 @@ class BoostingStep:
         """Add a round to every member that is still what it has grown to."""
         # A sum is finite where all of its terms are, and one number a member is cheap to look at.
         finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
-        for member, kept in enumerate(self._trees.rounds.tolist()):
+        for member, kept in enumerate(self._growing.trees.rounds.tolist()):
             # A member that was put back to earlier rounds stays there.
             if finite[member] and kept == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])
-                self._trees.rounds[member] = self._growing.rounds(member)
+                self._growing.trees.rounds[member] = self._growing.rounds(member)
+
+
+@dataclass(frozen=True)
+class TreeObjective:
+    """One task as libraries of boosted trees see it.
+
+    With these gradients a member of tiny strength grows almost the trees that a library grows for
+    the task alone.
+    """
+
+    task: str
+    #: Outputs (K, m, o), targets (K, m) and units (K,) -> gradient and Hessian (K, m, o). The
+    #: gradient is that of the task loss of a row, times ``share`` and the square of the unit.
+    gradients: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    #: Targets and weights (m,) each -> (o,), the constant that boosting starts from.
+    start: Callable[[Tensor, Tensor], Tensor]
+    #: The most that the Hessian of one output can be.
+    largest_hessian: float = 1.0
+    #: Whether outputs are in the units of the target.
+    has_units: bool = True
+    #: Of the task loss that libraries minimize: half of a squared error.
+    share: float = 1.0
+
+    def loss(
+        self, output: Tensor, target: Tensor, weight: Tensor | None, level: Tensor, unit: Tensor
+    ) -> Tensor:
+        """Mean task loss (K,) in standard units of the outcome, the same as a network's.
+
+        output: (K, m, o). target, weight: (K, m). level, unit: (K,), 0 and 1 without units.
+        """
+        if self.has_units:
+            output = (output - level[:, None, None]) / unit[:, None, None]
+            target = (target - level[:, None]) / unit[:, None]
+        return TASKS[self.task].loss(output, target, weight)
+
+
+def _binary(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+    probability = output.sigmoid()
+    return probability - target[..., None], probability * (1 - probability)
+
+
+def _multiclass(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+    probability = output.softmax(-1)
+    actual = functional.one_hot(target, output.shape[-1]).to(output)
+    return probability - actual, probability * (1 - probability)
+
+
+def _squared(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+    gradient = output - target[..., None]
+    return gradient, torch.ones_like(gradient)
+
+
+def _absolute(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+    # One unit of the outcome: a step would not know otherwise how far to go.
+    gradient = (output - target[..., None]).sign() * unit[:, None, None]
+    return gradient, torch.ones_like(gradient)
+
+
+def _huber(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+    width = unit[:, None, None]
+    gradient = (output - target[..., None]).clamp(-width, width)
+    return gradient, torch.ones_like(gradient)
+
+
+def level_and_unit(target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and standard deviations (K,) of targets (K, m) of weights (K, m).
+
+    The standard deviation of a constant outcome is 1.
+
+    >>> level_and_unit(torch.tensor([[0.0, 4.0], [3.0, 3.0]]), torch.ones(2, 2))
+    (tensor([2., 3.]), tensor([2., 1.]))
+    """
+    share = weight / weight.sum(-1, keepdim=True)
+    level = (share * target).sum(-1)
+    spread = (share * (target - level[:, None]).square()).sum(-1).sqrt()
+    return level, torch.where((target == target[:, :1]).all(-1), 1.0, spread)
+
+
+def _log_odds(target: Tensor, weight: Tensor) -> Tensor:
+    return torch.logit((target * weight).sum() / weight.sum())[None]
+
+
+def _log_shares(target: Tensor, weight: Tensor) -> Tensor:
+    return torch.log(torch.bincount(target, weight) / weight.sum())
+
+
+def _mean(target: Tensor, weight: Tensor) -> Tensor:
+    return ((target * weight).sum() / weight.sum())[None]
+
+
+def _median(target: Tensor, weight: Tensor) -> Tensor:
+    order = target.argsort()
+    share = weight[order].cumsum(0) / weight.sum()
+    return target[order][torch.searchsorted(share, 0.5)][None]
+
+
+OBJECTIVES: Mapping[str, TreeObjective] = MappingProxyType(
+    {
+        "binary": TreeObjective("binary", _binary, _log_odds, 0.25, has_units=False),
+        "multiclass": TreeObjective("multiclass", _multiclass, _log_shares, 0.25, has_units=False),
+        "squared": TreeObjective("squared", _squared, _mean, share=0.5),
+        "absolute": TreeObjective("absolute", _absolute, _median),
+        "huber": TreeObjective("huber", _huber, _mean),
+    }
+)

@@ -20,33 +20,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How one member's model grows.
+    """How one member's model grows."""
 
-    Attributes
-    ----------
-    rows : Any
-        The rows to grow on, as `Library.rows` made them.
-    task : str
-    n_outputs : int
-    own : bool
-        Whether the model follows the library's own objective.
-    start : Tensor of float64, shape (o,)
-        What the trees add to, unless the model is the library's own.
-    unit : float
-        Where Huber's loss changes from squared to absolute.
-    seed : int
-    parameters : mapping
-        Of the library, as the user gave them and as decided here.
-    """
-
-    rows: Any
+    rows: Any  # as `Library.rows` made them
     task: str
     n_outputs: int
-    own: bool
-    start: Tensor
-    unit: float
+    own: bool  # whether the model follows the library's own objective
+    start: Tensor  # (o,) of float64, what the trees add to, unless the model is the library's own
+    unit: float  # where Huber's loss changes from squared to absolute
     seed: int
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any]  # as the user gave them and as decided here
 
 
 class TreeModel(ABC):
@@ -85,9 +68,9 @@ class TreeModel(ABC):
     def text(self, rounds: int) -> str:
         """Write the first rounds, in ASCII, for `Library.read`."""
 
-    @abstractmethod
     def never_missing(self) -> frozenset[int]:
         """Columns that are split without a side for missing values."""
+        return frozenset()
 
 
 class Library(ABC):
@@ -135,9 +118,9 @@ class Library(ABC):
     ) -> Any:
         """Return rows x (n, p) in its own form, to be shared by models."""
 
-    @abstractmethod
     def can_split(self, rows: Any) -> bool:
-        """Whether some column of these rows can be split."""
+        """Whether some column of these rows can be split, where that matters."""
+        return True
 
     @abstractmethod
     def model(self, plan: Plan) -> TreeModel:

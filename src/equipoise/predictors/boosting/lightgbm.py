@@ -17,14 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import (
-    Floats,
-    Library,
-    Plan,
-    TreeModel,
-    demand,
-    within,
-)
+from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel, demand, within
 
 #: Sums in one order whatever the number of threads and the load of the machine.
 REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
@@ -88,9 +81,9 @@ class LightGBM(Library):
     )
 
     def names(self) -> Mapping[str, str]:
-        """Read them off LightGBM's table of aliases."""
-        aliases = self.module("lightgbm=").basic._ConfigAliases._get_all_param_aliases()
-        return {alias: main for main, known in aliases.items() for alias in (main, *known)}
+        """Read them off the list below: LightGBM has no public table."""
+        known = (each.replace("=", ",").split(",") for each in _PARAMETERS.split())
+        return {name: names[0] for names in known for name in names}
 
     def error(self) -> type[Exception]:
         """Return LightGBM's error."""
@@ -110,17 +103,9 @@ class LightGBM(Library):
         parameters: Mapping[str, Any],
     ) -> Any:
         """Bin the rows."""
-        return (
-            self.module("boosting")
-            .Dataset(
-                x,
-                label=target,
-                weight=weight,
-                categorical_feature=categorical,
-                params=_complete(parameters),
-            )
-            .construct()
-        )
+        given = {"label": target, "weight": weight, "categorical_feature": categorical}
+        rows = self.module("boosting").Dataset(x, **given, params=_complete(parameters))
+        return rows.construct()
 
     def can_split(self, rows: Any) -> bool:
         """Whether there are bins: only columns that can be split have some."""
@@ -164,6 +149,43 @@ class LightGBM(Library):
         return self.module("boosting").Booster(parameters, plan.rows)
 
 
+#: What decides how trees grow, by main name, with other names for it.
+_PARAMETERS = """
+bagging_fraction=bagging,sub_row,subsample bagging_freq=subsample_freq
+bagging_seed=bagging_fraction_seed bin_construct_sample_cnt=subsample_for_bin
+boosting=boost,boosting_type
+categorical_feature=cat_column,cat_feature,categorical_column,categorical_features
+data_random_seed=data_seed device_type=device
+early_stopping_round=early_stopping,early_stopping_rounds,n_iter_no_change
+enable_bundle=bundle,is_enable_bundle extra_trees=extra_tree
+feature_contri=fc,feature_contrib,feature_penalty,fp feature_fraction=colsample_bytree,sub_feature
+feature_fraction_bynode=colsample_bynode,sub_feature_bynode
+forcedsplits_filename=forced_splits,forced_splits_file,forced_splits_filename,fs
+is_enable_sparse=enable_sparse,is_sparse,sparse is_unbalance=unbalance,unbalanced_sets
+lambda_l1=l1_regularization,reg_alpha lambda_l2=l2_regularization,lambda,reg_lambda
+learning_rate=eta,shrinkage_rate linear_tree=linear_trees max_bin=max_bins
+max_delta_step=max_leaf_output,max_tree_output metric=metric_types,metrics
+min_data_in_leaf=min_child_samples,min_data,min_data_per_leaf,min_samples_leaf
+min_gain_to_split=min_split_gain
+min_sum_hessian_in_leaf=min_child_weight,min_hessian,min_sum_hessian,min_sum_hessian_per_leaf
+monotone_constraints=mc,monotone_constraint,monotonic_cst
+monotone_constraints_method=mc_method,monotone_constraining_method
+monotone_penalty=mc_penalty,monotone_splits_penalty,ms_penalty
+neg_bagging_fraction=neg_bagging,neg_sub_row,neg_subsample num_class=num_classes
+num_iterations=max_iter,n_estimators,n_iter,nrounds,num_boost_round,num_iteration,num_round,num_rounds,num_tree,num_trees
+num_leaves=max_leaf,max_leaf_nodes,max_leaves,num_leaf
+num_threads=n_jobs,nthread,nthreads,num_thread objective=app,application,loss,objective_type
+pos_bagging_fraction=pos_bagging,pos_sub_row,pos_subsample seed=random_seed,random_state
+verbosity=verbose alpha boost_from_average cat_l2 cat_smooth cegb_penalty_feature_coupled
+cegb_penalty_feature_lazy cegb_penalty_split cegb_tradeoff data_sample_strategy deterministic
+extra_seed feature_fraction_seed feature_pre_filter force_col_wise force_row_wise
+forcedbins_filename gpu_device_id gpu_platform_id gpu_use_dp interaction_constraints linear_lambda
+max_bin_by_feature max_cat_threshold max_cat_to_onehot max_depth min_data_in_bin min_data_per_group
+num_grad_quant_bins other_rate path_smooth quant_train_renew_leaf reg_sqrt scale_pos_weight sigmoid
+stochastic_rounding top_rate use_missing use_quantized_grad zero_as_missing
+"""
+
+
 def _complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
 
@@ -184,47 +206,39 @@ class _Model(TreeModel):
         self._whole: tuple[int, Any] | None = None
 
     def grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round, if LightGBM still finds a split."""
         # One output as (m,), several as (m, o).
         given = gradient.squeeze(-1).numpy(), hessian.squeeze(-1).numpy()
         self._booster.update(fobj=None if self.plan.own else lambda *_: given)
 
     def seen(self) -> Tensor:
-        """Outputs on the rows that it grows on, which LightGBM shows to a metric only."""
         seen: list[Floats] = []
 
         def look(shown: Floats, _: Any) -> tuple[str, float, bool]:
             seen.append(shown)
             return "", 0.0, False
 
-        self._booster.eval_train(look)
+        self._booster.eval_train(look)  # LightGBM shows them to a metric only
         found = torch.from_numpy(seen[0]).view(-1, self.plan.n_outputs)
         # LightGBM's own objectives show probabilities, custom ones outputs.
         return _TO_OUTPUT.get(self.plan.task, torch.clone)(found) if self.plan.own else found
 
     def rounds(self) -> int:
-        """How many rounds there are in all."""
         grown: int = self._booster.current_iteration()
         return self._rounds + grown
 
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
-        """Raw scores of some rounds."""
         raw: Floats = self._as_one().predict(
             x, raw_score=True, start_iteration=first, num_iteration=rounds
         )
         return raw.reshape(len(x), -1)
 
     def text(self, rounds: int) -> str:
-        """Write the first rounds, as LightGBM does."""
         text: str = self._as_one().model_to_string(num_iteration=rounds)
         return text
 
     def never_missing(self) -> frozenset[int]:
-        """Columns that LightGBM saw no missing value of.
-
-        It takes a missing amount for 0 there, and a missing category for one that is not on the
-        left.
-        """
+        # Where LightGBM saw no missing value, it takes a missing amount for 0, and a missing
+        # category for one that is not on the left.
         nodes = self._as_one().trees_to_dataframe().dropna(subset=["split_feature"])
         names = nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique()
         return frozenset(int(name.removeprefix("Column_")) for name in names)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
 
 from equipoise.errors import InputError, check_choice, check_number, check_whole
-from equipoise.methods import parse_method
-from equipoise.predictors.boosting.growing import BoostingStep, Growing
-from equipoise.predictors.boosting.objectives import OBJECTIVES
-from equipoise.predictors.boosting.stopping import EarlyStopping, Measurable, with_rows_aside
+from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
 from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.recipe import Recipe, Run
-from equipoise.training import TASKS, Predictor, Trained, train
+from equipoise.training import TASKS, Member, Predictor, Trained, TrainingData, train
 from equipoise.training.checkpoints import Stateful
+from equipoise.training.data import set_aside, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,6 @@ class BoostingRecipe(Recipe):
     it gets. ``parameters`` are those of the ``library``, by its name.
     """
 
-    unit = "round"
-
     learning_rate: float
     warmup: int
     early_stopping: int | None = None
@@ -37,12 +36,7 @@ class BoostingRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        declared = parse_method(self.method)
-        if declared.build is None or declared.sits_on != "score":
-            raise InputError(
-                f"method must be one whose penalty sits on the score for boosted trees, got "
-                f"{self.method!r}; use method='sbp', or a network"
-            )
+        self.need_penalty_on_score("boosted trees")
         check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
         check_whole("warmup", self.warmup, least=0, of=" of rounds")
         if self.early_stopping is not None:
@@ -54,11 +48,10 @@ class BoostingRecipe(Recipe):
         """Refuse draws whose state the library does not tell."""
         LIBRARIES[self.library].refuse_draws(self.parameters)
 
-    def _train(self, run: Run) -> Trained:
-        data, members, supervision = run.data, run.members, run.supervision
-        task, n_outputs = run.inputs.task, run.inputs.n_outputs
+    def carry_out(self, run: Run) -> Trained:
+        """Grow the trees."""
+        data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
-        held_out = None
         if self.early_stopping is not None:
             members, held_out = with_rows_aside(members, len(data), data.outcome_class)
         growing = Growing(
@@ -66,51 +59,42 @@ class BoostingRecipe(Recipe):
             members,
             library=library,
             objective=OBJECTIVES[task],
-            n_outputs=n_outputs,
+            n_outputs=run.inputs.n_outputs,
             categorical=run.inputs.categorical,
-            parameters={
-                **library.checked(self.parameters),
-                "learning_rate": self.learning_rate,
-            },
+            parameters={**library.checked(self.parameters), "learning_rate": self.learning_rate},
             most_rounds=self.training.iterations,
         )
-        trees = BoostedTrees(growing.forest, growing.start)
-        predictor = Predictor(trees, TASKS[task])
-        method = None
-        if run.penalized:
-            # A penalty on the score has no use for features, whose precision would become its own.
-            without_features = replace(data, x=data.outcome[:, :0])
-            context = self._context(replace(run, data=without_features, members=members), n_outputs)
-            assert run.declared.build is not None
-            method = run.declared.build(context)
-        step = BoostingStep(predictor, trees, growing, members, method=method, warmup=self.warmup)
+        predictor = Predictor(growing.trees, TASKS[task])
+        # A penalty on the score has no use for features, whose precision would become its own.
+        without_features = replace(data, x=data.outcome[:, :0])
+        context = replace(run.context, data=without_features, members=members)
+        method = replace(run, context=context).method(run.inputs.n_outputs)
         remembered: dict[str, Stateful] = {"trees": growing}
-        on_check = run.on_check
-        if held_out is not None:
-            assert self.early_stopping is not None
+        watched = run.watched
+        if self.early_stopping is not None:
             if method is not None and not isinstance(method, Measurable):
                 raise InputError(
                     "early_stopping needs a penalty that can be measured without training, got "
                     f"method={self.method!r}; use method='sbp', or leave early_stopping out"
                 )
-            on_check = remembered["stopping"] = EarlyStopping(
+            watched["on_check"] = remembered["stopping"] = EarlyStopping(
                 data,
                 members,
                 held_out,
-                trees=trees,
+                trees=growing.trees,
                 method=method,
                 level=growing.level,
                 unit=growing.unit,
                 patience=self.early_stopping,
                 rounds=self.training.iterations,
             )
-        if supervision is not None:
-            identity = supervision.identity
+        if run.supervision is not None:
+            identity = run.supervision.identity
             used = {f"version of {library.name}": library.module("boosting").__version__}
-            supervision = replace(
-                supervision,
+            watched["supervision"] = replace(
+                run.supervision,
                 identity=replace(identity, stated={**identity.stated, **used}),
-                parts={**supervision.parts, **remembered},
+                parts={**run.supervision.parts, **remembered},
             )
         with growing.forest.remembering():
             return train(
@@ -118,10 +102,126 @@ class BoostingRecipe(Recipe):
                 members,
                 predictor=predictor,
                 method=method,
-                step=step,
+                step=BoostingStep(predictor, growing, members, method=method, warmup=self.warmup),
                 settings=self.training,
-                given_outcome=self.notion.conditions_on_outcome,
                 has_critic=run.declared.has_critic,
-                on_check=on_check,
-                supervision=supervision,
+                **watched,
             )
+
+
+#: Share of a member's rows that stops it.
+HELD_OUT = 0.2
+
+
+@runtime_checkable
+class Measurable(Protocol):
+    """A method whose penalty can be measured without training anything."""
+
+    def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return the penalty (K,) of ``penalized`` (K, B, w), as `Method.penalty` has it."""
+        ...
+
+
+def with_rows_aside(
+    members: Sequence[Member], n: int, classes: Tensor | None = None
+) -> tuple[list[Member], Tensor]:
+    """Return the members without the rows set aside from each of n, and these, (K, m).
+
+    Where there are ``classes`` (n,), all of them are among the rows that train.
+    """
+    fitted, asides = [], []
+    for member in members:
+        rows, aside = set_aside(member.seed, member.rows, n, HELD_OUT, asked_by="early_stopping")
+        if classes is not None:
+            rows, aside = _with_every_class(rows, aside, classes)
+        fitted.append(replace(member, rows=rows))
+        asides.append(aside)
+    return fitted, torch.stack(asides)
+
+
+def _with_every_class(
+    rows: tuple[int, ...], aside: Tensor, classes: Tensor
+) -> tuple[tuple[int, ...], Tensor]:
+    """Exchange a row of every class that only rows set aside have for one of the largest class."""
+    fitted, aside = torch.tensor(rows), aside.clone()
+    for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
+        place = int((classes[aside] == missing).nonzero()[0])
+        largest = int(torch.bincount(classes[fitted]).argmax())
+        other = int((classes[fitted] == largest).nonzero()[-1])
+        back = int(aside[place])
+        aside[place], fitted[other] = fitted[other].clone(), back
+    return tuple(fitted.tolist()), aside
+
+
+class EarlyStopping:
+    """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
+
+    What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
+    not train on, both as rounds minimize them: in standard units of its outcome, which are less its
+    ``level`` (K,), over its ``unit`` (K,).
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        rows: Tensor,
+        *,
+        trees: BoostedTrees,
+        method: Measurable | None,
+        level: Tensor,
+        unit: Tensor,
+        patience: int,
+        rounds: int,
+    ) -> None:
+        self._trees = trees
+        self._method = method
+        self._rows = rows
+        self._resampled = rows.roll(rows.shape[1] // 2, 1)
+        self._x = take(data.x, rows)
+        self._target = take(data.target, rows)
+        self._weight = data.task_weight(rows)
+        self._strength = torch.tensor(
+            [member.strength for member in members], dtype=torch.float64, device="cpu"
+        )
+        self._level, self._unit = level, unit
+        self._patience = patience
+        self._last = rounds
+        self._least = torch.full((len(rows),), torch.inf, dtype=torch.float64, device="cpu")
+        self._since = torch.zeros(len(rows), dtype=torch.long, device="cpu")
+        self._best = torch.zeros(len(rows), dtype=torch.long, device="cpu")
+
+    def __call__(self, iteration: int, predictor: Predictor) -> bool:
+        """Look at the members as they are now; at the end put each back to its best rounds."""
+        trees = self._trees
+        found = self._trade_off(predictor)
+        better = found < self._least
+        self._least = torch.where(better, found, self._least)
+        self._best = torch.where(better, trees.rounds, self._best)
+        self._since = torch.where(better, iteration, self._since)
+        enough = bool((iteration - self._since >= self._patience).all())
+        if enough or iteration == self._last:
+            trees.rounds.copy_(self._best)
+        return enough
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was least so far, when, and of how many rounds."""
+        return {"least": self._least, "since": self._since, "best": self._best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._least, self._since, self._best = state["least"], state["since"], state["best"]
+
+    def _trade_off(self, predictor: Predictor) -> Tensor:
+        output, _ = predictor(self._x)
+        task = OBJECTIVES[predictor.task.name].loss(
+            output, self._target, self._weight, self._level, self._unit
+        )
+        if self._method is None:
+            return task
+        standard = (output - self._level[:, None, None]) / self._unit[:, None, None]
+        score = predictor.task.score(standard).float()
+        penalty = self._method.value(score, self._rows, self._resampled)
+        # No divergence is below 0; a critic that is behind the score says so all the same.
+        penalty = penalty.double().clamp_min(0)
+        return torch.lerp(task.double(), penalty, self._strength)

@@ -81,8 +81,6 @@ class BoostedTrees(Stack):
     the model in the forest, and the rounds of it that count.
     """
 
-    unit = "round"
-
     start: Tensor
     model: Tensor
     rounds: Tensor

@@ -17,14 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import (
-    Floats,
-    Library,
-    Plan,
-    TreeModel,
-    demand,
-    within,
-)
+from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel, demand, within
 
 _LARGEST = float(np.finfo(np.float32).max)
 #: Largest size of a number in a row: XGBoost cuts beyond twice that.
@@ -116,12 +109,11 @@ class XGBoost(Library):
             _single(x), label=target, weight=weight, feature_types=kinds, enable_categorical=True
         )
 
-    def can_split(self, rows: Any) -> bool:
-        """XGBoost grows a leaf where there is nothing to split."""
-        return True
-
     def model(self, plan: Plan) -> _Model:
         """Return a model that starts from XGBoost's own start, or from 0."""
+        return _Model(self._booster(plan)[0], plan)
+
+    def _booster(self, plan: Plan) -> tuple[Any, dict[str, Any]]:
         parameters = {
             **plan.parameters,
             "tree_method": "hist",
@@ -138,22 +130,24 @@ class XGBoost(Library):
             parameters["base_score"] = 0.0
         booster = self.module("boosting").Booster(parameters, [plan.rows])
         booster.num_boosted_rounds()  # XGBoost looks at its parameters only when it is asked
-        return _Model(booster, plan, parameters)
+        return booster, parameters
 
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
         """Go on from the trees themselves."""
-        model = self.model(plan)
-        inputs = plan.rows.num_col()
-        model.load(checked_json(text, inputs, plan.n_outputs, kinds=plan.rows.feature_types))
-        if model.rounds() != rounds:
+        booster, parameters = self._booster(plan)
+        kinds = plan.rows.feature_types
+        text = checked_json(text, plan.rows.num_col(), plan.n_outputs, kinds=kinds)
+        booster.load_model(bytearray(text, "ascii"))
+        booster.set_param(parameters)
+        if booster.num_boosted_rounds() != rounds:
             raise ValueError(f"there must be {rounds} rounds of trees")
-        return model
+        return _Model(booster, plan)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
         """Let XGBoost read a text that was checked."""
-        model = _Model(self.module("a model of boosted trees").Booster({"verbosity": 0}))
-        model.load(checked_json(text, inputs, outputs))
-        return model
+        booster = self.module("a model of boosted trees").Booster({"verbosity": 0})
+        booster.load_model(bytearray(checked_json(text, inputs, outputs), "ascii"))
+        return _Model(booster)
 
 
 def _single(x: Floats) -> NDArray[np.float32]:
@@ -162,25 +156,11 @@ def _single(x: Floats) -> NDArray[np.float32]:
 
 
 class _Model(TreeModel):
-    """An XGBoost model."""
-
-    def __init__(
-        self,
-        booster: Any,
-        plan: Plan | None = None,
-        parameters: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, booster: Any, plan: Plan | None = None) -> None:
         super().__init__(plan)
         self._booster = booster
-        self._parameters = dict(parameters)
-
-    def load(self, text: str) -> None:
-        """Take over the trees of a text that was checked."""
-        self._booster.load_model(bytearray(text, "ascii"))
-        self._booster.set_param(self._parameters)
 
     def grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round."""
         rows, number = self.plan.rows, self.rounds()
         if self.plan.own:
             self._booster.update(rows, number)
@@ -189,31 +169,23 @@ class _Model(TreeModel):
             self._booster.boost(rows, number, grad=grad, hess=hess)
 
     def seen(self) -> Tensor:
-        """Outputs on the rows that it grows on."""
         margin = self._booster.predict(self.plan.rows, output_margin=True)
         found = torch.from_numpy(margin).double().view(-1, self.plan.n_outputs)
         return found if self.plan.own else found + self.plan.start
 
     def rounds(self) -> int:
-        """How many rounds there are."""
         rounds: int = self._booster.num_boosted_rounds()
         return rounds
 
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
-        """Margins of some rounds."""
         margin = self._booster.inplace_predict(
             _single(x), iteration_range=(first, first + rounds), predict_type="margin"
         )
         return np.asarray(margin, np.float64).reshape(len(x), -1)
 
     def text(self, rounds: int) -> str:
-        """Write the first rounds, as XGBoost does."""
         booster = self._booster if rounds == self.rounds() else self._booster[:rounds]
         return bytes(booster.save_raw("json")).decode("ascii")
-
-    def never_missing(self) -> frozenset[int]:
-        """Every split of XGBoost has a side for missing values."""
-        return frozenset()
 
 
 _BASE_SCORE = re.compile(r"\[?-?[\dE.+-]+(,-?[\dE.+-]+)*\]?")
