@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.page import boosting as cost
 from benchmarks.page import filled
-from equipoise.report.markdown import escaped
+from equipoise.report.page import escaped
 from equipoise.storage import write_atomically
 from experiments import RESULTS, ROOT
 from experiments.boosting.evidence import (

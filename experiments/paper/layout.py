@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.report.markdown import escaped
+from equipoise.report.page import escaped
 from experiments.paper.plan import NAMES, STAND_IN
 from experiments.paper.results import SMALLEST
 from experiments.paper.tables import DECIMALS, NOT_TO_BE_HAD, RUNS

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.page import filled
-from equipoise.report.markdown import escaped
+from equipoise.report.page import escaped
 from equipoise.storage import write_atomically
 from experiments import RESULTS as RESULTS_FOLDER
 from experiments import ROOT

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.dependence_intervals import (
     correlation_deviations,
     dependence_interval,
     kernel_deviations,
 )
-from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics import prepare
 from equipoise.metrics.dependence import MEASURES, double_centered
 from equipoise.tables import SensitiveTable

@@ -12,7 +12,7 @@ from small_frontiers import SMALL, fitted, rows, three_classes, weights
 from equipoise import FairClassifier, load
 from equipoise.errors import InputError
 from equipoise.inference import bootstrap, certify
-from equipoise.inference.utility_intervals import utility_intervals
+from equipoise.inference.bootstrap import utility_intervals
 from equipoise.metrics import measure, prepare, r2
 from equipoise.tables import SensitiveTable
 from tests.composing import composed

@@ -23,11 +23,11 @@ from tests.composing import composed
 LONG = " ".join(["a question of a survey, exported with all its words"] * 3)
 
 
-def said(selection, **more):
+def said(selection, picked="", smallest=()):
     """Sentences and basis, without markup."""
-    facts = {"target": "y", "labels": ["0", "1"], "meaning": "Distance.", **more}
-    found = answer(selection, None, **facts)
-    return [re.sub("<.*?>", "", str(text)) for text in found.sentences], found.basis
+    about = RunFacts(title="t", target="y", picked=picked)
+    *sentences, basis = answer(selection, None, about, ["0", "1"], dict(smallest))
+    return [re.sub("<.*?>", "", str(text)) for text in sentences], basis
 
 
 @pytest.fixture(scope="module")

@@ -317,10 +317,10 @@ def test_json_can_not_leave_its_script():
 
 
 def test_templates_escape_and_refuse_what_they_were_not_given():
-    page = render_page("base.html", title="<b>")
-    assert "<title>&lt;b&gt;</title>" in page and "<script" not in page
+    page = render_page("base.html", scripts=(), data="<i>", title="<b>")
+    assert "<title>&lt;b&gt;</title>" in page and "<i>" not in page
     with pytest.raises(Exception, match="'title' is undefined"):
-        render_page("base.html")
+        render_page("base.html", scripts=(), data=None)
 
 
 def test_the_page_is_the_same_every_time():

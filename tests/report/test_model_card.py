@@ -11,8 +11,8 @@ from curves import NASTY, curve
 from markdown_it import MarkdownIt
 
 from equipoise import FairFrontier, load
-from equipoise.report.markdown import code_block, escaped, table
-from equipoise.report.model_card import AssessedAttribute, model_card, to_json, to_markdown
+from equipoise.report.model_card import model_card, to_json, to_markdown
+from equipoise.report.page import code_block, escaped, markdown_table
 from equipoise.report.run_facts import RunFacts
 
 SECTIONS = [
@@ -157,10 +157,7 @@ def test_notion_groups_and_rows_are_named():
         "Scores repaid, assessed by sex, age for separation: among people of equal outcome, the "
         "score should not depend on the sensitive attributes."
     )
-    assert card.attributes == (
-        AssessedAttribute("sex", "discrete", ("F", "M")),
-        AssessedAttribute("age", "continuous", ()),
-    )
+    assert card.attributes == ("sex (discrete: F, M)", "age (continuous)")
     assert card.training_rows == 360
     text = to_markdown(card)
     assert "\n- sex (discrete: F, M)\n- age (continuous)\n" in text
@@ -290,7 +287,7 @@ def test_escaped_text_is_a_paragraph_of_just_that_text(text):
     opened, inline, closed = MarkdownIt("commonmark").enable("table").parse(escaped(text))
     assert (opened.type, closed.type) == ("paragraph_open", "paragraph_close")
     assert "".join(child.content for child in inline.children) == " ".join(text.split())
-    cell = tables("---\n\n---\n" + table(["x"], [[text]]))[0][1][0]
+    cell = tables("---\n\n---\n" + markdown_table(["x"], [[text]]))[0][1][0]
     assert cell == " ".join(text.split())
 
 

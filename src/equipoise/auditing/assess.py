@@ -13,11 +13,10 @@ from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
-from equipoise.inference.bootstrap import estimates_of
+from equipoise.inference.bootstrap import estimates_of, utility_intervals
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import notes
-from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import METRICS, Metric

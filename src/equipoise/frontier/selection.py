@@ -17,9 +17,9 @@ from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots, origin_in_words
 from equipoise.inference import Estimate, bootstrap
+from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.estimate import notes
-from equipoise.inference.utility_intervals import utility_intervals
 from equipoise.metrics import Metric, find_metric, prepare
 from equipoise.pareto import choose
 

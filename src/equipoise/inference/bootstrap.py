@@ -1,4 +1,4 @@
-"""Bootstrap intervals for every registered metric.
+"""Bootstrap intervals for every registered metric, and for utility.
 
 A draw is a vector of row counts, so all draws share one sorting of the scores. Rows are drawn with
 replacement. The deciles of A and Y, the reference group and the decision threshold stay those of
@@ -34,7 +34,7 @@ from equipoise.inference.estimate import Estimate, notes
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Metric, find_metric
-from equipoise.metrics.sample import Sample, Scored, Threshold, prepare
+from equipoise.metrics.sample import Sample, Scored, Threshold, UtilityMeasure, prepare
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -46,6 +46,7 @@ EXACT_ROWS = 20_000
 SCORE_EDGES = 4096
 # Draws are taken in blocks of about this many counts: 32 MiB, whatever the number of rows.
 _BLOCK = 2**22
+_LIMITS = {"AUC": (0.0, 1.0), "R2": (-math.inf, 1.0), "MAE": (0.0, math.inf)}
 
 
 def bootstrap(
@@ -148,10 +149,9 @@ def estimates_of(
 def deviation_interval(
     value: float, deviations: Floats, level: float, metric: Metric
 ) -> tuple[float, float]:
-    """Value plus and minus the `level` quantile of the deviations, cut to the metric's range.
+    """Value plus and minus the `level` quantile of the deviations (R,), cut to the metric's range.
 
-    Ratios exp(-size) are treated on the scale of the size. deviations: (R,) without NaN; NaN
-    without deviations.
+    Ratios exp(-size) are treated on the scale of the size.
     """
     if len(deviations) == 0:
         return np.nan, np.nan
@@ -163,10 +163,8 @@ def deviation_interval(
 
 
 def upper_quantile(deviations: Floats, level: float) -> float:
-    """The deviation that a further one exceeds with probability at most 1 - level.
-
-    If all are alike, that is number ceil(level (R + 1)) of R in order, or the largest.
-    """
+    """The deviation that a further one exceeds with probability at most 1 - level."""
+    # Of R + 1 that are alike, number ceil(level (R + 1)) in order; at most the largest of R.
     position = min(math.ceil(level * (len(deviations) + 1)), len(deviations))
     return float(np.sort(deviations)[position - 1])
 
@@ -223,11 +221,7 @@ def _draw_rows(
 def _draw_counts(
     metrics: Sequence[Metric], sample: Sample, draws: int, seed: int
 ) -> tuple[dict[str, Floats], Floats]:
-    """Deviations (draws, K) of each metric on rows summed up, and the heaviest bin's share (K,).
-
-    Drawing single rows with replacement is the same as drawing the counts of summed-up rows from a
-    multinomial.
-    """
+    """Deviations (draws, K) of each metric on rows summed up, and the heaviest bin's share (K,)."""
     members = len(sample.scored.scores)
     shares = np.zeros(members)
     values = {metric.name: np.empty((draws, members)) for metric in metrics}
@@ -252,11 +246,9 @@ def multinomial_counts(counts: Floats, draws: int, seed: int) -> Iterator[Floats
         yield random.multinomial(total, counts / total, size=size).astype(np.float64)
 
 
-def _blocks(draws: int, n: int) -> list[int]:
-    """Sizes of the blocks the draws are taken in."""
-    size = max(1, min(draws, _BLOCK // n))
-    full, rest = divmod(draws, size)
-    return [size] * full + ([rest] if rest else [])
+def _blocks(draws: int, n: int) -> Iterator[int]:
+    size = max(1, _BLOCK // n)
+    yield from (min(size, draws - done) for done in range(0, draws, size))
 
 
 def compress(sample: Sample, member: int) -> tuple[Sample, float]:
@@ -339,3 +331,95 @@ def _bin_share(bins: Tensor, weights: Tensor, n_bins: int, outcome: Partition) -
         shares = (pooled / pooled.sum(0))[::2]
         largest = max(largest, float(shares.max()))
     return largest
+
+
+def utility_intervals(
+    scored: Scored,
+    measures: Sequence[UtilityMeasure],
+    *,
+    columns: int = 1,
+    draws: int,
+    level: float,
+    random_state: int,
+) -> tuple[tuple[Estimate, ...], ...]:
+    """AUC, R2 or MAE of each of E models, scores (E * columns, n), by every measure.
+
+    These are smooth functions of means, so the basic bootstrap interval is the right one. Every
+    draw serves all models and measures; a model gets the interval it would get alone. `columns` is
+    as in `Scored.utility`. AUC needs only how many positives and negatives have each score: above
+    `EXACT_ROWS` rows, scores are first cut into bins of equal rank, which moves an AUC by at most
+    half the share of a bin.
+
+    >>> from equipoise.metrics import prepare
+    >>> y = np.arange(400) % 2
+    >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
+    >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
+    >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
+    (0.75, 0.79, 0.83)
+    """
+    n = scored.scores.shape[-1]
+    countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
+    drawn = (
+        [_auc_of_counts(scored, draws, random_state)]
+        if countable and n > EXACT_ROWS
+        else _utilities(scored, measures, columns, draws, random_state)
+    )
+    found = []
+    for measure, of_draws in zip(measures, drawn, strict=True):
+        values = scored.utility(measure, columns=columns)[0].tolist()
+        found.append(
+            tuple(
+                _utility_estimate(value, of_model, level, _LIMITS[measure], n)
+                for value, of_model in zip(values, of_draws.T, strict=True)
+            )
+        )
+    return tuple(found)
+
+
+def _utility_estimate(
+    value: float, drawn: Floats, level: float, limits: tuple[float, float], n: int
+) -> Estimate:
+    if not math.isfinite(value):
+        reason = f"a float cannot hold it, {value}; rescale scores and y"
+        return Estimate(level=level, n=n, reason=reason)
+    # A draw without a class, or of a single outcome, says nothing about utility.
+    low, high = basic_interval(value, drawn[np.isfinite(drawn)], level, limits)
+    return Estimate(value=value, low=low, high=high, level=level, n=n)
+
+
+def _utilities(
+    scored: Scored, measures: Sequence[UtilityMeasure], columns: int, draws: int, seed: int
+) -> list[Floats]:
+    """Utilities (draws, E) of rows drawn with replacement, by every measure."""
+    found: list[list[Tensor]] = [[] for _ in measures]
+    for counts, _ in row_counts(draws, scored.scores.shape[-1], seed):
+        weights = torch.from_numpy(counts).to(scored.weights.device) * scored.weights
+        resampled = replace(scored, weights=weights)
+        for values, measure in zip(found, measures, strict=True):
+            values.append(resampled.utility(measure, columns=columns))
+    return [torch.cat(values).cpu().numpy() for values in found]
+
+
+def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
+    """AUC (draws, K) from drawn counts of (bin of the score, class), moved to the exact value."""
+    assert scored.y is not None
+    positive = scored.y.cpu().numpy().astype(np.int64)
+    columns = []
+    for score, value in zip(scored.scores.cpu().numpy(), scored.utility("AUC")[0], strict=True):
+        edges = np.unique(np.quantile(score, np.arange(1, SCORE_EDGES) / SCORE_EDGES))
+        levels, bins = np.unique(np.searchsorted(edges, score, side="left"), return_inverse=True)
+        counts = np.bincount(2 * bins + positive, minlength=2 * len(levels)).astype(np.float64)
+        scores = torch.arange(len(levels), dtype=torch.float64).repeat_interleave(2)[None]
+        small = replace(
+            scored,
+            scores=scores,
+            ranking=rank(scores),
+            weights=torch.from_numpy(counts)[None],
+            y=torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(len(levels)),
+        )
+        found = [
+            replace(small, weights=torch.from_numpy(drawn)).utility("AUC")[:, 0]
+            for drawn in multinomial_counts(counts, draws, seed)
+        ]
+        columns.append(torch.cat(found) - small.utility("AUC")[0, 0] + float(value))
+    return torch.stack(columns, dim=1).numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from equipoise.frontier.offer import (
     Offer,
     SmallestGroup,
     Spread,
-    TrainedEntry,
     View,
     offer,
 )
@@ -36,20 +35,9 @@ _MARKS = ("dots", "triangles", "squares")
 def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts) -> str:
     """Write the report of a fitted frontier as one self-contained HTML page.
 
-    Parameters
-    ----------
-    frontier : FairFrontier
-        Fitted, or loaded.
-    selection : Selection
-        What ``frontier.select`` returned: the model that the page begins with.
-    about : RunFacts
-        Where it came from.
-
-    Returns
-    -------
-    str
-        HTML of at most 6 MB, which fetches nothing. It holds counts, rates and quantiles of the
-        test rows by group, no single row.
+    It begins with the model of `selection`, which ``frontier.select`` returned. It has at most
+    6 MB and fetches nothing. It holds counts, rates and quantiles of the test rows by group, no
+    single row.
 
     Examples
     --------
@@ -74,11 +62,9 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         answer=answer(
             selection,
             None if best.snapshot == selection.snapshot else best.rows,
-            target=about.target,
-            labels=offered.labels,
-            meaning=find_metric(selection.metric).description,
-            picked=about.picked,
-            smallest=offered.smallest,
+            about,
+            offered.labels,
+            offered.smallest,
         ),
         selection=selection,
         joint=offered.models[offered.place(selection.snapshot)].joint_certificates,
@@ -116,7 +102,10 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
             {"name": name, "one": FAMILIES[name].one, "moment": FAMILIES[name].unit}
             for name in offered.families
         ],
-        "entries": [_entry(entry) for entry in offered.entries],
+        "entries": [
+            vars(entry) | {"task": _to_draw(entry.task), "penalty": _to_draw(entry.penalty)}
+            for entry in offered.entries
+        ],
         "views": [_view(view, offered) for view in offered.views],
         "models": [_model(model, offered) for model in offered.models],
         "attributes": [
@@ -163,12 +152,7 @@ def _front(offered: Offer) -> list[dict[str, Any]]:
     return found
 
 
-def _entry(entry: TrainedEntry) -> dict[str, Any]:
-    return vars(entry) | {"task": _to_draw(entry.task), "penalty": _to_draw(entry.penalty)}
-
-
 def _view(view: View, offered: Offer) -> dict[str, Any]:
-    """A question, and the models that answer it."""
     return {
         "metric": view.metric,
         "attribute": view.attribute,
@@ -220,57 +204,22 @@ def _to_draw(values: Floats) -> Any:
     return [_to_draw(each) for each in values]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a reader should know first.
-
-    Attributes
-    ----------
-    sentences : tuple of Markup
-        How useful the model is, and how unfair: HTML, in which all names are escaped.
-    basis : str
-        What the numbers rest on.
-    """
-
-    sentences: tuple[Markup, Markup]
-    basis: str
-
-
 def answer(
     selection: Selection,
     most_useful: Sequence[SelectionRow] | None,
-    *,
-    target: str,
+    about: RunFacts,
     labels: Sequence[str],
-    meaning: str,
-    picked: str = "",
-    smallest: Mapping[str, SmallestGroup] | None = None,
-) -> Answer:
-    """Say how the selected model does, beside the most useful one of its frontier.
+    smallest: Mapping[str, SmallestGroup],
+) -> tuple[Markup, Markup, str]:
+    """Say how useful the selected model is, how unfair, and what these numbers rest on.
 
-    Parameters
-    ----------
-    selection : Selection
-    most_useful : sequence of SelectionRow, or None
-        Of the snapshot with the best utility, whatever its unfairness; None if it is selected.
-    target : str
-        Name of the outcome; may be empty.
-    labels : sequence of str
-        Of the classes, () for a continuous outcome.
-    meaning : str
-        Of the metric, in words.
-    picked : str
-        How the model was picked, as the end of a sentence; may be empty.
-    smallest : mapping of str to SmallestGroup, optional
-        Smallest group of each discrete attribute among the test rows.
+    most_useful: rows of the snapshot with the best utility, None if it is selected; labels: of the
+    classes, () for a continuous outcome; smallest: group of each discrete attribute among the test
+    rows. The first two are HTML, in which all names are escaped.
     """
-    return Answer(
-        (
-            _useful(selection, most_useful, target, labels),
-            _unfair(selection, most_useful),
-        ),
-        " ".join([*_basis(selection, meaning, picked), *_few(_counted(selection), smallest or {})]),
-    )
+    basis = [*_basis(selection, about.picked), *_few(_counted(selection), smallest)]
+    useful = _useful(selection, most_useful, about.target, labels)
+    return useful, _unfair(selection, most_useful), " ".join(basis)
 
 
 def _useful(
@@ -331,7 +280,6 @@ def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) ->
 
 
 def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: SelectionRow) -> str:
-    """Say whether the limits on unfairness were kept."""
     limited = [row for row in counted if not math.isnan(row.limit)]
     if not limited:
         return ""
@@ -355,8 +303,8 @@ def _value(row: SelectionRow, selection: Selection) -> float:
     return row.test if selection.test_rows else row.validation
 
 
-def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
-    unfairness = f"Unfairness is {selection.metric}: {meaning[0].lower()}{meaning[1:]}"
+def _basis(selection: Selection, picked: str) -> Iterator[str]:
+    meaning = find_metric(selection.metric).description
     if selection.test_rows == 0:
         yield (
             f"This run was kept without its test rows. These are values on the "
@@ -368,7 +316,7 @@ def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
             f"Measured on {selection.test_rows:,} test rows, which were used neither to train nor "
             "to choose."
         )
-    yield unfairness
+    yield f"Unfairness is {selection.metric}: {meaning[0].lower()}{meaning[1:]}"
     if picked:
         yield f"The model was {picked}."
 
@@ -376,7 +324,6 @@ def _basis(selection: Selection, meaning: str, picked: str) -> Iterator[str]:
 def _few(
     counted: Mapping[int, SelectionRow], smallest: Mapping[str, SmallestGroup]
 ) -> Iterator[str]:
-    """Say which attributes' numbers rest on a few people."""
     for row in counted.values():
         group = smallest.get(row.attribute)
         if group is not None and group.size < SMALL_GROUP:

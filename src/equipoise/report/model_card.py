@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -28,102 +28,48 @@ from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.report.markdown import code_block, escaped, table
-from equipoise.report.page import find_template
+from equipoise.report.page import code_block, escaped, find_template, markdown_table
 from equipoise.report.run_facts import RunFacts, select_call
+from equipoise.tables import SensitiveColumn
 
 TO_FILL_IN = "to be filled in by the owner"
-
-
-def to_fill_in(what: str) -> str:
-    """Text for a field that only the owner of a model can fill in.
-
-    >>> to_fill_in("who answers questions")
-    'to be filled in by the owner: who answers questions'
-    """
-    return f"{TO_FILL_IN}: {what}"
-
-
-@dataclass(frozen=True)
-class AssessedAttribute:
-    """A sensitive column; groups are the names of its categories, none where it is continuous."""
-
-    name: str
-    kind: Literal["discrete", "continuous"]
-    groups: tuple[str, ...]
-
-    @property
-    def in_words(self) -> str:
-        """Name, kind and groups.
-
-        >>> AssessedAttribute("sex", "discrete", ("F", "M")).in_words
-        'sex (discrete: F, M)'
-        """
-        groups = f": {', '.join(self.groups)}" if self.groups else ""
-        return f"{self.name} ({self.kind}{groups})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """The card of one model: facts of the run, and fields that only its owner can fill in.
 
-    The owner's fields hold a text that says so; fill them in with ``dataclasses.replace``.
-
-    Attributes
-    ----------
-    selection : Selection
-        The model, and every number of the report on it.
-    about : RunFacts
-        The run it came from.
-    overview : str
-        What the model is, in a sentence.
-    task : "tabular-classification" or "tabular-regression"
-        As Hugging Face calls it.
-    notion, notion_meaning : str
-    mitigation, method_reference, architecture : str
-    choice : str
-        Which snapshot was chosen, and why.
-    data, target : str
-        Name of the data, and of the column that is predicted.
-    training_rows : int
-    features : tuple of str
-    attributes : tuple of AssessedAttribute
-    output : str
-        What the model returns.
-    limitations, tradeoffs : tuple of str
-    python : tuple of str
-        Lines that load the run and pick this model.
-    owner, contact, license, users, use_cases, out_of_scope, risks, citation : str
-        For the owner.
+    The owner's fields, from `owner` on, hold a text that says so; fill them in with
+    ``dataclasses.replace``.
     """
 
-    selection: Selection
+    selection: Selection  # the model, and every number of the report on it
     about: RunFacts
     overview: str
-    task: Literal["tabular-classification", "tabular-regression"]
+    task: Literal["tabular-classification", "tabular-regression"]  # as Hugging Face calls it
     notion: str
     notion_meaning: str
     mitigation: str
     method_reference: str
     architecture: str
-    choice: str
+    choice: str  # which snapshot was chosen, and why
     data: str
     target: str
     training_rows: int
     features: tuple[str, ...]
-    attributes: tuple[AssessedAttribute, ...]
-    output: str
+    attributes: tuple[str, ...]  # sensitive columns with their kinds and groups
+    output: str  # what the model returns
     limitations: tuple[str, ...]
     tradeoffs: tuple[str, ...]
-    python: tuple[str, ...]
-    owner: str = to_fill_in("person or team that answers for this model")
-    contact: str = to_fill_in("where questions and complaints go")
-    license: str = to_fill_in("an SPDX identifier, or the terms of use")
-    users: str = to_fill_in("who is meant to use this model")
-    use_cases: str = to_fill_in("which decisions it is meant for, about whom")
-    out_of_scope: str = to_fill_in("what it must not be used for")
-    risks: str = to_fill_in("who may be harmed by a wrong score, and what is done about it")
-    citation: str = to_fill_in("how to cite this model")
+    python: tuple[str, ...]  # lines that load the run and pick this model
+    owner: str = f"{TO_FILL_IN}: person or team that answers for this model"
+    contact: str = f"{TO_FILL_IN}: where questions and complaints go"
+    license: str = f"{TO_FILL_IN}: an SPDX identifier, or the terms of use"
+    users: str = f"{TO_FILL_IN}: who is meant to use this model"
+    use_cases: str = f"{TO_FILL_IN}: which decisions it is meant for, about whom"
+    out_of_scope: str = f"{TO_FILL_IN}: what it must not be used for"
+    risks: str = f"{TO_FILL_IN}: who may be harmed by a wrong score, and what is done about it"
+    citation: str = f"{TO_FILL_IN}: how to cite this model"
 
     @property
     def mitigation_sentence(self) -> str:
@@ -134,11 +80,7 @@ class ModelCard:
     @property
     def to_fill_in(self) -> tuple[str, ...]:
         """Names of the fields that the owner has not filled in yet."""
-        return tuple(
-            field.name
-            for field in fields(self)
-            if str(getattr(self, field.name)).startswith(TO_FILL_IN)
-        )
+        return tuple(name for name, each in vars(self).items() if str(each).startswith(TO_FILL_IN))
 
 
 _MEANINGS = {
@@ -157,6 +99,7 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
     metric_for = tuple(row.attribute for row in selection.rows if row.metric == selection.metric)
     regression = utility == "R2"
     target = about.target or "the outcome"
+    test = frontier.fitted_curve().test  # without test rows nothing was assessed on them
     return ModelCard(
         selection=selection,
         about=about,
@@ -179,7 +122,7 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
         target=target,
         training_rows=len(frontier.split_.train),
         features=tuple(map(str, getattr(model, "feature_names_in_", ()))),
-        attributes=_attributes(frontier),
+        attributes=tuple(map(_in_words, () if test is None else test.table.columns)),
         output=_output(selection, target),
         limitations=tuple(_limitations(selection)),
         tradeoffs=(_tradeoff(selection, frontier),),
@@ -231,13 +174,9 @@ def _choice(selection: Selection, picked: str) -> str:
     )
 
 
-def _attributes(frontier: FairFrontier) -> tuple[AssessedAttribute, ...]:
-    """Read off the test rows' table; without test rows nothing was assessed on them."""
-    test = frontier.fitted_curve().test
-    return tuple(
-        AssessedAttribute(column.name, column.kind, tuple(map(str, column.categories)))
-        for column in (() if test is None else test.table.columns)
-    )
+def _in_words(column: SensitiveColumn) -> str:
+    groups = f": {', '.join(map(str, column.categories))}" if column.categories else ""
+    return f"{column.name} ({column.kind}{groups})"
 
 
 def _limitations(selection: Selection) -> Iterator[str]:
@@ -303,7 +242,7 @@ def to_markdown(card: ModelCard) -> str:
     header = yaml.safe_dump(_metadata(card), sort_keys=False, allow_unicode=True, width=math.inf)
     columns, results = _results(card)
     body = find_template("model_card.md", md=escaped, said=_said, fenced=code_block).render(
-        card=card, placeholder=TO_FILL_IN, table=table, header=columns, results=results
+        card=card, placeholder=TO_FILL_IN, table=markdown_table, header=columns, results=results
     )
     return f"---\n{header}---\n\n{body.rstrip()}\n"
 
@@ -320,15 +259,14 @@ def _metadata(card: ModelCard) -> dict[str, object]:
             ],
         }
     ]
-    found: dict[str, object] = {
+    return {
         # The Hub refuses names of licenses that it does not know; the owner's own words are below.
         "license": "unknown",
         "library_name": "equipoise",
         "pipeline_tag": card.task,
         "tags": ["fairness", card.notion, "tabular"],
         "metrics": list(dict.fromkeys(map(_metric_type, card.selection.rows))),
-    }
-    return found | (
+    } | (
         {"model-index": [{"name": _line(card.about.title), "results": results}]} if measured else {}
     )
 
@@ -381,7 +319,6 @@ def to_json(card: ModelCard) -> str:
     Beside the schema's fields a performance metric has ``certificate``, ``validation`` and
     ``limit``, where there are such, and ``note``.
     """
-    sensitive = [attribute.in_words for attribute in card.attributes]
     content = {
         "schema_version": SCHEMA_VERSION,
         "model_details": {
@@ -398,7 +335,7 @@ def to_json(card: ModelCard) -> str:
                 {
                     "name": card.data,
                     "description": f"{part}: {rows} rows",
-                    "sensitive": {"sensitive_data": sensitive},
+                    "sensitive": {"sensitive_data": card.attributes},
                 }
                 for part, rows in (
                     ("training", card.training_rows),

@@ -1,4 +1,4 @@
-"""One self-contained HTML page from a template: escaped, with its style, script and data inside."""
+"""Self-contained HTML pages from templates, and Markdown, in which no name can break the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,25 +22,20 @@ _ESCAPES = str.maketrans(
     {mark: f"\\u{ord(mark):04x}" for mark in ("<", ">", "&", "\u2028", "\u2029")}
 )
 
+#: What has a meaning inside a line of CommonMark, of its tables or of formulas.
+_MARKS = re.compile(r"([\\`*_{}\[\]#|~$!])")
+#: What begins a list, a rule or a heading at the start of a line.
+_LIST_OR_RULE = re.compile(r"^(\d*)([.)](?= |$)|[-+=]+(?= |$))")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
-def render_page(
-    template: str, *, scripts: Sequence[str] = (), data: object = None, **context: Any
-) -> str:
-    """Fill a template that extends ``base.html``.
 
-    Nothing on the page is fetched from anywhere, and nothing runs but the scripts named here: its
-    content security policy forbids the rest, whatever a name or a value contains.
+def render_page(template: str, *, scripts: Sequence[str], data: object, **context: Any) -> str:
+    """Fill a template that extends ``base.html`` with the variables of `context`.
 
-    Parameters
-    ----------
-    template : str
-        Name of a file in ``templates``.
-    scripts : sequence of str
-        Names of files in ``templates`` that are put one after the other into one module.
-    data : dicts, lists, text, numbers and arrays, optional
-        What the scripts read, as JSON in the element with the id ``data``; None leaves it out.
-    **context
-        Variables of the template.
+    The scripts, files beside the template, are put one after the other into one module, which reads
+    `data` as JSON from the element with the id ``data``. Nothing on the page is fetched from
+    anywhere, and nothing else runs: its content security policy forbids that, whatever a name or a
+    value contains.
     """
     script = Markup("\n".join(read_template(name) for name in scripts))
     digest = hashlib.sha256(script.encode()).digest()
@@ -47,7 +43,7 @@ def render_page(
         style=Markup(read_template("style.css")),
         script=script,
         script_hash=base64.b64encode(digest).decode(),
-        data=None if data is None else json_text(data),
+        data=json_text(data),
         **context,
     )
 
@@ -135,3 +131,27 @@ def listed(items: Sequence[str], word: str = "and") -> str:
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table, as templates take them."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def escaped(value: object) -> str:
+    r"""One line in which every character stands for itself.
+
+    >>> escaped("a: b | <b>c</b>\n# d")
+    'a: b \\| &lt;b&gt;c&lt;/b&gt; \\# d'
+    """
+    line = " ".join(str(value).split())
+    line = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(each, each) for each in line))
+    return _LIST_OR_RULE.sub(r"\1\\\2", line)
+
+
+def code_block(text: str, language: str = "") -> str:
+    """Text as it is, within a fence longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table; cells are escaped here."""
+    lines = [header, ["---"] * len(header), *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
