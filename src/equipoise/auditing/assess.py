@@ -20,7 +20,14 @@ from equipoise.inference.estimate import notes
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import METRICS, Metric
-from equipoise.metrics.sample import SMALL_GROUP, Intersection, Scored, Threshold, UtilityMeasure
+from equipoise.metrics.sample import (
+    SMALL_GROUP,
+    Intersection,
+    Scored,
+    Threshold,
+    UtilityMeasure,
+    intersect,
+)
 from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
 
@@ -172,13 +179,14 @@ class _Assessor:
         crossed: Intersection | None = None
         if self.settings.intersections and len(self.data.discrete) > 1:
             try:
-                crossed = self.data.intersection()
+                crossed = intersect(self.data.discrete)
             except InputError as too_many:
                 names = " x ".join(column.name for column in self.data.discrete)
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
             tests = self._tests(SensitiveTable(self.data.discrete))
-            yield from self._comparisons(crossed.column, self.arrived.intersection().column, tests)
+            arrived = intersect(self.arrived.discrete).column
+            yield from self._comparisons(crossed.column, arrived, tests)
         yield from self._groups(crossed)
 
     def _utility(self) -> Rows:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import (
@@ -24,7 +25,7 @@ from equipoise.errors import (
 )
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
-from equipoise.metrics.sample import Intersection, Scored, Threshold, intersect, prepare
+from equipoise.metrics.sample import Scored, Threshold, prepare
 from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
@@ -86,24 +87,12 @@ class AuditSettings:
 
 @dataclass(frozen=True, eq=False)
 class AuditData:
-    """Rows to audit.
-
-    Attributes
-    ----------
-    scores : ndarray of float64, shape (n,)
-    y : ndarray, shape (n,), or None
-        0 and 1 for a binary outcome, numbers or labels otherwise.
-    outcome : str or None
-        Kind of y.
-    outcome_words : str
-        What y is, for people.
-    table : SensitiveTable
-    """
+    """Rows to audit."""
 
     scores: Floats
-    y: NDArray[Any] | None
+    y: NDArray[Any] | None  # 0 and 1 for a binary outcome, numbers or labels otherwise
     outcome: OutcomeKind | None
-    outcome_words: str
+    outcome_words: str  # what y is, for people
     table: SensitiveTable
 
     @property
@@ -117,10 +106,6 @@ class AuditData:
         if self.outcome != "binary" or self.y is None:
             return None
         return np.asarray(self.y == 1)
-
-    def intersection(self) -> Intersection:
-        """All combinations of the discrete columns, of which there must be several."""
-        return intersect(self.discrete)
 
     def scored(self, settings: AuditSettings) -> Scored:
         """The scores as metrics take them, with the decision threshold found."""
@@ -158,7 +143,13 @@ def read_data(
     n = len(column)
     values, kind, words = _read_outcome(y, n, settings)
     table = _read_table(sensitive_features, n, types, missing)
-    _check_references(settings.references, table)
+    for name in settings.references:  # `Scored.against` looks at the categories
+        if name not in table.names:
+            raise InputError(
+                "references must name columns of sensitive_features "
+                f"({', '.join(map(repr, table.names))}), got {name!r}"
+                f"{did_you_mean(name, table.names)}"
+            )
     _refuse_repeats(column, values, table)
     return AuditData(column, values, kind, words, table)
 
@@ -254,17 +245,6 @@ def _read_table(
     return table
 
 
-def _check_references(references: Mapping[str, Hashable], table: SensitiveTable) -> None:
-    """Refuse names of other columns; `Scored.against` looks at the categories."""
-    for name in references:
-        if name not in table.names:
-            raise InputError(
-                "references must name columns of sensitive_features "
-                f"({', '.join(map(repr, table.names))}), got {name!r}"
-                f"{did_you_mean(name, table.names)}"
-            )
-
-
 def _refuse_repeats(scores: Floats, y: NDArray[Any] | None, table: SensitiveTable) -> None:
     """Refuse a column that is the scores or the outcome: a frame was passed whole by mistake."""
     for column in table.columns:
@@ -272,18 +252,12 @@ def _refuse_repeats(scores: Floats, y: NDArray[Any] | None, table: SensitiveTabl
         for name, values in (("scores", scores), ("y", y)):
             if column.values is not None and values is not None and values.dtype.kind == "f":
                 repeated = name if np.array_equal(values, column.values) else repeated
-        if y is not None and column.codes is not None:
-            # Whatever its levels are called, and in which order.
-            codes = np.unique(y, return_inverse=True)[1]
-            repeated = "y" if _same_split(codes, column.codes) else repeated
+        if y is not None and column.codes is not None and not column.missing.any():
+            # Numbered by first appearance: whatever its levels are called, and in which order.
+            same = np.array_equal(pd.factorize(y)[0], pd.factorize(column.codes)[0])
+            repeated = "y" if same else repeated
         if repeated is not None:
             raise InputError(
                 f"sensitive_features column {column.name!r} must not repeat {repeated}; leave it "
                 "out"
             )
-
-
-def _same_split(left: NDArray[np.intp], right: NDArray[np.int64]) -> bool:
-    """Whether two codings put the same rows together."""
-    pairs = len(np.unique(left * (int(right.max()) + 1) + right)) if right.min() >= 0 else 0
-    return pairs == int(left.max()) + 1 == int(right.max()) + 1

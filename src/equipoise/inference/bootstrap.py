@@ -254,16 +254,14 @@ def _blocks(draws: int, n: int) -> Iterator[int]:
 def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     """Sum up the rows of one member that share score bin, set of A and set of Y.
 
-    Returns the sample with scores (1, m) and weights (1, m), how many rows each stands for. Its
-    column is still that of all rows, so only metrics with a `deviation` may look at it.
+    Returns a sample of m rows, whose weights say how many each stands for. Its column is still that
+    of all rows, so only metrics with a `deviation` may look at it.
 
     Also returns the largest share that the scores of one bin have of a set of Y, bins of one score
     left out. A Kolmogorov-Smirnov distance computed from bins lies at most this much below the
     exact one: inside a bin, F(score | set) - F(score) stays within the pooled share of the bin from
     its value at one of the two ends. Decision rates do not move, since the threshold is an edge; a
     mean score moves by at most the width of its bin.
-
-    Rows of weight 0 under the first weighting are left out.
     """
     scored = sample.scored
     kept = (sample.weights[0] > 0).nonzero()[:, 0]
@@ -277,9 +275,8 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
         edges = torch.cat([edges, below.max()[None]]) if len(below) else edges
     edges = torch.unique(edges)
     # Even bins lie strictly between two edges, odd bins are one edge: a score of its own.
-    bins = torch.searchsorted(edges, scores, side="left") + torch.searchsorted(
-        edges, scores, side="right"
-    )
+    left, right = (torch.searchsorted(edges, scores, side=side) for side in ("left", "right"))
+    bins = left + right
     n_bins = 2 * len(edges) + 1
     cells = (bins * attribute.n_bins + attribute.codes) * outcome.n_bins + outcome.codes
     n_cells = n_bins * attribute.n_bins * outcome.n_bins
@@ -290,13 +287,13 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     groups = replace(attribute, codes=occupied // outcome.n_bins % attribute.n_bins)
     of_outcome = replace(outcome, codes=occupied % outcome.n_bins)
     rows = Scored(
-        scores=summed,
-        ranking=rank(summed),
-        weights=counts[occupied][None],
-        threshold=threshold,
-        outcome=None if scored.outcome is None else of_outcome,
-        outcome_kind=scored.outcome_kind,
-        y=None,
+        summed,
+        rank(summed),
+        counts[occupied][None],
+        threshold,
+        None if scored.outcome is None else of_outcome,
+        scored.outcome_kind,
+        None,
     )
     small = Sample(rows, sample.column, rows.weights, groups, sample.references)
     return small, _bin_share(bins, weights, n_bins, outcome)

@@ -45,7 +45,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,39 +73,22 @@ _FACTOR_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Certificate:
-    """An upper confidence bound; `print` it for what it says in words.
+    """An upper confidence bound; `print` it for what it says in words."""
 
-    Attributes
-    ----------
-    metric : {"KS-GSP", "KS-GEO"}
-    attribute : str
-        Name of the sensitive column.
-    estimate, upper : ndarray of float64
-        Value on the rows used, and the bound; (K,) for scores (K, n), scalar arrays for (n,).
-    level : float
-        Probability with which all bounds hold together.
-    candidates : int
-        How many scores the bounds hold for together.
-    rows : int
-        Rows the bound rests on; rows set aside for thresholds and rows with a missing value are not
-        among them.
-    thresholds, outcome_thresholds : tuple of float
-        Where a continuous attribute or outcome was cut; () for discrete ones.
-    """
-
-    metric: str
+    metric: str  # "KS-GSP" or "KS-GEO"
     attribute: str
-    estimate: Floats
-    upper: Floats
-    level: float
-    candidates: int
-    rows: int
-    thresholds: tuple[float, ...]
+    estimate: Floats  # on the rows used; (K,) for scores (K, n), a scalar array for (n,)
+    upper: Floats  # the bound, likewise
+    level: float  # probability with which all bounds hold together
+    candidates: int  # how many scores the bounds hold for together
+    rows: int  # the bound rests on, without those set aside or with a missing value
+    thresholds: tuple[float, ...]  # where a continuous attribute was cut; () for a discrete one
     outcome_thresholds: tuple[float, ...]
 
     def __str__(self) -> str:
         bounds = ", ".join(f"{bound:.3f}" for bound in np.atleast_1d(self.upper))
-        at = f" at {self.attribute} <= {_listed(self.thresholds)}" if self.thresholds else ""
+        cuts = ", ".join(f"{cut:.4g}" for cut in self.thresholds)
+        at = f" at {self.attribute} <= {cuts}" if cuts else ""
         of = f", for all {self.candidates} candidates together" if self.candidates > 1 else ""
         return (
             f"With {100 * self.level:g}% confidence {self.metric} by {self.attribute} is at most "
@@ -114,8 +97,7 @@ class Certificate:
         )
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(NamedTuple):
     """Rows `inside` (n,) against the others of `stratum` (n,); `weight` in the metric."""
 
     stratum: Mask
@@ -190,11 +172,8 @@ def certify(
     outcome_cuts = _cuts(
         known_y if kind == "continuous" else None, aside, outcome_thresholds, "outcome_thresholds"
     )
-    comparisons = list(
-        _comparisons(
-            column.take(rows), column_cuts, None if known_y is None else known_y[rows], outcome_cuts
-        )
-    )
+    used_y = None if known_y is None else known_y[rows]
+    comparisons = list(_comparisons(column.take(rows), column_cuts, used_y, outcome_cuts))
     estimate, upper = _bound(matrix[:, rows], comparisons, 1 - level, candidates)
     shape = np.shape(scores)[:-1]  # no K axis where none was given
     return Certificate(
@@ -307,12 +286,8 @@ def _bound(
         if n_others == 0:  # everybody is inside: no distance was seen, and few can be outside
             upper += comparison.weight * largest_share
             continue
-        distance = np.array(
-            [
-                _largest_difference(score, order, comparison)
-                for score, order in zip(scores, orders, strict=True)
-            ]
-        )
+        pairs = zip(scores, orders, strict=True)
+        distance = np.array([_largest_difference(*pair, comparison) for pair in pairs])
         bounded = np.minimum(1.0, distance + radius(n_inside, n_others, radius_error))
         estimate += comparison.weight * share * distance
         upper += comparison.weight * largest_share * bounded
@@ -388,7 +363,3 @@ def _cuts(
     if cuts.ndim != 1 or len(cuts) == 0 or not np.isfinite(cuts).all():
         raise InputError(f"{argument} must be a sequence of finite numbers, got {given!r}")
     return tuple(float(cut) for cut in cuts)
-
-
-def _listed(numbers: Sequence[float]) -> str:
-    return ", ".join(f"{number:.4g}" for number in numbers)

@@ -69,21 +69,8 @@ def dependence_interval(
 ) -> Estimate:
     """Measure how scores (n,) depend on all columns jointly, with an interval.
 
-    Parameters
-    ----------
-    measure : {"GDP", "HGR", "dCor", "HSIC"}
-    scores : ndarray of float64, shape (n,)
-    sensitive_features : SensitiveTable
-        Rows with a missing value are left out.
-    y : array of shape (n,), optional
-        Measure separation: within strata of this outcome.
-    outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
-    draws, level, random_state
-        As in `equipoise.inference.bootstrap`.
+    The first arguments are those of `measure_dependence`, the others those of `bootstrap`.
 
-    Examples
-    --------
     >>> random = np.random.default_rng(0)
     >>> age = random.normal(size=1000)
     >>> table = SensitiveTable.from_data({"age": age})
@@ -185,17 +172,15 @@ def _parity_deviations(
     """Sizes (draws,) of normal errors of the cell means, less those of their stratum's mean."""
     cell = _cells_within(table, strata)
     sizes = np.bincount(cell)
-    cells = len(sizes)
-    stratum_of = np.zeros(cells, dtype=np.int64)
+    stratum_of = np.zeros(len(sizes), dtype=np.int64)
     stratum_of[cell] = strata
-    squares = _sums(cell, np.square(scores - (_sums(cell, scores, cells) / sizes)[cell]), cells)
-    pooled = _sums(stratum_of, squares, int(stratum_of.max()) + 1) / np.maximum(
-        _sums(stratum_of, sizes - 1, int(stratum_of.max()) + 1), 1.0
-    )
-    prior = _POOLED_ROWS * pooled[stratum_of]
-    variances = (squares + prior) / (sizes - 1 + _POOLED_ROWS)
-    errors = random.normal(size=(draws, cells)) * np.sqrt(variances / sizes)
-    member = stratum_of == np.arange(int(stratum_of.max()) + 1)[:, None]  # (strata, cells)
+    member = (stratum_of == np.arange(strata.max() + 1)[:, None]).astype(float)  # (strata, cells)
+    means = np.bincount(cell, weights=scores) / sizes
+    squares = np.bincount(cell, weights=np.square(scores - means[cell]))
+    pooled = member @ squares / np.maximum(member @ (sizes - 1), 1.0)
+    variances = squares + _POOLED_ROWS * pooled[stratum_of]
+    variances /= sizes - 1 + _POOLED_ROWS
+    errors = random.normal(size=(draws, len(sizes))) * np.sqrt(variances / sizes)
     shares = sizes / (member @ sizes)[stratum_of]  # of a cell in its stratum
     overall = (errors * shares) @ member.T
     return np.asarray(np.abs(errors - overall[:, stratum_of]) @ sizes / len(scores))
@@ -211,11 +196,6 @@ def _cells_within(table: SensitiveTable, strata: Integers) -> Integers:
         cells[rows] = done + inside
         done += int(inside.max()) + 1
     return cells
-
-
-def _sums(codes: Integers, weights: NDArray[Any], count: int) -> Floats:
-    """Sum of weights (m,) by code (m,); (count,)."""
-    return np.asarray(np.bincount(codes, weights=weights, minlength=count), dtype=np.float64)
 
 
 def kernel_deviations(score_kernel: Floats, attribute_kernel: Floats, counts: Floats) -> Floats:

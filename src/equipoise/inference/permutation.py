@@ -24,10 +24,11 @@ fitted in each group. The level is approximate then; how close it comes is in do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import random_table, rankdata
 
@@ -167,22 +168,14 @@ def _test(
 
 def _ranks_within(values: Floats, strata: Integers) -> Floats:
     """Mid-rank of every value among its stratum, scaled to (0, 1); (n,)."""
-    ranks = np.empty(len(values))
-    for rows in _rows_by_stratum(strata):
-        ranks[rows] = (rankdata(values[rows]) - 0.5) / len(rows)
-    return ranks
-
-
-def _rows_by_stratum(strata: Integers) -> list[NDArray[np.intp]]:
-    """Positions of the rows of every stratum."""
-    order = np.argsort(strata, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(strata))[:-1])
+    by_stratum = pd.Series(values).groupby(strata)
+    return ((by_stratum.rank() - 0.5) / by_stratum.transform("size")).to_numpy()
 
 
 def _residuals(score: Floats, y: Floats, strata: Integers) -> Floats:
     """The score (n,) less a straight line in y fitted within each stratum; (n,)."""
     residuals = np.empty_like(score)
-    for rows in _rows_by_stratum(strata):
+    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
         within = score[rows] - score[rows].mean()
         place = y[rows] - y[rows].mean()
         spread = float(place @ place)
@@ -201,12 +194,9 @@ def _bins_of_ranks(ranks: Floats) -> tuple[Integers, Floats]:
 def _cells(table: SensitiveTable) -> tuple[Integers, Floats]:
     """Cell (n,) of every row, and a factor (cells, r) of the kernel between cells."""
     continuous = [column for column in table.columns if column.values is not None]
-    levels = int(
-        np.prod([len(column.categories) for column in table.columns if column.codes is not None])
-    )
-    bins = ATTRIBUTE_BINS
-    if continuous:
-        bins = int(np.clip((CELLS / levels) ** (1 / len(continuous)), 2, ATTRIBUTE_BINS))
+    levels = math.prod(len(each.categories) for each in table.columns if each.codes is not None)
+    share = (CELLS / levels) ** (1 / max(len(continuous), 1))  # of each continuous column
+    bins = int(np.clip(share, 2, ATTRIBUTE_BINS))
     codes = [_codes(column, bins) for column in table.columns]
     cells, combinations = crossed(codes)
     if len(combinations) > LARGEST_CELLS:
@@ -240,9 +230,8 @@ def _stratum_factor(strata: Integers, *, ordered: bool) -> Floats:
     return _factor(1 + kernel)
 
 
-def _gaussian(places: Floats | Sequence[float]) -> Floats:
+def _gaussian(place: Floats) -> Floats:
     """Gaussian kernel between places in [0, 1]; (m,) to (m, m)."""
-    place = np.asarray(places)
     return np.asarray(np.exp(-np.square(place[:, None] - place) / (2 * _KERNEL_WIDTH**2)))
 
 

@@ -33,53 +33,27 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """One way to put a number on unfairness.
+    """One way to put a number on unfairness."""
 
-    Attributes
-    ----------
-    name, description, formula : str
-        As tables print them; the description is one sentence in plain words.
-    notion : Notion
-        The relation whose violation it measures.
-    compute : callable
-        Takes a `Sample`, returns `Computed`.
-    attributes : frozenset of "discrete", "continuous"
-        Kinds of A it is defined for.
-    outcomes : frozenset of "binary", "multiclass", "continuous"
-        Kinds of Y it is defined for; independence needs no Y.
-    needs_decisions : bool
-        Whether it looks at decisions, not at scores. With a continuous outcome, where nothing is
-        decided, the paper's SP and EO take mean scores instead.
-    range : tuple of float
-        Smallest and largest value.
-    fair_value : float
-        Value of a score that satisfies the notion.
-    rank_based : bool
-        Whether strictly increasing transformations of the score leave it unchanged.
-    weighted : bool
-        Whether it takes row weights.
-    is_ratio : bool
-        Whether the value is exp(-size) of the departure from fairness, not its size itself.
-    deviation : callable or None
-        For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and
-        a center (the same rows with weights (1, n)) and returns the size (R, K) of the difference
-        between their departures; the two sizes differ by at most that, on which bootstrap intervals
-        rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
-    """
-
-    name: str
-    notion: Notion
-    description: str
-    formula: str
+    name: str  # as tables print it
+    notion: Notion  # the relation whose violation it measures
+    description: str  # one sentence in plain words
+    formula: str  # in plain text
     compute: Callable[[Sample], Computed]
-    attributes: frozenset[Kind]
-    outcomes: frozenset[OutcomeKind]
+    attributes: frozenset[Kind]  # kinds of A it is defined for
+    outcomes: frozenset[OutcomeKind]  # kinds of Y it is defined for; independence needs no Y
+    #: Whether it looks at decisions, not at scores. With a continuous outcome, where nothing is
+    #: decided, the paper's SP and EO take mean scores instead.
     needs_decisions: bool
     range: tuple[float, float] = (0.0, float("inf"))
-    fair_value: float = 0.0
-    rank_based: bool = False
-    weighted: bool = True
-    is_ratio: bool = False
+    fair_value: float = 0.0  # of a score that satisfies the notion
+    rank_based: bool = False  # whether increasing transformations of the score leave it unchanged
+    weighted: bool = True  # whether it takes row weights
+    is_ratio: bool = False  # whether it is exp(-size) of the departure from fairness, not its size
+    #: For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and a
+    #: center (the same rows with weights (1, n)) and returns the size (R, K) of the difference
+    #: between their departures; the two sizes differ by at most that, on which bootstrap intervals
+    #: rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
     deviation: Callable[[Sample, Sample], Tensor] | None = None
 
     def why_not(self, sample: Sample) -> str | None:

@@ -157,13 +157,12 @@ class Sample:
         """These rows (positions, repeats allowed) with the same sets and thresholds, weight 1."""
         scored = self.scored
         scores = scored.scores[:, rows]
-        taken = Scored(
+        taken = replace(
+            scored,
             scores=scores,
             ranking=rank(scores),
             weights=torch.ones_like(scores[:1]),
-            threshold=scored.threshold,
             outcome=None if scored.outcome is None else scored.outcome.take(rows),
-            outcome_kind=scored.outcome_kind,
             y=None if scored.y is None else scored.y[rows],
         )
         column = self.column.take(rows.cpu().numpy())

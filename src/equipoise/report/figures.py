@@ -19,15 +19,7 @@ def score_figure(
 ) -> Figure:
     """One panel per sensitive column: how scores are distributed.
 
-    Parameters
-    ----------
-    histograms : DataFrame
-        Columns attribute, group, n, low, high, share, q10, q25, q50, q75, q90; one row per group
-        and bin.
-    bands : DataFrame
-        Columns attribute, position, n, q10, q25, q50, q75, q90; one row per position.
-    threshold : float or None
-        Drawn as a dotted line.
+    histograms, bands: as in `equipoise.auditing.groups`; the threshold is drawn as a dotted line.
     """
     panels: list[tuple[str, pd.DataFrame, bool]] = [
         *((str(name), table, True) for name, table in bands.groupby("attribute", sort=False)),

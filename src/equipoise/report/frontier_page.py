@@ -38,18 +38,6 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     It begins with the model of `selection`, which ``frontier.select`` returned. It has at most
     6 MB and fetches nothing. It holds counts, rates and quantiles of the test rows by group, no
     single row.
-
-    Examples
-    --------
-    >>> from equipoise import load_dataset
-    >>> data = load_dataset("synthetic")
-    >>> networks = FairClassifier(iterations=100)
-    >>> frontier = FairFrontier(networks, strengths=(0.0, 0.9), seeds=1, random_state=0)
-    >>> frontier = frontier.fit(data.X, data.y, sensitive_features=data.A)
-    >>> chosen = frontier.select(min_utility=0.6)
-    >>> page = frontier_page(frontier, chosen, RunFacts(title="A first look"))
-    >>> page[:15], "<title>A first look</title>" in page
-    ('<!doctype html>', True)
     """
     offered = offer(frontier, selection)
     best = offered.most_useful

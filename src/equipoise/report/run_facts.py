@@ -16,52 +16,26 @@ class RunFacts:
     """Where a frontier came from, and how its models are put to use.
 
     Everything is shown as text; what is left empty is left out of the page.
-
-    Attributes
-    ----------
-    title : str
-        Heading of the page.
-    data_name : str
-        Name of the data, such as that of its file.
-    rows : int
-        Rows that were read; 0 where that is not known.
-    target : str
-        Name of the column that is predicted.
-    picked : str
-        How the selected model came to be picked, as the end of a sentence that begins with "The
-        model was".
-    command : str
-        Command line that made the run.
-    select_command : str
-        Command that picks another model of the run, without its options:
-        ``--max-unfairness``, ``--metric`` and ``--attribute`` are added by the page.
-    deploy_command : str
-        Command that scores new rows with the selected model.
-    python_lines : tuple of str
-        Python that ends with the frontier loaded as ``frontier``; ``select`` is added by the page.
-    columns : DataFrame
-        How each column was read, one a row; shown as it is.
-    settings, versions : mapping of str to anything
-        Settings to repeat the run, and versions of the software that made it.
-    seed : int or None
-    device : str
     """
 
-    title: str
-    data_name: str = ""
-    rows: int = 0
-    target: str = ""
-    picked: str = ""
-    command: str = ""
+    title: str  # heading of the page
+    data_name: str = ""  # such as the name of its file
+    rows: int = 0  # that were read; 0 where that is not known
+    target: str = ""  # name of the column that is predicted
+    picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
+    command: str = ""  # that made the run
+    #: Picks another model of the run; the page adds --max-unfairness, --metric and --attribute.
     select_command: str = "equipoise select RUN"
+    #: Scores new rows with the selected model.
     deploy_command: str = "equipoise predict RUN DATA --out scores.parquet"
+    #: Ends with the frontier loaded as ``frontier``; the page adds ``select``.
     python_lines: tuple[str, ...] = (
         "from equipoise import load",
         'frontier = load("RUN/frontier.equipoise")',
     )
-    columns: pd.DataFrame = field(default_factory=pd.DataFrame)
-    settings: Mapping[str, object] = field(default_factory=dict)
-    versions: Mapping[str, object] = field(default_factory=dict)
+    columns: pd.DataFrame = field(default_factory=pd.DataFrame)  # how each was read, one a row
+    settings: Mapping[str, object] = field(default_factory=dict)  # to repeat the run
+    versions: Mapping[str, object] = field(default_factory=dict)  # of the software that made it
     seed: int | None = None
     device: str = ""
 
