@@ -47,13 +47,14 @@ class Divergence:
                 "critic outputs on real and resampled pairs must have one shape, got "
                 f"{tuple(real.shape)} and {tuple(resampled.shape)}"
             )
-        return _mean(self.real_term(real), real_weight) + _mean(
+        return weighted_mean(self.real_term(real), real_weight) + weighted_mean(
             self.resampled_term(resampled), resampled_weight
         )
 
 
-def _mean(terms: Tensor, weight: Tensor | None) -> Tensor:
-    return (terms if weight is None else terms * weight).mean(-1)
+def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean (K,) of values (K, n) with weights (K, n) that average one; None are all one."""
+    return (values if weight is None else values * weight).mean(-1)
 
 
 #: What the best critic attains, and its output. "js" is twice the Jensen-Shannon divergence (the

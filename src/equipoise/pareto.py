@@ -20,15 +20,9 @@ def non_dominated(costs: ArrayLike) -> NDArray[np.bool_]:
     """Which rows no other row dominates, (n,).
 
     A row dominates another if it costs no more in every column and less in one. Equal rows do not
-    dominate each other: duplicates of a front row are all on the front.
+    dominate each other: duplicates of a front row are all on the front. costs: (n, m), finite or
+    infinite, not NaN: a missing cost cannot be compared.
 
-    Parameters
-    ----------
-    costs : array of shape (n, m)
-        Finite or infinite, not NaN: a missing cost cannot be compared.
-
-    Examples
-    --------
     >>> non_dominated([[1, 3], [2, 2], [2, 3], [2, 2]])
     array([ True,  True, False,  True])
     """
@@ -65,19 +59,12 @@ def _on_front_of_two(first: Floats, second: Floats) -> NDArray[np.bool_]:
 
 
 def hypervolume(costs: ArrayLike, reference: Sequence[float]) -> float:
-    """Area of the points that some row dominates and that dominate the reference; two costs.
+    """Area of the points that some row of (n, 2) dominates and that dominate the reference.
 
     The union of the rectangles between each row and the reference, exactly: rows in order of the
     first cost, each adding the strip by which it lowers the second. A row that is not below the
     reference in both costs adds nothing.
 
-    Parameters
-    ----------
-    costs : array of shape (n, 2)
-    reference : two numbers
-
-    Examples
-    --------
     >>> hypervolume([[0, 2], [1, 1], [5, 0]], (3, 3))
     5.0
     """
@@ -98,39 +85,19 @@ def hypervolume(costs: ArrayLike, reference: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """A row chosen under a budget.
-
-    Attributes
-    ----------
-    row : int
-        Position of the row.
-    feasible : bool
-        Whether it keeps within every limit; if not, no row does, and this one is the nearest.
-    excess : float
-        By how much it exceeds the limit it exceeds most; 0 when feasible.
-    """
+    """A row chosen under a budget."""
 
     row: int
-    feasible: bool
-    excess: float
+    feasible: bool  # whether it keeps within every limit; if not, no row does
+    excess: float  # by how much it exceeds the limit it exceeds most; 0 when feasible
 
 
 def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> Choice:
-    """Pick the lowest objective among rows whose every cost is within its limit.
+    """Pick the lowest objective (n,) among rows of costs (n, m) that are within their limits (m,).
 
     Where no row is within all limits, pick the nearest: the row whose largest excess over a limit
     is smallest. Ties go to the lower objective, then to the lower sum of costs, then to the first.
 
-    Parameters
-    ----------
-    objective : array of shape (n,)
-        To be minimized.
-    costs : array of shape (n, m)
-    limits : m numbers
-        Largest value allowed for each cost.
-
-    Examples
-    --------
     >>> choose([0.1, 0.2, 0.3], [[0.5], [0.4], [0.1]], [0.45])
     Choice(row=1, feasible=True, excess=0.0)
     >>> choose([0.1, 0.2, 0.3], [[0.5], [0.4], [0.25]], [0.0])

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from equipoise.divergences import weighted_mean
 from equipoise.networks import OnnxGraph, Stack, member_tensors
 
 #: Rows evaluated at once: bounds the memory of predicting on tables of any length.
@@ -103,8 +104,7 @@ class Task:
 
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """Mean loss of every member, (K,)."""
-        losses = self.row_loss(output, target)
-        return (losses if weight is None else losses * weight).mean(-1)
+        return weighted_mean(self.row_loss(output, target), weight)
 
 
 def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:

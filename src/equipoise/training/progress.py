@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -125,22 +125,33 @@ def progress_shown(
         return
     # Imported here: a silent run has no use for it.
     from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True) if console is None else console
     # A terminal that cannot go back in a line (TERM=dumb) would show the bar at the end only.
-    moves = console.is_terminal and not console.is_dumb_terminal
-    show = _bar if moves or console.is_jupyter else _lines
-    with show(console) as put:
-        last = -LINE_SECONDS
+    moves = (console.is_terminal and not console.is_dumb_terminal) or console.is_jupyter
+    columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
+    # Refreshed by hand, at evaluations: no thread of its own competes with training.
+    bar = Bar(*columns, console=console, auto_refresh=False)
+    last = -float("inf")
 
-        def callback(progress: Progress) -> None:
-            nonlocal last
-            now = time.monotonic()
-            pause = BAR_SECONDS if show is _bar else LINE_SECONDS
-            if now - last >= pause or progress.iteration == progress.iterations:
-                put(progress, "" if note is None or progress.phase else note(progress))
-                last = now
+    def callback(progress: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        pause = BAR_SECONDS if moves else LINE_SECONDS
+        if now - last < pause and progress.iteration != progress.iterations:
+            return
+        last = now
+        text = line(progress, "" if note is None or progress.phase else note(progress))
+        if moves:
+            done, of = progress.iteration, progress.iterations
+            bar.update(task, completed=done, total=of, description=text, refresh=True)
+        else:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    with bar if moves else nullcontext():
+        task = bar.add_task("training starts", total=1)
         yield callback
 
 
@@ -172,36 +183,3 @@ def _duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {seconds:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-_Put = Callable[[Progress, str], None]
-
-
-@contextmanager
-def _bar(console: Console) -> Iterator[_Put]:
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
-    # Refreshed by hand, at evaluations: no thread of its own competes with training.
-    with Bar(*columns, console=console, auto_refresh=False) as bar:
-        task = bar.add_task("training starts", total=1)
-
-        def put(progress: Progress, note: str) -> None:
-            bar.update(
-                task,
-                completed=progress.iteration,
-                total=progress.iterations,
-                description=line(progress, note),
-                refresh=True,
-            )
-
-        yield put
-
-
-@contextmanager
-def _lines(console: Console) -> Iterator[_Put]:
-    def put(progress: Progress, note: str) -> None:
-        console.print(line(progress, note), markup=False, highlight=False, soft_wrap=True)
-
-    yield put
