@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from equipoise.density_ratio import CountedRatio, DensityRatio, NetworkRatio, RatioSettings
+from equipoise.density_ratio import CountedRatio, NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.estimators.inputs import read_device
 from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
@@ -123,7 +123,9 @@ def _drawn(replications: int, rows: int) -> TrainingData:
     )
 
 
-def _at_cells(ratio: DensityRatio, data: TrainingData, replications: int) -> pd.DataFrame:
+def _at_cells(
+    ratio: CountedRatio | NetworkRatio, data: TrainingData, replications: int
+) -> pd.DataFrame:
     """Estimates of all cells, one replication a row.
 
     A ratio is asked for by rows: one that has y, and one that has a.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -30,22 +30,16 @@ from equipoise.training import (
     TrainingSettings,
 )
 from equipoise.training.checkpoints import ModuleState
-from equipoise.training.data import Stream, generators, row_numbers, set_aside, streams_of
+from equipoise.training.data import generators, row_numbers, set_aside, streams_of
 from equipoise.training.loop import gradients_on
 from equipoise.training.step import minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
+#: Share of the rows that training stops by.
+HELD_OUT = 0.2
 #: Larger ratios are clamped: one such pair would outweigh the rest of its batch.
 LARGEST_RATIO = 50.0
-
-
-class DensityRatio(Protocol):
-    """beta for pairs of rows."""
-
-    def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return beta(a of resampled, y of rows), (K, B)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +56,12 @@ class RatioSettings:
     iterations: int = 5_000
     check_every: int = 100
     patience: int | None = 5
-    held_out: float = 0.2
 
 
 @gradients_on()
 def build_density_ratio(
-    data: TrainingData,
-    members: Sequence[Member],
-    *,
-    kind: RatioKind,
-    settings: RatioSettings | None = None,
-) -> DensityRatio | None:
+    data: TrainingData, members: Sequence[Member], *, kind: RatioKind
+) -> CountedRatio | NetworkRatio | None:
     """Return beta for every member from its own rows; None means no weight (SBP_NW).
 
     One that is a network is ready once its ``phases`` are trained.
@@ -88,7 +77,7 @@ def build_density_ratio(
         return None
     if kind == "counts" or (kind == "auto" and discrete):
         return CountedRatio(data, members)
-    return NetworkRatio(data, members, settings=settings or RatioSettings())
+    return NetworkRatio(data, members, settings=RatioSettings())
 
 
 class CountedRatio:
@@ -101,10 +90,8 @@ class CountedRatio:
         self._class = data.outcome_class
         weight = known.to(data.x.dtype) if data.weight is None else known * data.weight
         shape = int(self._cell.max()) + 1, int(self._class.max()) + 1
-        tables: dict[tuple[int, ...], Tensor] = {}
-        for member in members:
-            if member.rows not in tables:
-                tables[member.rows] = self._table(weight, member.rows, shape)
+        distinct = {member.rows for member in members}
+        tables = {rows: self._table(weight, rows, shape) for rows in distinct}
         self._tables = torch.stack([tables[member.rows] for member in members])
 
     def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
@@ -190,16 +177,15 @@ class NetworkRatio:
         self._chosen: RatioNetwork
         self._stopping: _EarlyStopping | None = None
         if settings.patience is not None:
-            fitted, held_out = _set_aside(streams, len(data), settings.held_out)
-            streams = fitted
-            self._stopping = _EarlyStopping(
-                self._network, self._loss, held_out.to(data.x.device), settings.patience
-            )
+            parts = [
+                set_aside(*each, len(data), HELD_OUT, asked_by="density_ratio='network'")
+                for each in streams
+            ]
+            held_out = torch.stack([aside for _, aside in parts]).to(data.x.device)
+            streams = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
+            self._stopping = _EarlyStopping(self._network, self._loss, held_out, settings.patience)
         training = TrainingSettings(
-            iterations=settings.iterations,
-            batch_size=settings.batch_size,
-            check_every=settings.check_every,
-            schedule="constant",
+            iterations=settings.iterations, check_every=settings.check_every, schedule="constant"
         )
         rates = {self._optimizer: settings.optimizer.learning_rate}
         self.phases = (
@@ -259,16 +245,6 @@ class NetworkRatio:
         )
 
 
-def _set_aside(streams: Sequence[Stream], n: int, share: float) -> tuple[list[Stream], Tensor]:
-    """Return the streams less the rows held out of each, and these, (streams, m)."""
-    parts = [
-        set_aside(seed, rows, n, share, asked_by="density_ratio='network'")
-        for seed, rows in streams
-    ]
-    fitted = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
-    return fitted, torch.stack([aside for _, aside in parts])
-
-
 class _EarlyStopping:
     """Keeps each network as it was when its loss on held-out rows (K, m) was least."""
 
@@ -287,8 +263,7 @@ class _EarlyStopping:
         best = select_members(network, range(members))
         assert isinstance(best, RatioNetwork)
         self.best = best
-        precision = next(network.parameters()).dtype
-        self._least = torch.full((members,), torch.inf, dtype=precision, device=held_out.device)
+        self._least = next(network.parameters()).detach().new_full((members,), torch.inf)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
 
     @property
@@ -314,7 +289,6 @@ class _EarlyStopping:
         return {"best": best, "least": self._least, "waited": self._waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
         ModuleState(self.best).load_state_dict(state["best"])
         device = self._least.device
         self._least, self._waited = state["least"].to(device), state["waited"].to(device)

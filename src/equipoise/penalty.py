@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from equipoise.critic import CriticGame, CriticSettings
+from equipoise.critic import CriticGame, CriticSettings, Weights
 from equipoise.density_ratio import RatioNetwork, RatioSettings
 from equipoise.errors import InputError, check_choice, check_whole, check_widths
 from equipoise.networks import Normalization
@@ -131,10 +131,9 @@ class SBPPenalty(nn.Module):
     def _penalty(
         self, score: Tensor, a: Tensor, y: Tensor | None, sample_weight: Tensor | None
     ) -> Tensor:
-        if self.game is None:
-            self._build(score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1], score)
-        self._matches(score, a, y)
-        assert self.game is not None
+        widths = score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1]
+        game = self._build(widths, score) if self.game is None else self.game
+        self._check_like_first(score, widths, next(game.parameters()))
         resampled = self._partners(score.shape[1]).to(score.device)
         drawn = a[:, resampled]
         weights = _pair_weights(sample_weight, resampled)
@@ -142,8 +141,8 @@ class SBPPenalty(nn.Module):
             beta = self._density_ratio(a, drawn, y, weights)
             weights = weights[0], beta if weights[1] is None else beta * weights[1]
         if self.training:
-            return self.game.play(score, a, drawn, y, weights, lasting=True).squeeze(0)
-        return self.game.value(score, a, drawn, y, weights).squeeze(0)
+            return game.play(score, a, drawn, y, weights, lasting=True).squeeze(0)
+        return game.value(score, a, drawn, y, weights).squeeze(0)
 
     def _checked(
         self, score: Tensor, a: Tensor, y: Tensor | None, sample_weight: Tensor | None
@@ -211,41 +210,32 @@ class SBPPenalty(nn.Module):
         if tensor.is_complex():
             raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
-    def _matches(self, score: Tensor, a: Tensor, y: Tensor | None) -> None:
-        assert self.game is not None
-        like = next(self.game.parameters())
+    def _check_like_first(self, score: Tensor, widths: tuple[int, int, int], like: Tensor) -> None:
         if (score.dtype, score.device) != (like.dtype, like.device):
             raise InputError(
                 f"score must stay {like.dtype} on {like.device} as in the first call, got "
                 f"{score.dtype} on {score.device}; move both with penalty.to(...) to change it"
             )
-        widths = score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1]
         if widths != self._widths:
             raise InputError(
                 f"widths of (score, a, y) must stay as in the first call, {self._widths}, "
                 f"got {widths}"
             )
 
-    def _build(self, score_width: int, a_width: int, y_width: int, like: Tensor) -> None:
-        """Make the networks to measure, on the device and in the precision of ``like``."""
-        self._widths = score_width, a_width, y_width
-        self.game = CriticGame(
-            score_width,
-            a_width,
-            y_width,
-            settings=self._critic_settings,
-            generators=[generator(self._seed, "critic")],
-        ).to(like)
-        self.game.train(self.training)
-        self.game.start()
+    def _build(self, widths: tuple[int, int, int], like: Tensor) -> CriticGame:
+        """Make the networks for these widths, on the device and in the precision of ``like``."""
+        self._widths = widths
+        start = [generator(self._seed, "critic")]
+        game = CriticGame(*widths, settings=self._critic_settings, generators=start).to(like)
+        game.train(self.training)
+        game.start()
+        self.game = game
         if self._weighs:
-            self.ratio = RatioNetwork(
-                a_width,
-                y_width,
-                settings=RatioSettings(),
-                generators=[generator(self._seed, "density ratio")],
-            ).to(like)
-            self._ratio_optimizer = self._optimizer_settings.build(self.ratio.parameters())
+            start = [generator(self._seed, "density ratio")]
+            ratio = RatioNetwork(*widths[1:], settings=RatioSettings(), generators=start).to(like)
+            self.ratio = ratio
+            self._ratio_optimizer = self._optimizer_settings.build(ratio.parameters())
+        return game
 
     def _partners(self, n: int) -> Tensor:
         """Draw for each row another row of the batch, each used once."""
@@ -255,11 +245,7 @@ class SBPPenalty(nn.Module):
         return partners
 
     def _density_ratio(
-        self,
-        a: Tensor,
-        drawn: Tensor,
-        y: Tensor | None,
-        weights: tuple[Tensor | None, Tensor | None],
+        self, a: Tensor, drawn: Tensor, y: Tensor | None, weights: Weights
     ) -> Tensor:
         assert self.ratio is not None and self._ratio_optimizer is not None and y is not None
         if self.training:
@@ -286,21 +272,16 @@ class SBPPenalty(nn.Module):
         """Build the networks if the saved run had, and put back what they need to go on."""
         if not state:
             return
-        if self.game is None:
-            score_width, a_width, y_width = state["widths"]
-            self._build(
-                score_width, a_width, y_width, torch.empty(0, dtype=state["dtype"], device="cpu")
-            )
-        assert self.game is not None
+        game = self.game
+        if game is None:
+            game = self._build(state["widths"], torch.empty(0, dtype=state["dtype"], device="cpu"))
         self._resampling.set_state(state["resampling"].cpu())
-        self.game.optimizer.load_state_dict(state["critic_optimizer"])
+        game.optimizer.load_state_dict(state["critic_optimizer"])
         if self._ratio_optimizer is not None:
             self._ratio_optimizer.load_state_dict(state["ratio_optimizer"])
 
 
-def _pair_weights(
-    sample_weight: Tensor | None, resampled: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
+def _pair_weights(sample_weight: Tensor | None, resampled: Tensor) -> Weights:
     """Weights of real and of resampled pairs, (1, n) each; see TrainingData.pair_weights."""
     if sample_weight is None:
         return None, None

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
-from equipoise.divergences import DIVERGENCES
+from equipoise.divergences import DIVERGENCES, weighted_mean
 from equipoise.methods.conditional import (
     DRAWS,
     ConditionalGame,
     Donors,
     Draw,
-    law_phase,
+    game_by_law,
     near_rows,
 )
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
@@ -29,7 +29,6 @@ from equipoise.training.step import minimize
 #: Of the generator and of its critic.
 HIDDEN = (64, 64)
 NOISE_WIDTH = 2
-EPOCHS = 100
 #: Half of Mescheder's gamma: weighs the mean squared gradient of the critic at real attributes.
 GRADIENT_WEIGHT = 0.5
 CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
@@ -52,30 +51,15 @@ def conditional_resampling(context: Context, *, covariance: bool = True) -> Cond
         donors.fill()
         return ConditionalGame(context, donors, covariance=covariance)
     streams, _ = streams_of(context.members)
-    training = GANTraining(data, attribute, [seed for seed, _ in streams])
-    donors = Donors(data, context.members, training.draw)
-    phase = law_phase(
-        context,
-        training.gan,
-        training.update,
-        training.rates,
-        donors,
-        epochs=EPOCHS,
-        asked_by="method='con'",
-    )
-    return ConditionalGame(context, donors, covariance=covariance, phases=(phase,))
+    law = GANTraining(data, attribute, [seed for seed, _ in streams])
+    return game_by_law(context, law, asked_by="method='con'", covariance=covariance)
 
 
 def _like_outcomes(data: TrainingData) -> Draw:
     """Draw rows of the same class, or of a near outcome."""
     is_discrete = data.outcome_class is not None
-    outcome = data.outcome_class if data.outcome_class is not None else data.outcome[:, 0]
-    outcome = outcome.cpu()
-    weight = (
-        torch.ones(len(data), dtype=torch.float32, device="cpu")
-        if data.weight is None
-        else data.weight.cpu()
-    )
+    outcome = (data.outcome[:, 0] if data.outcome_class is None else data.outcome_class).cpu()
+    weight = (torch.ones(len(data), **SINGLE) if data.weight is None else data.weight).cpu()
 
     def draw(_: int, available: Tensor, generator: torch.Generator) -> Tensor:
         reach = 0 if is_discrete else max(1, round(len(available) ** 0.5 / 2))
@@ -145,48 +129,44 @@ class GANTraining:
     def __init__(self, data: TrainingData, attribute: Tensor, seeds: Sequence[int]) -> None:
         self._data, self._attribute = data, attribute
         starts = generators(seeds, "conditional law")
-        self.gan = ConditionalGAN(
+        self.networks = ConditionalGAN(
             indicators(data, attribute), data.outcome.shape[1], generators=starts
         ).to(data.x)
         self._noise = torch.stack([_noise(len(data), start) for start in starts]).to(data.x)
         self._stream = torch.arange(len(seeds), device=data.x.device)[:, None]
-        self._critic = CRITIC_OPTIMIZER.build(self.gan.critic.parameters())
-        self._generator = GENERATOR_OPTIMIZER.build(self.gan.generator.parameters())
+        self._critic = CRITIC_OPTIMIZER.build(self.networks.critic.parameters())
+        self._generator = GENERATOR_OPTIMIZER.build(self.networks.generator.parameters())
         self.rates = {
             self._critic: CRITIC_OPTIMIZER.learning_rate,
             self._generator: GENERATOR_OPTIMIZER.learning_rate,
         }
 
     def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the critics, then the generators; return the losses of both, (K,) each."""
         outcome = self._data.outcome[rows]
         weight, _ = self._data.pair_weights(rows, rows)
         # Resampled rows are new to each epoch, and so is the noise that a row meets.
-        made = self.gan(self._noise[self._stream, resampled], outcome)
+        made = self.networks(self._noise[self._stream, resampled], outcome)
         real = self._attribute[rows].requires_grad_()
-        judged = self.gan.judge(real, outcome)
+        judged = self.networks.judge(real, outcome)
         (gradient,) = torch.autograd.grad(judged.sum(), real, create_graph=True)
-        value = DIVERGENCES["js"](judged, self.gan.judge(made.detach(), outcome), weight, weight)
-        gradients = _mean(gradient.square().sum(-1), weight)
+        value = DIVERGENCES["js"](
+            judged, self.networks.judge(made.detach(), outcome), weight, weight
+        )
+        gradients = weighted_mean(gradient.square().sum(-1), weight)
         minimize(GRADIENT_WEIGHT * gradients - value, self._critic)
-        with frozen(self.gan.critic):
+        with frozen(self.networks.critic):
             # -log D of what was made: the loss of Goodfellow et al. 2014 that does not saturate.
-            loss = _mean(softplus(-self.gan.judge(made, outcome)), weight)
+            loss = weighted_mean(softplus(-self.networks.judge(made, outcome)), weight)
         minimize(loss, self._generator)
         return value.detach(), loss.detach()
 
     def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw donors for the rows of one stream: those nearest to what its generator makes."""
+        """Draw the rows that are nearest to what the generator of the stream makes."""
         outcome = self._data.outcome[available.to(self._data.x.device)]
-        made = draw_attributes(self.gan, number, outcome, generator)
+        made = draw_attributes(self.networks, number, outcome, generator)
         points = self._attribute.cpu().double().numpy()[available]
         _, nearest = KDTree(points).query(made.cpu().double().numpy())
         return torch.from_numpy(nearest)
-
-
-def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean over the batch, (K,), of values (K, B) with weights (K, B) that average one."""
-    return (values if weight is None else values * weight).mean(-1)
 
 
 @torch.no_grad()

@@ -7,7 +7,8 @@ step picks one of them by the row numbers that the batch stream drew, so that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,9 @@ from equipoise.training.data import generator, row_numbers, streams_of
 
 #: Draws kept for every row. Over a run each is met many times; more would cost memory only.
 DRAWS = 16
-#: Networks that draw donors train in batches of so many rows, for so many steps at least and at
-#: most, however few or many rows there are.
-BATCH_SIZE = 300
+#: Networks that draw donors train for so many epochs in batches of so many rows, but for so many
+#: steps at least and at most.
+EPOCHS, BATCH_SIZE = 100, 300
 FEWEST_STEPS, MOST_STEPS = 400, 3_000
 
 #: Given the number of a stream, the rows (m,) that may be drawn and a generator on the CPU: for
@@ -59,7 +60,6 @@ class ConditionalGame:
         self.networks: nn.Module = self._game
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Train the critics on this batch and return their value, and the gap, (K,)."""
         # Donors were drawn in proportion to their weights, so those of the rows remain.
         weight, _ = self._data.pair_weights(rows, rows)
         attribute = self._attribute[rows]
@@ -111,21 +111,33 @@ class Donors:
         return donor
 
 
-def law_phase(
-    context: Context,
-    networks: nn.Module,
-    update: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    rates: Mapping[torch.optim.Optimizer, float],
-    donors: Donors,
-    *,
-    epochs: int,
-    asked_by: str,
-) -> Phase:
-    """Return the phase that trains networks, one for each stream, and then draws donors by them.
+class Law(Protocol):
+    """Networks, one for each stream, that draw donors once a phase has trained them."""
 
-    ``update`` trains them on one batch. Learning rates fall from ``rates`` to zero over the second
-    half of about so many epochs, so that the last iterate is settled.
+    #: Optimizers, and their learning rates at the start.
+    rates: dict[torch.optim.Optimizer, float]
+
+    @property
+    def networks(self) -> nn.Module: ...
+
+    def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+        """Train on one batch; return two losses, (K,) each."""
+        ...
+
+    def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw as :data:`Draw` says."""
+        ...
+
+
+def game_by_law(
+    context: Context, law: Law, *, asked_by: str, covariance: bool = False
+) -> ConditionalGame:
+    """Return the game about donors drawn by a law.
+
+    Its learning rates fall to zero over the second half of the phase that trains it, so that the
+    last iterate is settled.
     """
+    donors = Donors(context.data, context.members, law.draw)
     streams, which = streams_of(context.members)
     batches = BatchStream(
         [Member(0.0, seed, rows) for seed, rows in streams],
@@ -133,22 +145,23 @@ def law_phase(
         batch_size=BATCH_SIZE,
         device=context.data.x.device,
     )
-    steps = min(max(epochs * batches.batches_per_epoch, FEWEST_STEPS), MOST_STEPS)
+    steps = min(max(EPOCHS * batches.batches_per_epoch, FEWEST_STEPS), MOST_STEPS)
     settings = TrainingSettings(iterations=steps, schedule="decay")
 
     def finish(history: History) -> History:
         donors.fill()
         return history
 
-    return Phase(
+    phase = Phase(
         label="law of A given Y",
         asked_by=asked_by,
-        step=NetworkStep(networks, update, rates, settings),
+        step=NetworkStep(law.networks, law.update, law.rates, settings),
         batches=batches,
         settings=settings,
         serves=which,
         finish=finish,
     )
+    return ConditionalGame(context, donors, covariance=covariance, phases=(phase,))
 
 
 def near_rows(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from equipoise.methods.conditional import DRAWS, ConditionalGame, Donors, law_phase
+from equipoise.divergences import weighted_mean
+from equipoise.methods.conditional import DRAWS, ConditionalGame, game_by_law
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
@@ -17,7 +18,6 @@ from equipoise.training.step import minimize
 
 #: Of the network for the density: as in the authors' program for classes.
 HIDDEN = (64,)
-EPOCHS = 100
 OPTIMIZER = OptimizerSettings(learning_rate=5e-3)
 #: Rounds of the sampler before a permutation is taken, as in the authors' program.
 ROUNDS = 50
@@ -47,18 +47,8 @@ def inverse_conditional_permutation(context: Context) -> ConditionalGame:
     Networks and permutations are made of each member's own training rows, before training starts.
     """
     streams, _ = streams_of(context.members)
-    density = OutcomeDensity(context.data, context.known_attribute, [seed for seed, _ in streams])
-    donors = Donors(context.data, context.members, density.draw)
-    phase = law_phase(
-        context,
-        density.network,
-        density.update,
-        density.rates,
-        donors,
-        epochs=EPOCHS,
-        asked_by="method='icp'",
-    )
-    return ConditionalGame(context, donors, phases=(phase,))
+    law = OutcomeDensity(context.data, context.known_attribute, [seed for seed, _ in streams])
+    return game_by_law(context, law, asked_by="method='icp'")
 
 
 class OutcomeDensity:
@@ -72,29 +62,27 @@ class OutcomeDensity:
             self._log_density = normal_log_density
         else:
             self._outcome, width = data.outcome_class, int(data.outcome_class.max()) + 1
-        self.network = StackedMLP(
+        self.networks = StackedMLP(
             attribute.shape[1],
             HIDDEN,
             width,
             generators=generators(seeds, "conditional law"),
             normalization="none",
         ).to(data.x)
-        self._optimizer = OPTIMIZER.build(self.network.parameters())
+        self._optimizer = OPTIMIZER.build(self.networks.parameters())
         self.rates = {self._optimizer: OPTIMIZER.learning_rate}
 
     def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the networks by maximum likelihood; return the loss, and zeros, (K,) each."""
-        likelihood = self._log_density(self._outcome[rows], self.network(self._attribute[rows]))
+        likelihood = self._log_density(self._outcome[rows], self.networks(self._attribute[rows]))
         weight, _ = self._data.pair_weights(rows, rows)
-        loss = -(likelihood if weight is None else likelihood * weight).mean(-1)
+        loss = -weighted_mean(likelihood, weight)
         minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
 
     def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw donors for the rows of one stream by permuting them."""
         rows = available.to(self._data.x.device)
         with torch.no_grad():
-            described = select_members(self.network, [number])(self._attribute[rows][None])[0]
+            described = select_members(self.networks, [number])(self._attribute[rows][None])[0]
         outcome = self._outcome[rows].cpu()
         return permutations(
             outcome, described.cpu(), self._log_density, draws=DRAWS, generator=generator
