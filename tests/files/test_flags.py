@@ -11,8 +11,7 @@ from equipoise.files import read_columns
 from equipoise.files.flags import (
     SAMPLED_ROWS,
     level_telling,
-    sample_continuous,
-    sample_discrete,
+    sample,
     told_by,
 )
 
@@ -141,7 +140,7 @@ def test_a_missing_value_that_tells_is_found(frame):
 def test_the_area_is_that_of_scikit_learn(rng):
     codes = rng.integers(0, 3, 3000)
     category = np.where(rng.random(3000) < 0.5, codes, rng.integers(0, 5, 3000))
-    told = sample_discrete(codes, rng)
+    told = sample(codes, None, rng)
     half = len(told.rows) // 2
     column, classes = category[told.rows], codes[told.rows]
     shares = np.stack(
@@ -154,7 +153,7 @@ def test_the_area_is_that_of_scikit_learn(rng):
 def test_the_share_explained_is_that_of_scikit_learn(rng):
     category = rng.integers(0, 4, 3000)
     values = category + rng.normal(size=3000)
-    told = sample_continuous(values, rng)
+    told = sample(None, values, rng)
     half = len(told.rows) // 2
     column = category[told.rows]
     means = np.array([told.targets[:, 0][:half][column[:half] == c].mean() for c in range(4)])
@@ -165,7 +164,7 @@ def test_the_share_explained_is_that_of_scikit_learn(rng):
 def test_an_increasing_number_tells_as_much_as_spearman_says(rng):
     values = rng.lognormal(sigma=4.0, size=3000)
     number = np.log(values) + 0.01 * rng.normal(size=3000)
-    told = sample_continuous(values, rng)
+    told = sample(None, values, rng)
     half = len(told.rows) // 2
     expected = spearmanr(number[told.rows][half:], told.targets[:, 0][half:]).statistic ** 2
     assert told_by(number[told.rows], categories=False, told=told) == pytest.approx(expected)
@@ -191,7 +190,7 @@ def test_numbers_with_commas_are_flagged(rng):
 
 def test_a_rare_class_is_sampled_like_a_common_one(rng):
     codes = (rng.random(200_000) < 0.002).astype(int)
-    told = sample_discrete(codes, rng)
+    told = sample(codes, None, rng)
     assert len(told.rows) == SAMPLED_ROWS // 2 + codes.sum()
     assert told_by(codes[told.rows] * 1.0, categories=False, told=told) == 1.0
     assert np.array_equal(codes[told.rows], told.targets.argmax(1))

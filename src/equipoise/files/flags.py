@@ -6,6 +6,7 @@ sensitive one stands in for it. Both are measured on rows held out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,14 +18,7 @@ from scipy.stats import rankdata
 from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 
-from equipoise.files.kinds import (
-    Content,
-    Outcome,
-    are_numbers_with_commas,
-    name_suggests_identifier,
-    numbers_of,
-    numeric_share,
-)
+from equipoise.files.kinds import Content, Outcome, numbers_of
 from equipoise.tables import SensitiveTable
 from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS, SensitiveColumn
 
@@ -36,6 +30,12 @@ STANDS_IN = {"AUC": 0.95, "R2": 0.9}
 #: A level tells a group when this share of its rows are of it, and it has this share of all rows.
 _LEVEL_PURITY = 0.99
 _LEVEL_SHARE = 0.01
+#: A whole number, one with a decimal comma, or one with commas between thousands.
+_WITH_COMMAS = r"\s*[+-]?(\d+|\d*,\d+|\d{1,3}(,\d{3})*(\.\d+)?)\s*"
+#: Names that identifiers have in many files; only a hint beside what a column holds.
+_IDENTIFIER_NAME = re.compile(
+    r"(?:^|[_\W])(?:id|uuid|guid|ssn|e?mail|phone|iban|passport|key|index|row)(?:[_\W]|$)", re.I
+)
 #: Text of which this share are numbers was probably meant to be numbers.
 _MOSTLY_NUMBERS = 0.5
 #: Rows looked at: half to learn from, half to measure on. An AUC of 0.99 is then known to 0.005.
@@ -79,7 +79,7 @@ def find_flags(
     most = rows_to_sample(len(contents))
     codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
     values = numbers_of(frame[target]) if codes is None else None
-    told = _sample(codes, values, generator, most)
+    told = sample(codes, values, generator, most)
     if told is None:
         of_classes = "" if codes is None else " of each class"
         words = (
@@ -90,12 +90,12 @@ def find_flags(
     else:
         yield from _giveaways(frame, contents, codes, outcome, told, step)
         for column in table.columns:
-            told = _sample(column.codes, column.values, generator, most)
+            told = sample(column.codes, column.values, generator, most)
             if told is not None:
                 yield from _proxies(frame, contents, column, told, step)
     for name, content in contents.items():
         if content.is_identifier or content.is_nearly_identifier:
-            hint = ", and its name says so" if name_suggests_identifier(name) else ""
+            hint = ", and its name says so" if _IDENTIFIER_NAME.search(name) else ""
             words = (
                 f"{name!r} may be an identifier: {content.distinct:,} of "
                 f"{content.rows - content.missing:,} values are distinct{hint}; name it as id or "
@@ -191,13 +191,18 @@ def _renames(
 
 def _text_words(name: str, values: pd.Series[Any]) -> str:
     """What to say of text that was probably meant to be numbers; "" where there is nothing."""
-    share, other = numeric_share(values)
-    if share < 1.0 and are_numbers_with_commas(values):
+    counts = values.astype(object).value_counts()
+    levels = pd.Series([str(level) for level in counts.index], dtype=object)
+    numeric = pd.to_numeric(levels, errors="coerce").notna().to_numpy()
+    if numeric.all():
+        return ""
+    share, other = counts.to_numpy()[numeric].sum() / counts.sum(), levels[~numeric].iloc[0]
+    if levels.str.fullmatch(_WITH_COMMAS).all():
         return (
             f"{name!r} is read as categories although its values are numbers with commas, such as "
             f"{other!r}; write them with a decimal point and nothing between thousands"
         )
-    if not _MOSTLY_NUMBERS <= share < 1.0:
+    if share < _MOSTLY_NUMBERS:
         return ""
     return (
         f"{name!r} is read as categories although {share:.1%} of its values are numbers, because "
@@ -223,26 +228,22 @@ def rows_to_sample(columns: int) -> int:
     return min(SAMPLED_ROWS, max(_FEWEST_SAMPLED, _SAMPLED_VALUES // columns))
 
 
-def _sample(
+def sample(
     codes: NDArray[np.int64] | None,
     values: NDArray[np.float64] | None,
     generator: np.random.Generator,
-    most: int,
+    most: int = SAMPLED_ROWS,
 ) -> Told | None:
-    if codes is not None:
-        return sample_discrete(codes, generator, most)
-    assert values is not None
-    return sample_continuous(values, generator, most)
+    """Sample rows of a discrete column, by its codes (n,), or of a continuous one, by its values.
 
-
-def sample_discrete(
-    codes: NDArray[np.int64], generator: np.random.Generator, most: int = SAMPLED_ROWS
-) -> Told | None:
-    """Sample as many rows of every class; codes (n,), -1 where unknown. None: too few rows.
-
-    The area under the ROC curve does not change with the shares of the classes, and a rare class
-    is represented this way.
+    Unknown are the code -1 and the value NaN. Returns None where there are too few rows. Of every
+    class as many rows are sampled: the area under the ROC curve does not change with the shares of
+    the classes, and a rare class is represented this way.
     """
+    if codes is None:
+        assert values is not None
+        rows = generator.permutation(_take(np.flatnonzero(~np.isnan(values)), most, generator))
+        return Told(rows, values[rows, None], "R2") if len(rows) >= FEWEST_ROWS else None
     classes = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
     each = most // max(len(classes), 1)
     # A class of one row or two cannot be both learned and measured.
@@ -252,14 +253,6 @@ def sample_discrete(
         return None
     numbers, places = np.unique(codes[rows], return_inverse=True)
     return Told(rows, np.eye(len(numbers))[places], "AUC")
-
-
-def sample_continuous(
-    values: NDArray[np.float64], generator: np.random.Generator, most: int = SAMPLED_ROWS
-) -> Told | None:
-    """Sample rows of a continuous column; values (n,), NaN where unknown. None: too few rows."""
-    rows = generator.permutation(_take(np.flatnonzero(~np.isnan(values)), most, generator))
-    return Told(rows, values[rows, None], "R2") if len(rows) >= FEWEST_ROWS else None
 
 
 def told_by(column: NDArray[Any], *, categories: bool, told: Told) -> float:
@@ -273,7 +266,7 @@ def told_by(column: NDArray[Any], *, categories: bool, told: Told) -> float:
 
     >>> rng = np.random.default_rng(0)
     >>> codes = rng.integers(0, 2, 400)
-    >>> told = sample_discrete(codes, rng)
+    >>> told = sample(codes, None, rng)
     >>> told_by(10.0 - codes[told.rows], categories=False, told=told)
     1.0
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
@@ -32,10 +31,6 @@ _OBJECT_KINDS: dict[str, ContentKind] = {
     "timedelta64": "date",
     "period": "date",
 }
-#: Names that identifiers have in many files; only a hint beside what a column holds.
-_IDENTIFIER_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|ssn|e?mail|phone|iban|passport|key|index|row)(?:[_\W]|$)", re.I
-)
 _NEARLY_DISTINCT = 0.95
 _FEWEST_ROWS = 50
 _LEVELS_SHOWN = 5
@@ -96,43 +91,6 @@ def content_of(values: pd.Series[Any], name: str) -> Content:
 def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDArray[np.float64]:
     """Numbers or booleans as float64 (n,), NaN where missing."""
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def name_suggests_identifier(name: str) -> bool:
-    """Whether a column is named as identifiers often are.
-
-    >>> [name_suggests_identifier(name) for name in ("customer_id", "e-mail", "paid", "period")]
-    [True, True, False, False]
-    """
-    return _IDENTIFIER_NAME.search(name) is not None
-
-
-def numeric_share(values: pd.Series[Any]) -> tuple[float, str]:
-    """Share of a text column's known values that are numbers, and an example of one that is not."""
-    counts = values.astype(object).value_counts()
-    levels = pd.Series([str(level) for level in counts.index])
-    numeric = pd.to_numeric(levels, errors="coerce").notna().to_numpy()
-    if numeric.all():
-        return 1.0, ""
-    return float(counts.to_numpy()[numeric].sum() / counts.sum()), levels[~numeric].iloc[0]
-
-
-#: A whole number, one with a decimal comma, or one with commas between thousands.
-_WITH_COMMAS = r"\s*[+-]?(\d+|\d*,\d+|\d{1,3}(,\d{3})*(\.\d+)?)\s*"
-
-
-def are_numbers_with_commas(values: pd.Series[Any]) -> bool:
-    """Whether all known values of a text column are numbers if commas may be part of them.
-
-    >>> are_numbers_with_commas(pd.Series(["1,5", "-20", None, "3,25"]))
-    True
-    >>> are_numbers_with_commas(pd.Series(["1,234,567.50", "950"]))
-    True
-    >>> are_numbers_with_commas(pd.Series(["1,5", "2,5,6"]))
-    False
-    """
-    levels = pd.Series([str(level) for level in values.dropna().unique()], dtype=object)
-    return bool(levels.str.fullmatch(_WITH_COMMAS).all())
 
 
 _UNUSABLE_WORDS = {
