@@ -98,8 +98,8 @@ def _refuse_undecodable(arguments: Sequence[str]) -> None:
 
 def _explain(problem: BaseException, *, as_json: bool) -> int:
     """Say in one line what is wrong, and return the exit code for it."""
-    message, code = _in_words(problem)
-    message = " ".join(message.split())
+    words, code = _in_words(problem)
+    message = " ".join(words.split())
     note(f"error: {message}")
     if as_json:
         typer.echo(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False))
@@ -113,7 +113,8 @@ def _in_words(problem: BaseException) -> tuple[str, int]:
     if callable(say := getattr(problem, "format_message", None)):
         context = getattr(problem, "ctx", None)
         command = "equipoise" if context is None else context.command_path
-        return f"{_lower(str(say()))}; see {command} --help", USER_ERROR
+        said = str(say()).removesuffix(".")
+        return f"{said[:1].lower()}{said[1:]}; see {command} --help", USER_ERROR
     # Imported here: by now a command has loaded what it needs, and --help must not.
     from equipoise.errors import DataNotFound, InputError
 
@@ -133,24 +134,12 @@ def _in_words(problem: BaseException) -> tuple[str, int]:
     )
 
 
-def _lower(sentence: str) -> str:
-    """A sentence of the parser without capital letter and full stop, as our errors are."""
-    return sentence[:1].lower() + sentence[1:].removesuffix(".")
-
-
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     """Print warnings for users as notes, each once; warnings for programmers are not printed."""
     said = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
         if issubclass(category, UserWarning) and text not in said:
             said.add(text)

@@ -276,7 +276,6 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _left_out(name: str, role: Role, values: pd.Series[Any], *, by_name: bool) -> ReadColumn:
-    """A column that is not read; its content does not matter."""
     why = "" if role == "id" else "named by drop" if by_name else "not named by features"
     return ReadColumn(name, role, "", "", int(values.isna().sum()), why)
 

@@ -14,22 +14,14 @@ from equipoise.tables.columns import whole
 
 ContentKind = Literal["number", "boolean", "category", "date", "bytes", "nested", "empty"]
 
-_OBJECT_KINDS: dict[str, ContentKind] = {
-    "string": "category",
-    "boolean": "boolean",
-    "integer": "number",
-    "floating": "number",
-    "mixed-integer-float": "number",
-    "decimal": "number",
-    "empty": "empty",
-    "bytes": "bytes",
-    "datetime": "date",
-    "datetime64": "date",
-    "date": "date",
-    "time": "date",
-    "timedelta": "date",
-    "timedelta64": "date",
-    "period": "date",
+#: What pandas calls the values of a column of objects.
+_OBJECT_KINDS: dict[ContentKind, tuple[str, ...]] = {
+    "category": ("string",),
+    "boolean": ("boolean",),
+    "number": ("integer", "floating", "mixed-integer-float", "decimal"),
+    "date": ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period"),
+    "bytes": ("bytes",),
+    "empty": ("empty",),
 }
 _NEARLY_DISTINCT = 0.95
 _FEWEST_ROWS = 50
@@ -115,7 +107,7 @@ def kind_of(values: pd.Series[Any]) -> Any:
     found = pd.api.types.infer_dtype(values, skipna=True)
     if found == "mixed" and values.map(pd.api.types.is_list_like).any():
         return "nested"
-    return _OBJECT_KINDS.get(found, found)
+    return next((kind for kind, words in _OBJECT_KINDS.items() if found in words), found)
 
 
 def _levels(values: pd.Series[Any], distinct: int) -> str:

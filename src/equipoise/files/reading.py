@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 
 from equipoise.errors import InputError
 from equipoise.files.columns import check_columns
-from equipoise.files.formats import DataFile, find_data_file
-from equipoise.files.text_faults import (
+from equipoise.files.formats import (
+    DataFile,
     check_last_quote,
     check_names,
+    find_data_file,
     read_header,
     refuse_encoding,
     refuse_structure,

@@ -18,7 +18,7 @@ from equipoise.runs import Answer
 from equipoise.runs.folder import names_in
 from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
 
-FILES = PAGE, TABLE, DOCUMENT = "audit.html", "audit.csv", "audit.json"
+FILES = ("audit.html", "audit.csv", "audit.json")
 _LOCK = ".equipoise-lock"
 
 
@@ -74,19 +74,13 @@ def _refuse_taken(folder: Path) -> None:
 def _write(folder: Path, found: Audit) -> None:
     _refuse_taken(folder)  # another process may have been first
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        PAGE: found.to_html(),
-        TABLE: spreadsheet_safe(found.to_frame()).to_csv(index=False),
-        DOCUMENT: found.to_json(),
-    }
+    table = spreadsheet_safe(found.to_frame()).to_csv(index=False)
+    texts = (found.to_html(), table, found.to_json())
     with only_writer(folder / _LOCK, argument="--out", what=folder):
-        for name, text in texts.items():
+        for name, text in zip(FILES, texts, strict=True):
             write_atomically(folder / name, text.encode())
 
 
 def _label(text: str, outcomes: pd.Series[Any]) -> object:
     """The value of the outcome that reads as ``text``: options are text, labels may be numbers."""
-    for value in outcomes.dropna().unique():
-        if str(value) == text:
-            return value
-    return text
+    return next((value for value in outcomes.dropna().unique() if str(value) == text), text)

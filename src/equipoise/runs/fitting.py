@@ -196,12 +196,13 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
     with files.changing(run, place) as staged:
         frontier.save(staged / files.FRONTIER)
         tables = {
-            files.COLUMNS: spreadsheet_safe(pd.DataFrame(record.columns)).to_csv(index=False),
-            files.TABLE: spreadsheet_safe(frontier.table()).to_csv(),
-            files.MEMBERS: spreadsheet_safe(frontier.members()).to_csv(),
+            files.COLUMNS: pd.DataFrame(record.columns),
+            files.TABLE: frontier.table(),
+            files.MEMBERS: frontier.members(),
         }
         for name, table in tables.items():
-            write_atomically(staged / name, table.encode())
+            text = spreadsheet_safe(table).to_csv(index=name != files.COLUMNS)
+            write_atomically(staged / name, text.encode())
         selection = take(run, staged, frontier, choice)
     return _answer(files.open_run(run.folder), selection, choice)
 

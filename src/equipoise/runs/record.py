@@ -206,16 +206,15 @@ def _as_argument(value: object) -> str:
         return _as_argument(tuple(f"{column}={kind}" for column, kind in value.items()))
     if not isinstance(value, tuple):
         return str(value)
-    texts = (
-        _quoted(each) if isinstance(each, str) else str(each).removesuffix(".0") for each in value
-    )
-    return ",".join(texts)
+    return ",".join(map(_quoted, value))
 
 
-def _quoted(name: str) -> str:
+def _quoted(part: str | float) -> str:
     """A name as CSV has it: in quotes where it holds what would end it, or begins with a blank."""
-    plain = not any(mark in name for mark in ',"\r\n') and name == name.lstrip()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    if not isinstance(part, str):
+        return str(part).removesuffix(".0")
+    plain = not any(mark in part for mark in ',"\r\n') and part == part.lstrip()
+    return part if plain else '"' + part.replace('"', '""') + '"'
 
 
 def _shown(value: object) -> str:

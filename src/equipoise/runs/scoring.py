@@ -52,7 +52,7 @@ class ScoringReport:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The report for a program."""
+        """The report as JSON has it."""
         return {
             "out": str(self.out),
             "rows": self.rows,

@@ -142,32 +142,26 @@ def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
 def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
     """Every number of a selection, and the choice that made it; undefined numbers are null."""
     told = {
-        each.name: getattr(selection, each.name)
-        for each in fields(selection)
-        if each.name not in ("model", "rows")
+        "choice": asdict(choice),
+        **{name: value for name, value in vars(selection).items() if name not in ("model", "rows")},
+        "holds_on_test": selection.holds_on_test,
+        "health": list(selection.model.health_.messages),
+        "rows": [row.columns() for row in selection.rows],
     }
-    document: dict[str, Any] = plain(
-        {
-            "choice": asdict(choice),
-            **told,
-            "holds_on_test": selection.holds_on_test,
-            "health": list(selection.model.health_.messages),
-            "rows": [row.columns() for row in selection.rows],
-        }
-    )
+    document: dict[str, Any] = plain(told)
     return document
 
 
 def read_threshold(run: Run) -> float | None:
     """Return the threshold of decisions; refuse a folder whose model is not the selected one."""
     document, model = _selection_of(run), run.path(MODEL)
-    if not model.exists() or document["model_sha256"] != sha256(model):
-        raise InputError(
-            f"'{model}' must be the model that '{SELECTION}' describes, but it is missing or "
-            f"another one; select it again: {_command(run)} ..."
-        )
-    threshold: float | None = document["threshold"]
-    return threshold
+    if model.exists() and document["model_sha256"] == sha256(model):
+        threshold: float | None = document["threshold"]
+        return threshold
+    raise InputError(
+        f"'{model}' must be the model that '{SELECTION}' describes, but it is missing or another "
+        f"one; select it again: {_command(run)} ..."
+    )
 
 
 def _selection_of(run: Run) -> dict[str, Any]:
@@ -207,7 +201,6 @@ def _write_pages(
     """Write report.html, model_card.md and model_card.json of the selected model to ``folder``."""
     record = run.record
     name = Path(record.data.path).name
-    predict = command_line("equipoise", "predict", run.folder)
     facts = RunFacts(
         title=f"Predicting {record.options.target} from {name}",
         data_name=name,
@@ -215,7 +208,8 @@ def _write_pages(
         target=record.options.target,
         command=record.command,
         select_command=_command(run),
-        deploy_command=f"{predict} DATA --out scores.parquet",
+        deploy_command=f"{command_line('equipoise', 'predict', run.folder)} DATA "
+        "--out scores.parquet",
         python_lines=(
             "from equipoise import load",
             f"frontier = load({str(run.path(FRONTIER))!r})",
@@ -228,10 +222,6 @@ def _write_pages(
         picked=choice.remark,
     )
     card = model_card(selection, facts, frontier)
-    texts = {
-        REPORT: frontier_page(frontier, selection, facts),
-        CARD: to_markdown(card),
-        CARD_JSON: to_json(card),
-    }
-    for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
+    write_atomically(folder / REPORT, frontier_page(frontier, selection, facts).encode())
+    write_atomically(folder / CARD, to_markdown(card).encode())
+    write_atomically(folder / CARD_JSON, to_json(card).encode())
