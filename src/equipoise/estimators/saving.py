@@ -93,31 +93,36 @@ def history_in(arrays: Mapping[str, NDArray[Any]]) -> History:
     history = made(History, {f.name: arrays[f"history.{f.name}"] for f in fields(History)})
     checks, members = history.task.shape
     parts = history.iterations, history.penalty, history.stopped_at
-    if [part.shape for part in parts] != [(checks,), (checks, members), (members,)]:
-        raise ValueError("the parts of a history differ in length")
+    fit = [part.shape for part in parts] == [(checks,), (checks, members), (members,)]
+    require(fit, "the parts of a history differ in length")
     return history
 
 
 def needs_network(document: Mapping[str, Any]) -> bool:
     """Whether the user's function that makes the network is missing from this document."""
-    own = document["own_network"]
-    if not isinstance(own, bool):
-        raise ValueError("a network is the user's own or not")
+    own: bool = document["own_network"]
+    require(isinstance(own, bool), "a network is the user's own or not")
     return own
+
+
+def require(right: bool, rule: str) -> None:
+    """Refuse what somebody wrote into a file by hand: ``load`` tells the ``rule`` it breaks."""
+    if not right:
+        raise ValueError(rule)
 
 
 def fill(model: FairEstimator, contents: Contents, network: NetworkFactory | None) -> None:
     """Give a new estimator everything the fitted one had learned."""
     document, arrays = contents.document, contents.arrays
     fill_shell(model, contents)
-    if not hasattr(model, "sensitive_"):
-        raise ValueError("every estimator says what its sensitive columns were")
+    require(hasattr(model, "sensitive_"), "every estimator says what its sensitive columns were")
     model.history_ = history_in(arrays)
     model.health_ = made(Health, read(document["health"]))
     task = TASKS[document["task"]]
     model.predictor_ = predictor_in(arrays, task, n_inputs(model), n_outputs(model, task), network)
-    if (model.predictor_.encoder is not None) != isinstance(model, TransformerMixin):
-        raise ValueError("an encoder, and nothing else, has a representation")
+    encodes = model.predictor_.encoder is not None
+    fit = encodes == isinstance(model, TransformerMixin)
+    require(fit, "an encoder, and nothing else, has a representation")
 
 
 def n_outputs(model: FairEstimator, task: Task) -> int | None:
@@ -129,8 +134,7 @@ def n_outputs(model: FairEstimator, task: Task) -> int | None:
     if isinstance(model, ClassifierMixin):
         classes = len(model.classes_)
         tasks, outputs = (("binary",), 1) if classes == 2 else (("multiclass",), classes)
-    if task.name not in tasks:
-        raise ValueError(f"the task {task.name!r} is another estimator's")
+    require(task.name in tasks, f"the task {task.name!r} is another estimator's")
     return outputs
 
 
@@ -138,16 +142,17 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
     """Give a new estimator the labels, names and encoding that `shell_of` wrote."""
     learned = read(contents.document["learned"])
     for name, value in learned.items():
-        if name not in _LEARNED or not holds(value, _LEARNED[name]):
-            raise ValueError(f"no estimator learns such a {name!r}")
+        known = name in _LEARNED and holds(value, _LEARNED[name])
+        require(known, f"no estimator learns such a {name!r}")
         setattr(model, name, value)
     model.encoder_ = _encoder_in(contents)
     columns = list(model.encoder_.state().families)
     named = learned.get("feature_names_in_", np.array(columns)).tolist()
-    if model.n_features_in_ != len(columns) or named != columns:
-        raise ValueError("the columns of the estimator are not those of its encoding")
-    if isinstance(model, RegressorMixin) and not np.isfinite([model.center_, model.scale_]).all():
-        raise ValueError("the units of the outcome must be finite")
+    fit = model.n_features_in_ == len(columns) and named == columns
+    require(fit, "the columns of the estimator are not those of its encoding")
+    if isinstance(model, RegressorMixin):
+        finite = bool(np.isfinite([model.center_, model.scale_]).all())
+        require(finite, "the units of the outcome must be finite")
 
 
 def _encoding(encoder: Encoder[Any]) -> Contents:

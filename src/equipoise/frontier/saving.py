@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Sized
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from equipoise.estimators.saving import (
     options_of,
     read,
     refuse_foreign_class,
+    require,
     shell_of,
     written,
 )
@@ -63,7 +64,7 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     refuse_foreign_class(type(frontier))
     parameters = frontier.get_params(deep=False)
     given = parameters.pop("estimator")
-    own = [_own_network(model) for model in estimators_of(given)]
+    own = [getattr(model, "network", None) for model in estimators_of(given)]
     if len({id(network) for network in own if network is not None}) > 1:
         raise InputError(
             "estimator must have one network of your own to be saved, got a list with several, "
@@ -105,9 +106,8 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
         arrays |= _under(f"strand{place}", strand.arrays)
     if test is not None:
         arrays |= _under("test", rows_arrays(test))
-        scores = curve.test_scores(kept)
-        assert scores is not None
-        arrays |= {f"test_scores.{n}": found for n, found in zip(kept, scores, strict=True)}
+        assert curve.scores is not None
+        arrays |= {f"test_scores.{number}": curve.scores[number] for number in kept}
     return Contents(document, arrays)
 
 
@@ -131,11 +131,16 @@ def _strand_contents(strand: Strand, curve: Curve) -> Contents:
         ),
     }
     prototype = copy.deepcopy(strand.prototype).double()
+    # Weights of kept snapshots one after the other, members first.
+    together = {
+        name: torch.cat([weights[name] for weights in kept]).numpy()
+        for name in (kept[0] if kept else ())
+    }
     arrays = {
         **_under("template", shell.arrays),
         **_under("prototype", predictor_arrays(prototype, n_inputs(strand.template), kept)),
         **history_arrays(strand.history),
-        **_under("kept_weights", _one_after_another(kept)),
+        **_under("kept_weights", together),
     }
     return Contents(document, arrays)
 
@@ -145,37 +150,36 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     document, arrays = contents.document, contents.arrays
     rest = read(document["rest"])
     kept = arrays["kept"].tolist()
-    if not holds(tuple(kept), tuple[int, ...]) or len(set(kept)) < len(kept):
-        raise ValueError("kept snapshots are numbers, each once")
+    unique = holds(tuple(kept), tuple[int, ...]) and len(set(kept)) == len(kept)
+    require(unique, "kept snapshots are numbers, each once")
     criteria = made(Criteria, {"utility": rest["utility"], "measures": tuple(rest["measures"])})
-    if not criteria.measures or len(set(criteria.measures)) < len(criteria.measures):
-        raise ValueError("measures must be distinct, and at least one")
+    measures = criteria.measures
+    require(0 < len(measures) == len(set(measures)), "measures must be distinct, and at least one")
     for metric in criteria.metrics:
         find_metric(metric)
     split = made(Split, _of("split", arrays))
-    if any(positions.ndim != 1 for positions in vars(split).values()):
-        raise ValueError("rows of a part have one position each")
-    if rest["validation_rows"] != len(split.validation) or not holds(rest["sensitive"], str):
-        raise ValueError("what is said of the rows is wrong")
+    single = all(positions.ndim == 1 for positions in vars(split).values())
+    require(single, "rows of a part have one position each")
+    told = rest["validation_rows"] == len(split.validation) and holds(rest["sensitive"], str)
+    require(told, "what is said of the rows is wrong")
     test = None if document["test"] is None else rows_in(document["test"], _of("test", arrays))
     scores = None
     if test is not None:
         scores = {number: arrays[f"test_scores.{number}"] for number in kept}
         _check_test_rows(test, criteria, list(scores.values()))
-    _same_length([kept, rest["health"]])
     healths = [made(Health, health) for health in rest["health"]]
     parts = [
         Contents(each, _of(f"strand{place}", arrays))
         for place, each in enumerate(document["strands"])
     ]
     strands = tuple(_strand_in(part, network) for part in parts)
-    if len({strand.predictor for strand in strands}) < len(strands) or not strands:
-        raise ValueError("an estimator is there twice, or none")
+    named = {strand.predictor for strand in strands}
+    require(0 < len(named) == len(strands), "an estimator is there twice, or none")
     outcomes = {OUTCOMES[strand.prototype.task.name] for strand in strands}
-    if {UTILITIES[outcome] for outcome in outcomes} != {criteria.utility}:
-        raise ValueError("the utility is that of another task")
-    if test is not None and {test.outcome} != outcomes:
-        raise ValueError("the test rows are of another task")
+    utilities = {UTILITIES[outcome] for outcome in outcomes}
+    require(utilities == {criteria.utility}, "the utility is that of another task")
+    same = test is None or {test.outcome} == outcomes
+    require(same, "the test rows are of another task")
     return Curve(
         strands=strands,
         snapshots=_snapshots(arrays, criteria, strands, parts, kept),
@@ -192,23 +196,21 @@ def _strand_in(contents: Contents, network: NetworkFactory | None) -> Strand:
     shell = Contents(document["template"], _of("template", arrays))
     own = network if needs_network(shell.document) else None
     template = new_estimator(shell.document, own)
-    if isinstance(template, FairEncoder):
-        raise ValueError("the models of a frontier predict")
+    require(not isinstance(template, FairEncoder), "the models of a frontier predict")
     fill_shell(template, shell)
     rest = read(document["rest"])
     names = [field.name for field in fields(Entry)]
     entries = tuple(made(Entry, dict(zip(names, entry, strict=True))) for entry in rest["entries"])
-    if {entry.predictor for entry in entries} != {document["predictor"]}:
-        raise ValueError("the entries of an estimator are not all its own")
-    if {entry.family for entry in entries} != {template.family}:
-        raise ValueError("the entries of an estimator are of another kind")
+    owners = {(entry.predictor, entry.family) for entry in entries}
+    own_entries = owners == {(document["predictor"], template.family)}
+    require(own_entries, "the entries of an estimator are not all its own")
     history = history_in(arrays)
     members = len(history.stopped_at)
-    _same_length([history.stopped_at, rest["member_health"]])
+    _same_length(history.stopped_at, rest["member_health"])
     for entry in entries:
-        if not entry.members or not all(0 <= member < members for member in entry.members):
-            raise ValueError("an entry has members that are not there")
-        _same_length([entry.members, entry.seeds])
+        there = all(0 <= member < members for member in entry.members)
+        require(bool(entry.members) and there, "an entry has members that are not there")
+        _same_length(entry.members, entry.seeds)
     task = TASKS[document["task"]]
     kept = {name: torch.from_numpy(a.copy()) for name, a in _of("kept_weights", arrays).items()}
     return Strand(
@@ -226,10 +228,6 @@ def _strand_in(contents: Contents, network: NetworkFactory | None) -> Strand:
         member_health=tuple(made(Health, health) for health in rest["member_health"]),
         template=template,
     )
-
-
-def _own_network(model: Any) -> NetworkFactory | None:
-    return getattr(model, "network", None)
 
 
 def options_in(contents: Contents, network: NetworkFactory | None) -> dict[str, Any]:
@@ -264,15 +262,6 @@ def _options_before(
     return options, estimators, both
 
 
-def _one_after_another(parts: Sequence[Weights]) -> dict[str, NDArray[Any]]:
-    """Return the weights of kept snapshots one after the other, members first."""
-    return (
-        {name: torch.cat([weights[name] for weights in parts]).numpy() for name in parts[0]}
-        if parts
-        else {}
-    )
-
-
 def _snapshots(
     arrays: Arrays,
     criteria: Criteria,
@@ -282,59 +271,57 @@ def _snapshots(
 ) -> Snapshots:
     columns = {name: arrays[f"snapshots.{name}"].copy() for name in _PER_SNAPSHOT}
     count = len(columns["entry"])
-    shapes = dict.fromkeys(_PER_SNAPSHOT, (count,))
-    if {name: a.shape for name, a in columns.items()} != {
-        **shapes,
-        "unfairness": (count, len(criteria.measures)),
-    }:
-        raise ValueError("snapshots, measures and their values differ in number")
-    if not all(0 <= number < count for number in kept):
-        raise ValueError("a kept snapshot is missing")
+    shapes = dict.fromkeys(_PER_SNAPSHOT, (count,)) | {
+        "unfairness": (count, len(criteria.measures))
+    }
+    fit = {name: array.shape for name, array in columns.items()} == shapes
+    require(fit, "snapshots, measures and their values differ in number")
+    require(all(0 <= number < count for number in kept), "a kept snapshot is missing")
     entries = [entry for strand in strands for entry in strand.entries]
-    if not set(columns["entry"].tolist()) <= set(range(len(entries))):
-        raise ValueError("the entry of a snapshot is missing")
+    known = set(columns["entry"].tolist()) <= set(range(len(entries)))
+    require(known, "the entry of a snapshot is missing")
     weights: dict[int, Weights] = {}
     for strand, part in zip(strands, parts, strict=True):
         places = {n: columns["entry"][n] for n in kept}
         mine = [n for n in kept if strand_of(strands, places[n]) is strand]
-        found = _of("kept_weights", part.arrays)
-        if mine and found.keys() != {name for name, _ in member_tensors(strand.prototype)}:
-            raise ValueError("some weights of a kept snapshot are missing")
+        if not mine:
+            continue
         sizes = [len(entries[places[n]].members) for n in mine]
-        for name, tensor in member_tensors(strand.prototype):
-            _check_weights(name, found, tensor, sum(sizes), n_inputs(strand.template))
-        split = {
-            name: torch.split(torch.from_numpy(array.copy()), sizes)
-            for name, array in found.items()
-        }
+        found = _kept_weights(strand, _of("kept_weights", part.arrays), sum(sizes))
+        split = {name: torch.split(tensor, sizes) for name, tensor in found.items()}
         for place, n in enumerate(mine):
             weights[n] = {name: pieces[place] for name, pieces in split.items()}
     made_of = {**columns, "criteria": criteria, "weights": {}}
     return replace(made(Snapshots, made_of), weights=dict(sorted(weights.items())))
 
 
-def _check_weights(name: str, found: Arrays, like: Tensor, members: int, inputs: int) -> None:
-    """Refuse weights of so many members that do not fit into a stack like this."""
-    if not members:
-        return
-    array = found[name]
-    floating = array.dtype.kind == "f" and like.is_floating_point()
-    if not floating and torch.from_numpy(array[:0]).dtype != like.dtype:
-        raise ValueError(f"weights of a kept snapshot are of type {array.dtype}")
-    if array.shape != (members, *like.shape[1:]):
-        raise ValueError("weights of a kept snapshot have another shape")
-    if name.endswith("layers.0.column"):
-        check_columns(torch.from_numpy(array.copy()), inputs)
+def _kept_weights(strand: Strand, found: Arrays, members: int) -> dict[str, Tensor]:
+    """Weights of so many members, refused where they do not fit into the stack of the strand."""
+    wanted = dict(member_tensors(strand.prototype))
+    require(found.keys() == wanted.keys(), "some weights of a kept snapshot are missing")
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in found.items()}
+    for name, tensor in tensors.items():
+        like = wanted[name]
+        floating = tensor.is_floating_point() and like.is_floating_point()
+        require(
+            floating or tensor.dtype == like.dtype,
+            f"weights of a kept snapshot are of type {tensor.dtype}",
+        )
+        fit = tensor.shape == (members, *like.shape[1:])
+        require(fit, "weights of a kept snapshot have another shape")
+        if name.endswith("layers.0.column"):
+            check_columns(tensor, n_inputs(strand.template))
+    return tensors
 
 
 def _check_test_rows(test: HeldOut, criteria: Criteria, scores: Sequence[NDArray[Any]]) -> None:
     """Refuse test rows that no report can be made of, and scores that are not theirs."""
-    if not {attribute for _, attribute in criteria.measures} <= set(test.table.names):
-        raise ValueError("a sensitive column of the test rows is missing")
+    present = {attribute for _, attribute in criteria.measures} <= set(test.table.names)
+    require(present, "a sensitive column of the test rows is missing")
     width = int(test.y.max()) + 1 if test.outcome == "multiclass" else 1
     for array in scores:
-        if array.shape != (len(test), width) or not holds(array, NDArray[np.float64]):
-            raise ValueError("scores must be those of the test rows")
+        own = array.shape == (len(test), width) and holds(array, NDArray[np.float64])
+        require(own, "scores must be those of the test rows")
     samples_of(test)
 
 
@@ -350,9 +337,9 @@ def _of(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     }
 
 
-def _same_length(parts: list[Any]) -> None:
-    if len({len(part) for part in parts}) > 1:
-        raise ValueError("parts that belong together differ in length")
+def _same_length(*parts: Sized) -> None:
+    same = len({len(part) for part in parts}) == 1
+    require(same, "parts that belong together differ in length")
 
 
 _PER_ROW = ("codes", "values", "scores")
@@ -386,8 +373,7 @@ def rows_arrays(rows: HeldOut) -> dict[str, NDArray[Any]]:
 
 def rows_in(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeldOut:
     """Return the rows that `rows_document` and `rows_arrays` wrote."""
-    if len({len(array) for array in arrays.values()}) > 1:
-        raise ValueError("columns of rows differ in length")
+    _same_length(*arrays.values())
     y, weights = arrays["y"], arrays.get("weights")
     columns = []
     for number, (name, kind, rule, categories) in enumerate(from_json(document["columns"])):
@@ -395,15 +381,15 @@ def rows_in(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
         found = (name, kind, rule, codes, categories, values, scores)
         names = (field.name for field in fields(SensitiveColumn))
         column = made(SensitiveColumn, dict(zip(names, found, strict=True)))
-        if (kind == "discrete") != (codes is not None) or (codes is None) != (values is not None):
-            raise ValueError(f"column {name!r} is of another kind than its values")
-        if codes is not None and not ((codes >= -1) & (codes < len(categories))).all():
-            raise ValueError(f"column {name!r} has a category without a name")
-        if {each.shape for each in (codes, values, scores) if each is not None} != {y.shape}:
-            raise ValueError(f"column {name!r} has no values")
+        right = (kind == "discrete") == (codes is not None) == (values is None)
+        require(right, f"column {name!r} is of another kind than its values")
+        within = codes is None or bool(((codes >= -1) & (codes < len(categories))).all())
+        require(within, f"column {name!r} has a category without a name")
+        shapes = {each.shape for each in (codes, values, scores) if each is not None}
+        require(shapes == {y.shape}, f"column {name!r} has no values")
         columns.append(column)
-    if not columns or len({column.name for column in columns}) < len(columns):
-        raise ValueError("sensitive columns must have distinct names")
+    named = {column.name for column in columns}
+    require(0 < len(named) == len(columns), "sensitive columns must have distinct names")
     _check_outcome(document["outcome"], y, weights)
     outcome, table = document["outcome"], SensitiveTable(tuple(columns))
     found_rows = {"part": document["part"], "y": y, "outcome": outcome, "weights": weights}
@@ -412,19 +398,18 @@ def rows_in(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 
 def _check_outcome(outcome: str, y: NDArray[Any], weights: NDArray[Any] | None) -> None:
     """Refuse outcomes (n,) that are not of this kind, and weights that are none."""
-    if y.ndim != 1 or not len(y):
-        raise ValueError("there must be one outcome for each row")
-    if outcome == "continuous" and not (y.dtype == np.float64 and np.isfinite(y).all()):
-        raise ValueError("outcomes must be finite numbers")
-    if outcome != "continuous":
+    require(y.ndim == 1 and len(y) > 0, "there must be one outcome for each row")
+    if outcome == "continuous":
+        finite = y.dtype == np.float64 and bool(np.isfinite(y).all())
+        require(finite, "outcomes must be finite numbers")
+    else:
         classes = np.unique(y)
         whole = y.dtype == np.int64 and np.array_equal(classes, np.arange(len(classes)))
-        if not whole or (len(classes) > 2) != (outcome == "multiclass") or len(classes) < 2:
-            raise ValueError("outcomes must be numbers of classes, each of them there")
-    if weights is not None and (weights.shape != y.shape or not (weights > 0).all()):
-        raise ValueError("weights must be positive")
-    if weights is not None and not np.isfinite(weights).all():
-        raise ValueError("weights must be finite")
+        right = len(classes) > 2 if outcome == "multiclass" else len(classes) == 2
+        require(whole and right, "outcomes must be numbers of classes, each of them there")
+    if weights is not None:
+        positive = weights.shape == y.shape and bool(((weights > 0) & (weights < np.inf)).all())
+        require(positive, "weights must be positive and finite")
 
 
 def _plain(category: Hashable) -> Any:
