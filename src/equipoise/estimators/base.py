@@ -6,6 +6,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -17,7 +18,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import ConvergenceWarning, InputError, check_choice
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import ConvergenceWarning, InputError, check_choice, check_number
 from equipoise.estimators.fitting import Fitting, begin_run, read_rows
 from equipoise.estimators.inputs import (
     Outcome,
@@ -28,30 +31,42 @@ from equipoise.estimators.inputs import (
     read_seed,
 )
 from equipoise.estimators.saving import contents_of
+from equipoise.networks import Normalization
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.kinds import check_types
-from equipoise.training import (
-    Callback,
-    Health,
-    History,
-    Member,
-    Predictor,
-)
+from equipoise.training import Callback, Health, History, Member, OptimizerSettings, Predictor
 from equipoise.training.loop import gradients_on
 
 
-class FairEstimator(BaseEstimator, ABC):
-    """Fit and evaluation; subclasses have the options, and say what Y and outputs mean."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class Options:
+    """Options that all estimators have, with the same defaults."""
 
-    notion: str
-    strength: float
-    method: str
-    sensitive_types: Mapping[str, Kind] | None
-    missing_sensitive: Literal["error", "skip"]
-    random_state: int | np.random.RandomState | None
-    verbose: int
+    notion: str = "independence"
+    strength: float = 0.5
+    method: str = "sbp"
+    divergence: str = "js"
+    density_ratio: RatioKind = "auto"
+    critic_normalization: Normalization = "none"
+    gradient_penalty: float = 0.0
+    critic_learning_rate: float = 3e-3
+    sensitive_types: Mapping[str, Kind] | None = None
+    missing_sensitive: Literal["error", "skip"] = "error"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
+
+class FairEstimator(Options, BaseEstimator, ABC):
+    """Fit and evaluation; subclasses have more options, and say what Y and outputs mean."""
+
+    #: These have defaults of their own in the subclasses, which a field here would win over.
+    critic_hidden: tuple[int, ...]
+    critic_steps: int
+    #: Where to train, and the task loss of a continuous outcome; not an option of all.
+    device: str = "cpu"
+    loss: str = "squared"
 
     encoder_: Encoder[Any]
     predictor_: Predictor
@@ -153,22 +168,20 @@ class FairEstimator(BaseEstimator, ABC):
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         """Check and encode the outcome (n,) of rows of these weights (n,), none of which is 0."""
 
-    @abstractmethod
     def _task(self, outcome: Outcome) -> str:
         """Name the task loss."""
+        if outcome.classes is not None:
+            return "binary" if outcome.n_outputs == 1 else "multiclass"
+        check_choice("loss", self.loss, ("absolute", "squared", "huber"))
+        return self.loss
 
-    @abstractmethod
     def _keep_outcome(self, outcome: Outcome) -> None:
-        """Store what turns a network's outputs into answers."""
+        """Store what turns a network's outputs into answers; a representation needs nothing."""
 
     @property
     @abstractmethod
     def family(self) -> str:
         """Name of the family of predictors, as in `equipoise.predictors.registry.FAMILIES`."""
-
-    @abstractmethod
-    def _device(self) -> torch.device:
-        """Where to train."""
 
     @abstractmethod
     def _recipe(self) -> Recipe:
@@ -177,6 +190,19 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _new_encoder(self) -> Encoder[Any]:
         """Return what turns features into inputs."""
+
+    def _critic(self, **optimizer: Any) -> CriticSettings:
+        """Check and return the critic's settings; ``optimizer``: all but its learning rate."""
+        rate = self.critic_learning_rate
+        check_number("critic_learning_rate", rate, "must be positive", lambda rate: rate > 0)
+        return CriticSettings(
+            divergence=self.divergence,
+            hidden=self.critic_hidden,
+            steps=self.critic_steps,
+            normalization=self.critic_normalization,
+            gradient_penalty=self.gradient_penalty,
+            optimizer=OptimizerSettings(learning_rate=rate, **optimizer),
+        )
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sample weights (n,) of mean one: a learning rate is for losses of one size."""
@@ -224,9 +250,6 @@ class FairEstimator(BaseEstimator, ABC):
         return tags
 
 
-REGRESSION_LOSSES = ("absolute", "squared", "huber")
-
-
 class Classifies(ClassifierMixin, FairEstimator):
     """Labels in, probabilities out."""
 
@@ -263,9 +286,6 @@ class Classifies(ClassifierMixin, FairEstimator):
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_classes(y)
 
-    def _task(self, outcome: Outcome) -> str:
-        return "binary" if outcome.n_outputs == 1 else "multiclass"
-
     def _keep_outcome(self, outcome: Outcome) -> None:
         assert outcome.classes is not None
         self.classes_ = outcome.classes
@@ -274,7 +294,6 @@ class Classifies(ClassifierMixin, FairEstimator):
 class Regresses(RegressorMixin, FairEstimator):
     """Numbers in, numbers out."""
 
-    loss: str
     center_: float
     scale_: float
 
@@ -294,14 +313,5 @@ class Regresses(RegressorMixin, FairEstimator):
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_numbers(y, weights)
 
-    def _task(self, outcome: Outcome) -> str:
-        return regression_task(self.loss)
-
     def _keep_outcome(self, outcome: Outcome) -> None:
         self.center_, self.scale_ = outcome.center, outcome.scale
-
-
-def regression_task(loss: str) -> str:
-    """Check the name of a regression loss."""
-    check_choice("loss", loss, REGRESSION_LOSSES)
-    return loss

@@ -8,30 +8,21 @@ from os import PathLike
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError, check_choice, check_number, check_whole
+from equipoise.errors import InputError, check_choice, check_whole
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.inputs import Outcome, read_numbers
-from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES, BoostingRecipe
-from equipoise.tables import Kind, TreeEncoder
-from equipoise.training import OptimizerSettings, TrainingSettings
+from equipoise.tables import TreeEncoder
+from equipoise.training import TrainingSettings
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what their outputs mean."""
 
-    notion: str = "independence"
-    strength: float = 0.5
-    method: str = "sbp"
-    divergence: str = "js"
-    density_ratio: RatioKind = "auto"
     rounds: int = 400
     learning_rate: float = 0.05
     library: Literal["lightgbm", "xgboost"] = "lightgbm"
@@ -41,14 +32,7 @@ class BoostingEstimator(FairEstimator):
     early_stopping: int | None = None
     critic_hidden: tuple[int, ...] = (32, 32)
     critic_steps: int = 2
-    critic_normalization: Normalization = "none"
-    gradient_penalty: float = 0.0
-    critic_learning_rate: float = 3e-3
     batch_size: int = 2048
-    sensitive_types: Mapping[str, Kind] | None = None
-    missing_sensitive: Literal["error", "skip"] = "error"
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
     def to_onnx(self, path: str | PathLike[str]) -> NoReturn:
         """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
@@ -59,9 +43,6 @@ class BoostingEstimator(FairEstimator):
         """Name of the family of predictors: that of the library's trees."""
         check_choice("library", self.library, tuple(LIBRARIES))
         return LIBRARIES[self.library].family
-
-    def _device(self) -> torch.device:
-        return torch.device("cpu")
 
     def _new_encoder(self) -> TreeEncoder:
         return TreeEncoder(largest_power=LIBRARIES[self.library].largest_power)
@@ -82,21 +63,11 @@ class BoostingEstimator(FairEstimator):
                     f"{getattr(self, name)!r}; leave it out, or set library={name!r}"
                 )
         check_whole("rounds", self.rounds)
-        check_number(
-            "critic_learning_rate", self.critic_learning_rate, "must be positive", lambda r: r > 0
-        )
         return BoostingRecipe(
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,
-            critic=CriticSettings(
-                divergence=self.divergence,
-                hidden=self.critic_hidden,
-                steps=self.critic_steps,
-                normalization=self.critic_normalization,
-                gradient_penalty=self.gradient_penalty,
-                optimizer=OptimizerSettings(learning_rate=self.critic_learning_rate),
-            ),
+            critic=self._critic(),
             training=TrainingSettings(
                 iterations=self.rounds, batch_size=self.batch_size, check_every=10
             ),
@@ -179,14 +150,11 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
         Task loss: squared error, absolute error, or Huber's (one standard deviation of Y). At
         strength 0 both libraries refit leaves to medians for the absolute error; a penalized model
         has no such step. XGBoost has no Huber loss: its trees follow the gradient at any strength.
-    notion, strength, method, divergence, density_ratio
-        As for :class:`FairBoostingClassifier`.
-    rounds, learning_rate, library, lightgbm, xgboost, warmup, early_stopping
-        As for :class:`FairBoostingClassifier`.
-    critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
-        As for :class:`FairBoostingClassifier`.
-    batch_size, sensitive_types, missing_sensitive, random_state, verbose
-        As for :class:`FairBoostingClassifier`.
+    notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
+    xgboost, warmup, early_stopping, critic_hidden, critic_steps, critic_normalization
+    gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive
+    random_state, verbose
+        All as for :class:`FairBoostingClassifier`.
 
     Examples
     --------

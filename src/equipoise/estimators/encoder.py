@@ -35,18 +35,11 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
         Widths of the head's layers.
     critic_steps : int
         Critic updates per predictor update; a representation is wider than a score and needs more.
-    notion, strength, method, divergence, density_ratio
-        As for :class:`FairClassifier`.
-    scaling, embedding, normalization
-        As for :class:`FairClassifier`.
-    critic_hidden, critic_normalization, gradient_penalty
-        As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
-        As for :class:`FairClassifier`.
-    iterations, batch_size
-        As for :class:`FairClassifier`.
-    sensitive_types, missing_sensitive, random_state, device, verbose
-        As for :class:`FairClassifier`.
+    notion, strength, method, divergence, density_ratio, scaling, embedding, normalization
+    critic_hidden, critic_normalization, gradient_penalty, optimizer, learning_rate
+    critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size, sensitive_types
+    missing_sensitive, random_state, device, verbose
+        All as for :class:`FairClassifier`.
 
     Examples
     --------
@@ -80,14 +73,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
 
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_classes(y) if self.task == "classification" else read_numbers(y, weights)
-
-    def _task(self, outcome: Outcome) -> str:
-        if outcome.classes is None:
-            return "squared"
-        return "binary" if outcome.n_outputs == 1 else "multiclass"
-
-    def _keep_outcome(self, outcome: Outcome) -> None:
-        """A representation needs nothing of the outcome."""
 
     def _add_answers(self, graph: Graph, output: str) -> None:
         graph.output("representation", output, np.float64, self.encoder_hidden[-1])

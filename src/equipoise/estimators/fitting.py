@@ -28,6 +28,7 @@ from equipoise.estimators.inputs import (
     held_out_inputs,
     learn_inputs,
     learned_inputs,
+    read_device,
     row_weights,
     training_data,
 )
@@ -96,16 +97,10 @@ def read_rows(
 class Fitting(Generic[Model]):
     """One estimator on its way to trained members; all its options are checked at once.
 
-    Attributes
-    ----------
-    model : FairEstimator
-        Learns the encoding of features and outcome, and nothing about how training went.
-    recipe : Recipe
-    device : torch.device
-    outcome, table, data
-        What `learn` made of the rows that train.
+    The model learns the encoding of features and outcome, and nothing about how training went.
     """
 
+    # What `learn` made of the rows that train.
     outcome: Outcome
     table: SensitiveTable | None
     data: TrainingData
@@ -113,7 +108,7 @@ class Fitting(Generic[Model]):
     def __init__(self, model: Model) -> None:
         self.model = model
         self.recipe = replace(model._recipe(), changed=changed_options(model))
-        self.device = model._device()
+        self.device = read_device(model.device)
 
     def learn(self, rows: Rows) -> None:
         """Learn from these rows how features and outcome are encoded, and encode them."""
@@ -196,31 +191,17 @@ def _rebuilt_column(column: SensitiveColumn) -> SensitiveColumn:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """How one training is looked after.
-
-    Attributes
-    ----------
-    file : CheckpointFile or None
-    store : Store or None
-        Where in the file this training keeps its state; the file itself unless given.
-    seconds : float
-        Least time between checkpoints.
-    callback : callable or None
-    options : mapping of str to anything
-        Options that a state in the store must be of.
-    rows : mapping of str to tensors
-        Rows beside those that train on which the result depends.
-    parts : mapping of str to Stateful
-        What else must be remembered.
-    """
+    """How one training is looked after."""
 
     file: CheckpointFile | None
+    # Where in the file this training keeps its state; the file itself unless given.
     store: Store | None
-    seconds: float
+    seconds: float  # least time between checkpoints
     callback: Callback | None
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # that a state in the store must be of
+    # Rows beside those that train on which the result depends.
     rows: Mapping[str, Iterable[Tensor]] = field(default_factory=dict)
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else must be remembered
 
     def supervision(self, data: TrainingData, shown: Callback | None) -> Supervision:
         """Return the supervision of a training on these rows; ``shown`` shows its progress."""

@@ -10,22 +10,19 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.critic import CriticSettings
-from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError, check_number
+from equipoise.errors import InputError
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
-from equipoise.estimators.inputs import learned_inputs, read_device
+from equipoise.estimators.inputs import learned_inputs
 from equipoise.methods import parse_method
-from equipoise.networks import Embedding, NetworkFactory, Normalization
+from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import checked_target, write_atomically
 from equipoise.storage.onnx import Graph, onnx_bytes
-from equipoise.tables import FeatureEncoder, Kind, Scaling
+from equipoise.tables import FeatureEncoder, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
 
 #: How every model of the paper is trained. The number of iterations is ours: the paper has none.
@@ -88,32 +85,20 @@ class NetworkEstimator(_OnNetworks):
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
 
-    notion: str = "independence"
-    strength: float = 0.5
-    method: str = "sbp"
-    divergence: str = "js"
-    density_ratio: RatioKind = "auto"
     hidden: tuple[int, ...] = (64, 64, 64)
     scaling: Scaling = "rank"
     embedding: Embedding = "pieces"
     normalization: Literal["batch", "none"] = "none"
     critic_hidden: tuple[int, ...] = (64, 64)
     critic_steps: int = 1
-    critic_normalization: Normalization = "none"
-    gradient_penalty: float = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 1e-3
-    critic_learning_rate: float = 3e-3
     momentum: float = 0.2
     weight_decay: float = 1.0
     schedule: Literal["decay", "constant"] = "decay"
     iterations: int = 1500
     batch_size: int = 300
-    sensitive_types: Mapping[str, Kind] | None = None
-    missing_sensitive: Literal["error", "skip"] = "error"
-    random_state: int | np.random.RandomState | None = None
     device: str = "auto"
-    verbose: int = 0
 
     @classmethod
     def as_in_paper(cls, **options: Any) -> Self:
@@ -169,9 +154,6 @@ class NetworkEstimator(_OnNetworks):
     def _add_answers(self, graph: Graph, output: str) -> None:
         """Add to an ONNX graph what is made of the network's output (rows, o)."""
 
-    def _device(self) -> torch.device:
-        return read_device(self.device)
-
     def _new_encoder(self) -> FeatureEncoder:
         return FeatureEncoder(scaling=self.scaling)
 
@@ -182,35 +164,22 @@ class NetworkEstimator(_OnNetworks):
                 "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
                 f"got {type(self.network).__name__}"
             )
-        check_number(
-            "critic_learning_rate", self.critic_learning_rate, "must be positive", lambda r: r > 0
-        )
-        # Decay keeps a predictor from learning its rows by heart; a critic sees new pairs anyway.
-        predictor, critic = (
-            OptimizerSettings(
-                kind=self.optimizer, learning_rate=rate, momentum=self.momentum, weight_decay=decay
-            )
-            for rate, decay in (
-                (self.learning_rate, self.weight_decay),
-                (self.critic_learning_rate, 0.0),
-            )
-        )
         return NetworkRecipe(
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,
-            critic=CriticSettings(
-                divergence=self.divergence,
-                hidden=self.critic_hidden,
-                steps=self.critic_steps,
-                normalization=self.critic_normalization,
-                gradient_penalty=self.gradient_penalty,
-                optimizer=critic,
-            ),
+            # Decay keeps a predictor from learning its rows by heart; a critic sees new pairs
+            # anyway.
+            critic=self._critic(kind=self.optimizer, momentum=self.momentum, weight_decay=0.0),
             training=TrainingSettings(
                 iterations=self.iterations,
                 batch_size=self.batch_size,
-                optimizer=predictor,
+                optimizer=OptimizerSettings(
+                    kind=self.optimizer,
+                    learning_rate=self.learning_rate,
+                    momentum=self.momentum,
+                    weight_decay=self.weight_decay,
+                ),
                 schedule=self.schedule,
             ),
             hidden=self.hidden,
@@ -333,18 +302,11 @@ class FairRegressor(Regresses, NetworkEstimator):
     ----------
     loss : "squared", "absolute" or "huber"
         Task loss: squared error, absolute error (the paper's), or Huber's (one standard unit).
-    notion, strength, method, divergence, density_ratio, hidden, network
-        As for :class:`FairClassifier`.
-    scaling, embedding, normalization
-        As for :class:`FairClassifier`.
-    critic_hidden, critic_steps, critic_normalization, gradient_penalty
-        As for :class:`FairClassifier`.
-    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
-        As for :class:`FairClassifier`.
-    iterations, batch_size
-        As for :class:`FairClassifier`.
+    notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
+    normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
+    learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size
     sensitive_types, missing_sensitive, random_state, device, verbose
-        As for :class:`FairClassifier`.
+        All as for :class:`FairClassifier`.
 
     Examples
     --------
