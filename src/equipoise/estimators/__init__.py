@@ -4,6 +4,6 @@ from equipoise.estimators.base import Classifies as Classifies
 from equipoise.estimators.base import Regresses as Regresses
 from equipoise.estimators.boosting import FairBoostingClassifier as FairBoostingClassifier
 from equipoise.estimators.boosting import FairBoostingRegressor as FairBoostingRegressor
-from equipoise.estimators.encoder import FairEncoder as FairEncoder
 from equipoise.estimators.network import FairClassifier as FairClassifier
+from equipoise.estimators.network import FairEncoder as FairEncoder
 from equipoise.estimators.network import FairRegressor as FairRegressor

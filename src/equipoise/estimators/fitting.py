@@ -25,7 +25,6 @@ from equipoise.estimators.inputs import (
     Outcome,
     checked_features,
     checked_outcome,
-    held_out_inputs,
     learn_inputs,
     learned_inputs,
     read_device,
@@ -124,7 +123,9 @@ class Fitting(Generic[Model]):
 
     def encode(self, X: Any, table: SensitiveTable) -> Tensor:
         """Return inputs (n, p) of other rows, in double precision where scores are computed."""
-        x = held_out_inputs(self.model, self.model.encoder_.transform(X), table)
+        x, inputs = self.model.encoder_.transform(X), learned_inputs(self.model)
+        if inputs.columns:
+            x = np.concatenate([x, inputs.encode(table)], axis=1)
         return torch.from_numpy(x).double().to(exact_device(self.device))
 
     def train(
@@ -178,15 +179,12 @@ def _rebuilt(table: SensitiveTable, rows: Positions) -> SensitiveTable:
 
 
 def _rebuilt_column(column: SensitiveColumn) -> SensitiveColumn:
-    if column.values is not None:
-        return SensitiveColumn(column.name, column.kind, column.rule, None, (), column.values)
-    assert column.codes is not None
+    if column.codes is None:
+        return replace(column, scores=None)
     present = np.unique(column.codes[column.codes >= 0])
     codes = np.where(column.codes < 0, -1, np.searchsorted(present, column.codes))
     categories = tuple(column.categories[code] for code in present)
-    return SensitiveColumn(
-        column.name, column.kind, column.rule, codes.astype(np.int64), categories, None
-    )
+    return replace(column, codes=codes.astype(np.int64), categories=categories)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

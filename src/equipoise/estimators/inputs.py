@@ -128,11 +128,6 @@ class Outcome:
         """How many outputs the predictor needs: one, or one per class beyond two classes."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
-    @property
-    def numbers(self) -> NDArray[np.int64] | None:
-        """Class numbers (n,) of a discrete outcome."""
-        return None if self.classes is None else self.target.astype(np.int64)
-
 
 def read_classes(labels: NDArray[Any]) -> Outcome:
     """Read labels of two or more classes."""
@@ -205,7 +200,7 @@ def training_data(
     weights: NDArray[np.float64] | None,
 ) -> TrainingData:
     """Put together the rows to train on, as tensors."""
-    numbers = outcome.numbers
+    discrete = outcome.classes is not None
 
     def tensor(values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values))
@@ -214,7 +209,7 @@ def training_data(
         x=tensor(x),
         target=tensor(outcome.target),
         outcome=tensor(outcome.seen),
-        outcome_class=None if numbers is None else tensor(numbers),
+        outcome_class=tensor(outcome.target.astype(np.int64)) if discrete else None,
         attribute=None if table is None else tensor(table.encode()),
         attribute_cell=tensor(table.cells()) if table is not None and table.is_discrete else None,
         weight=None if weights is None else tensor(weights.astype(np.float32)),
@@ -253,11 +248,6 @@ def read_device(device: str) -> torch.device:
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
-def needs_attributes(model: FairEstimator) -> bool:
-    """Whether the method needs the sensitive features to predict."""
-    return parse_method(model.method).capabilities.needs_attribute
-
-
 def learned_inputs(model: FairEstimator) -> AttributeInputs:
     """Return what a fitted model makes of sensitive features; nothing where it needs none."""
     return AttributeInputs(getattr(model, "attribute_inputs_", ()))
@@ -270,7 +260,7 @@ def n_inputs(model: FairEstimator) -> int:
 
 def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) -> Floats:
     """Return the inputs (n, n_inputs) that train: features x (n, p), and what a method needs."""
-    if not needs_attributes(model):
+    if not parse_method(model.method).capabilities.needs_attribute:
         return x
     if table is None:
         raise InputError(
@@ -280,12 +270,6 @@ def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) 
     inputs = AttributeInputs.of(table)
     model.attribute_inputs_ = inputs.columns
     return np.concatenate([x, inputs.encode(table)], axis=1)
-
-
-def held_out_inputs(model: FairEstimator, x: Floats, table: SensitiveTable) -> Floats:
-    """Return the inputs (n, n_inputs) of rows that do not train."""
-    inputs = learned_inputs(model)
-    return np.concatenate([x, inputs.encode(table)], axis=1) if inputs.columns else x
 
 
 def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floats:

@@ -13,12 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import begin_run
-from equipoise.estimators.loading import Saved, check_network, estimator_in
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
 from equipoise.frontier.curve import Curve
 from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
 from equipoise.frontier.rows import Part, Split
-from equipoise.frontier.saving import contents_of, curve_in, options_in
+from equipoise.frontier.saving import (
+    Saved,
+    check_network,
+    contents_of,
+    curve_in,
+    estimator_in,
+    options_in,
+)
 from equipoise.frontier.selection import ReportSettings, Selection, read_wish
 from equipoise.networks import NetworkFactory
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
@@ -295,19 +301,38 @@ class FairFrontier(BaseEstimator):
         curve = self.fitted_curve()
         column = curve.snapshots.criteria.one(metric, attribute)
         try:
-            from equipoise.frontier.figure import frontier_figure
+            from matplotlib.figure import Figure
         except ModuleNotFoundError as absent:
             if absent.name is None or absent.name.split(".")[0] != "matplotlib":
                 raise
             raise InputError(
                 'plot needs matplotlib, which is not installed; pip install "equipoise[report]"'
             ) from None
-        return frontier_figure(
-            curve.table(),
-            curve.front(metric, attribute),
-            x=curve.snapshots.criteria.columns[column],
-            utility=self.utility_,
+        table, front = curve.table(), curve.front(metric, attribute)
+        x = curve.snapshots.criteria.columns[column]
+        figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+        axes = figure.add_subplot()
+        # The stronger, the darker; the front is a staircase.
+        strengths = sorted(table["strength"].unique())
+        for number, strength in enumerate(strengths):
+            rows = table[table["strength"] == strength]
+            shade = f"{0.85 - 0.5 * number / max(1, len(strengths) - 1):.2f}"
+            label = f"strength {strength:g}"
+            axes.scatter(rows[x], rows["utility"], s=10, color=shade, label=label, zorder=2)
+        line: dict[str, Any] = {
+            "color": "black",
+            "marker": "o",
+            "markersize": 4,
+            "label": "front",
+            "zorder": 3,
+        }
+        axes.step(front[x], front["utility"], where="post", **line)
+        axes.set(
+            xlabel=f"{x} (validation rows; 0 is fair)", ylabel=f"{self.utility_} (validation rows)"
         )
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize="small")
+        return figure
 
     def save(self, path: str | PathLike[str], *, include_test_rows: bool = True) -> None:
         """Write the fitted frontier to one file, for ``equipoise.load``.

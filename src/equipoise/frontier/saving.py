@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Mapping, Sequence, Sized
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -13,10 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.estimators import FairEncoder
+from equipoise.estimators import (
+    FairBoostingClassifier,
+    FairBoostingRegressor,
+    FairClassifier,
+    FairEncoder,
+    FairRegressor,
+)
 from equipoise.estimators.inputs import n_inputs
-from equipoise.estimators.loading import Saved, new_estimator
 from equipoise.estimators.saving import (
+    fill,
     fill_shell,
     history_arrays,
     history_in,
@@ -416,3 +423,45 @@ def _plain(category: Hashable) -> Any:
     """A category as JSON can hold it; an interval of pandas.cut goes by what it prints."""
     plain = isinstance(category, bool | int | float | str | np.generic)
     return category if plain else str(category)
+
+
+#: Every estimator that a file can hold.
+Saved = (
+    FairClassifier | FairRegressor | FairBoostingClassifier | FairBoostingRegressor | FairEncoder
+)
+_CLASSES: dict[str, type[Saved]] = {kind.__name__: kind for kind in get_args(Saved)}
+
+
+def estimator_in(
+    contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
+) -> Saved:
+    """Return the fitted estimator that a file holds, on the CPU."""
+    check_network(contents, path, network)
+    model = new_estimator(contents.document, network)
+    fill(model, contents, network)
+    return model
+
+
+def new_estimator(document: Mapping[str, Any], network: NetworkFactory | None) -> Saved:
+    """Return an estimator of the class and with the options that a file holds, not fitted."""
+    options = read(document["parameters"])
+    if needs_network(document):
+        options["network"] = network
+    return _CLASSES[document["class"]](**options)
+
+
+def check_network(
+    contents: Contents, path: str | PathLike[str], network: NetworkFactory | None
+) -> None:
+    """Refuse a missing function that makes the network, and one that nothing asks for."""
+    if needs_network(contents.document) and network is None:
+        raise InputError(
+            f"network is required for '{path}': the model was fitted with a network of its own, "
+            "whose code the file does not hold; call load(path, network=...) with the function "
+            "given to network= when it was fitted"
+        )
+    if network is not None and not needs_network(contents.document):
+        raise InputError(
+            f"network must be left out for '{path}', whose model has a built-in network, "
+            f"got {network!r}"
+        )

@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from equipoise.errors import InputError, did_you_mean
 from equipoise.frontier.rows import HeldOut
-from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
+from equipoise.metrics import OutcomeKind, Sample, find_metric, prepare
 from equipoise.metrics.partition import rank
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.networks.stack import member_tensors
@@ -226,15 +226,14 @@ def criteria_for(
     """
     rows = parts[0]
     names: tuple[str, ...]
-    if isinstance(metrics, str):
-        if metrics != "default":
-            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
+    if isinstance(metrics, str) and metrics == "default":
         separation = Notion.parse(notion).conditions_on_outcome
         distance, parity = ("KS-GEO", "EO") if separation else ("KS-GSP", "SP")
         names = (distance, parity) if rows.outcome == "binary" else (distance,)
     else:
         listed = metrics.tolist() if isinstance(metrics, np.ndarray) else metrics
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+        sequence = isinstance(listed, Sequence) and not isinstance(listed, str)
+        if not sequence or not all(isinstance(name, str) for name in listed):
             raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
         names = tuple(dict.fromkeys(listed))
         if not names:
@@ -252,24 +251,18 @@ def criteria_for(
                 "which does not; leave one of the two out"
             )
     samples = [samples_of(part) for part in parts]
-    measures = [
-        (metric.name, attribute)
-        for metric in chosen
-        for attribute in _applicable(metric, samples[0])
-    ]
+    measures: list[tuple[str, str]] = []
+    for metric in chosen:
+        problems = {name: metric.why_not(sample) for name, sample in samples[0].items()}
+        applies = [(metric.name, name) for name, problem in problems.items() if problem is None]
+        if not applies:
+            said = next(iter(problems.values()))
+            raise InputError(f"metrics must apply to some attribute: {said}")
+        measures += applies
     criteria = Criteria(UTILITIES[rows.outcome], tuple(measures))
     for part, beside in zip(parts, samples, strict=True):
         _refuse_empty_sets(criteria, part, beside)
     return criteria
-
-
-def _applicable(metric: Metric, samples: Mapping[str, Sample]) -> list[str]:
-    """Attributes the metric is defined for, at least one."""
-    problems = {name: metric.why_not(sample) for name, sample in samples.items()}
-    found = [name for name, problem in problems.items() if problem is None]
-    if not found:
-        raise InputError(f"metrics must apply to some attribute: {next(iter(problems.values()))}")
-    return found
 
 
 def samples_of(rows: HeldOut) -> dict[str, Sample]:
