@@ -44,11 +44,8 @@ GROUPS: Final = ("a", "b", "c")
 GROUP_PROBABILITIES: Final = np.array([0.5, 0.3, 0.2])
 _RAW_SHIFTS: Final = np.array([0.8, -0.4, -1.4])
 GROUP_SHIFTS: Final = _RAW_SHIFTS / math.sqrt(float(GROUP_PROBABILITIES @ _RAW_SHIFTS**2))
-_AGE_SHARE: Final = 0.6
-_GROUP_SHARE: Final = 0.8
-_EVIDENCE: Final = 1.5
-_LOGIT_SLOPE: Final = 1.2
-_OUTCOME_SLOPE: Final = 0.5
+_AGE_SHARE, _GROUP_SHARE = 0.6, 0.8
+_EVIDENCE, _LOGIT_SLOPE, _OUTCOME_SLOPE = 1.5, 1.2, 0.5
 _OUTCOME_VARIANCE: Final = 1.0 - _OUTCOME_SLOPE**2  # of Y given Q, in regression
 _LARGEST_UNFAIRNESS: Final = 0.95
 _NOTES: Final = (
@@ -62,8 +59,7 @@ _Q: Final = np.linspace(-8.0, 8.0, 161)
 _STEP: Final = float(_Q[1] - _Q[0])
 _RATE: Final = np.asarray(expit(_LOGIT_SLOPE * _Q), dtype=np.float64)  # P(Y = 1 | Q)
 _DECILES: Final = np.arange(1, 10) / 10
-_NODES_PER_SEGMENT: Final = 16
-_SCORE_POINTS: Final = 241
+_NODES_PER_SEGMENT, _SCORE_POINTS = 16, 241
 _AUC_OF_EVIDENCE: Final = float(ndtr(_EVIDENCE / math.sqrt(2.0)))
 
 
@@ -116,7 +112,20 @@ def make_synthetic(
     >>> round(data.truth.plain_utility, 3), round(data.truth.fair_utility("independence"), 3)
     (0.903, 0.775)
     """
-    _check(n=n, task=task, unfairness=unfairness, n_features=n_features)
+    check_whole("n", n)
+    check_choice("task", task, get_args(Task))
+    check_number(
+        "unfairness",
+        unfairness,
+        f"must lie in [0, {_LARGEST_UNFAIRNESS}]",
+        lambda share: 0 <= share <= _LARGEST_UNFAIRNESS,
+        "; 0 is exactly fair",
+    )
+    if check_whole("n_features", n_features, least=2) % 2:
+        raise InputError(
+            f"n_features must be even and at least 2, got {n_features}: half the columns are "
+            "evidence, half are proxies"
+        )
     rng = np.random.default_rng(check_whole("random_state", random_state, least=0))
     age = rng.standard_normal(n)
     group = rng.choice(len(GROUPS), size=n, p=GROUP_PROBABILITIES)
@@ -146,23 +155,6 @@ def make_synthetic(
         origin="simulated",
         truth=SyntheticTruth(task, unfairness, n_features),
     )
-
-
-def _check(*, n: int, task: str, unfairness: float, n_features: int) -> None:
-    check_whole("n", n)
-    check_choice("task", task, get_args(Task))
-    check_number(
-        "unfairness",
-        unfairness,
-        f"must lie in [0, {_LARGEST_UNFAIRNESS}]",
-        lambda share: 0 <= share <= _LARGEST_UNFAIRNESS,
-        "; 0 is exactly fair",
-    )
-    if check_whole("n_features", n_features, least=2) % 2:
-        raise InputError(
-            f"n_features must be even and at least 2, got {n_features}: half the columns are "
-            "evidence, half are proxies"
-        )
 
 
 def _evidence_mean(task: Task, y: Floats) -> Floats:
@@ -232,7 +224,7 @@ class SyntheticTruth:
         half = _EVIDENCE / 2.0
         positive = expit(_LOGIT_SLOPE * circumstance)
         rank = positive * ndtr(evidence - half) + (1.0 - positive) * ndtr(evidence + half)
-        return np.asarray(rank, dtype=np.float64)
+        return np.asarray(rank)
 
     @property
     def plain_utility(self) -> float:
@@ -298,9 +290,10 @@ class SyntheticTruth:
         Y <= y for the nine deciles y of Y (their Scenario III).
         """
         below = self._cumulative
-        events = [below[:, place] for place in range(9 if self.task == "regression" else 1)]
         if self.task == "classification":
-            events.append(below[:, 1] - below[:, 0])
+            events = [below[:, 0], below[:, 1] - below[:, 0]]
+        else:
+            events = [below[:, place] for place in range(9)]
         gaps = np.stack([_largest_gaps(attribute, event) for event in events])
         per_event = gaps.sum(axis=1) if attribute == "group" else gaps.mean(axis=1)
         return float(per_event.sum() if self.task == "classification" else per_event.mean())
@@ -333,12 +326,8 @@ class SyntheticTruth:
     def _density_in_groups(self) -> Floats:
         """p(q | group) on the grid, (3, 161): normal with the variance left within groups."""
         means = self.unfairness * _GROUP_SHARE * GROUP_SHIFTS[:, None]
-        spread = math.sqrt(self._variance_in_group)
+        spread = math.sqrt(1.0 - (_GROUP_SHARE * self.unfairness) ** 2)
         return np.asarray(norm.pdf(_Q, means, spread), dtype=np.float64)
-
-    @property
-    def _variance_in_group(self) -> float:
-        return 1.0 - (_GROUP_SHARE * self.unfairness) ** 2
 
     @cached_property
     def _weight(self) -> Floats:
@@ -350,7 +339,7 @@ class SyntheticTruth:
 
         Given group and q, age is normal, so each term is a normal density times a normal cdf.
         """
-        slope = self.unfairness * _AGE_SHARE / self._variance_in_group
+        slope = self.unfairness * _AGE_SHARE / (1.0 - (_GROUP_SHARE * self.unfairness) ** 2)
         center = slope * (_Q - self.unfairness * _GROUP_SHARE * GROUP_SHIFTS[:, None])
         spread = math.sqrt(1.0 - slope * self.unfairness * _AGE_SHARE)
         below = norm.cdf((age[:, None, None] - center) / spread)
@@ -386,8 +375,7 @@ class SyntheticTruth:
         """p(y | q) on the grid, (161,): probability of y in {0, 1}, or density."""
         if self.task == "classification":
             return np.asarray(expit(_LOGIT_SLOPE * _Q * (2.0 * y - 1.0)), dtype=np.float64)
-        spread = math.sqrt(_OUTCOME_VARIANCE)
-        return np.asarray(norm.pdf(y, _OUTCOME_SLOPE * _Q, spread), dtype=np.float64)
+        return np.asarray(norm.pdf(y, _OUTCOME_SLOPE * _Q, math.sqrt(_OUTCOME_VARIANCE)))
 
     def _outcome_segments(self) -> list[tuple[Floats, Floats]]:
         """Nodes and weights for sums over Y, cut where events of Y begin and end."""
@@ -395,17 +383,13 @@ class SyntheticTruth:
             return [(np.array([y]), np.ones(1)) for y in (0.0, 1.0)]
         cuts = [-8.0, *(self._outcome_quantile(level) for level in _DECILES), 8.0]
         nodes, weights = np.polynomial.legendre.leggauss(_NODES_PER_SEGMENT)
-        pieces = []
-        for low, high in pairwise(cuts):
-            half = (high - low) / 2.0
-            pieces.append((low + half * (nodes + 1.0), half * weights))
-        return pieces
+        halves = [(low, (high - low) / 2.0) for low, high in pairwise(cuts)]
+        return [(low + half * (nodes + 1.0), half * weights) for low, half in halves]
 
     def _outcome_quantile(self, level: float) -> float:
-        spread = math.sqrt(_OUTCOME_VARIANCE)
-
         def excess(y: float) -> float:
-            return float(self._weight @ ndtr((y - _OUTCOME_SLOPE * _Q) / spread)) - level
+            standardized = (y - _OUTCOME_SLOPE * _Q) / math.sqrt(_OUTCOME_VARIANCE)
+            return float(self._weight @ ndtr(standardized)) - level
 
         return float(brentq(excess, -8.0, 8.0, xtol=1e-12))
 

@@ -3,10 +3,9 @@
 from typing import Any, Final
 
 from equipoise.tables.columns import check_aligned, take_rows
-from equipoise.tables.encoder import EncoderState, FeatureEncoder, Levels
+from equipoise.tables.encoder import EncoderState, FeatureEncoder, Levels, Scaling
 from equipoise.tables.features import Encoder, LearnedState, Unfamiliar
 from equipoise.tables.kinds import Kind, SensitiveColumn
-from equipoise.tables.scaling import Scaling
 from equipoise.tables.sensitive_table import AttributeInputs, LearnedInput, SensitiveTable
 from equipoise.tables.tree_encoder import TreeEncoder, TreeEncoderState
 

@@ -1,24 +1,16 @@
-"""Decide whether a sensitive column is discrete or continuous, by stated rules.
-
-1. A kind given in `sensitive_types` wins; only numbers can be continuous.
-2. Booleans, text and categoricals are discrete.
-3. Numbers with at most 10 distinct values are discrete, with more they are continuous.
-4. Dates, times, durations, complex numbers and nested values are refused.
-
-Rule 4 is applied on reading, in `equipoise.tables.columns`.
-"""
+"""Decide whether a sensitive column is discrete or continuous: the rules of `SensitiveTable`."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from equipoise.errors import InputError, did_you_mean
+from equipoise.errors import InputError, check_choice, did_you_mean
 from equipoise.tables.columns import Column, whole
 
 Kind = Literal["discrete", "continuous"]
@@ -34,31 +26,15 @@ _FAMILY_RULES = {
 
 @dataclass(frozen=True, eq=False)
 class SensitiveColumn:
-    """One sensitive attribute whose kind is decided.
-
-    Attributes
-    ----------
-    name : str
-    kind : "discrete" or "continuous"
-    rule : str
-        In words: which rule decided the kind.
-    codes : ndarray of int64, shape (n,), or None
-        Discrete: index into `categories`, -1 where missing.
-    categories : tuple
-        Discrete: sorted distinct values, whole numbers as int; continuous: ().
-    values : ndarray of float64, shape (n,), or None
-        Continuous: the numbers, NaN where missing.
-    scores : ndarray of float64, shape (n,), or None
-        Continuous: ranks of `values` with ties averaged, moved and scaled to mean 0 and variance 1
-        over the known rows; 0 where missing. Computed here unless given, and kept by `take`.
-    """
+    """One sensitive attribute whose kind is decided."""
 
     name: str
     kind: Kind
-    rule: str
-    codes: NDArray[np.int64] | None
-    categories: tuple[Hashable, ...]
-    values: NDArray[np.float64] | None
+    rule: str  # in words: what decided the kind
+    codes: NDArray[np.int64] | None  # (n,) discrete: index into categories, -1 where missing
+    categories: tuple[Hashable, ...]  # discrete: sorted distinct values, whole numbers as int
+    values: NDArray[np.float64] | None  # (n,) continuous: the numbers, NaN where missing
+    # (n,) continuous: `standardized_ranks` of the rows that the column was made of.
     scores: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,8 +63,6 @@ def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     Dependence on an attribute does not change under a strictly increasing map of it, so ranks lose
     nothing, and an outlier cannot squeeze all other rows into a corner of the critic's input.
 
-    values: (n,) with NaN where missing. Returns (n,).
-
     >>> standardized_ranks(np.array([3.0, 1000.0, 1.0, np.nan])).round(3)
     array([ 0.   ,  1.225, -1.225,  0.   ])
     """
@@ -111,15 +85,11 @@ def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
         )
     for name, kind in types.items():
         if name not in names:
-            hint = did_you_mean(name, names)
             raise InputError(
                 f"sensitive_types names a column {name!r} that sensitive_features does not have "
-                f"(columns: {', '.join(map(repr, names))}){hint}"
+                f"(columns: {', '.join(map(repr, names))}){did_you_mean(name, names)}"
             )
-        if kind not in get_args(Kind):
-            raise InputError(
-                f"sensitive_types[{name!r}] must be 'discrete' or 'continuous', got {kind!r}"
-            )
+        check_choice(f"sensitive_types[{name!r}]", kind, get_args(Kind))
 
 
 def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
@@ -128,23 +98,22 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
     known = int((~column.missing).sum())
     if known == 0:
         raise InputError(f"{where} must have known values, got only missing ones; drop the column")
+    levels: tuple[Any, ...] = column.levels
+    few = True
+    rule = _FAMILY_RULES.get(column.family, "")
     if column.numbers is not None:
-        distinct = np.unique(column.numbers[~column.missing])
-        if len(distinct) == 1:
-            _refuse_constant(where, whole(float(distinct[0])), known)
-        few = len(distinct) <= MAX_DISCRETE_NUMBERS
-        kind: Kind = override or ("discrete" if few else "continuous")
-        rule = (
-            f"numbers with {len(distinct)} distinct values "
-            f"({'at most' if few else 'more than'} {MAX_DISCRETE_NUMBERS})"
+        levels = tuple(np.unique(column.numbers[~column.missing]).tolist())
+        few = len(levels) <= MAX_DISCRETE_NUMBERS
+        size = f"{'at most' if few else 'more than'} {MAX_DISCRETE_NUMBERS}"
+        rule = f"numbers with {len(levels)} distinct values ({size})"
+    if len(levels) == 1:
+        value = levels[0] if column.numbers is None else whole(levels[0])
+        raise InputError(
+            f"{where} must have at least two distinct values, got {value!r} in all {known} known "
+            "rows; nothing can depend on a constant, so drop the column"
         )
-    else:
-        if len(column.levels) == 1:
-            _refuse_constant(where, column.levels[0], known)
-        kind = override or "discrete"
-        rule = _FAMILY_RULES[column.family]
-    rule = "set in sensitive_types" if override else rule
-    typed = as_kind(column, kind, rule)
+    kind: Kind = override or ("discrete" if few else "continuous")
+    typed = as_kind(column, kind, "set in sensitive_types" if override else rule)
     if kind == "discrete" and len(typed.categories) == known:
         remedy = "drop the column if it is an identifier"
         if column.numbers is not None:
@@ -159,31 +128,15 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
 def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
     """Return a column as one of a kind that was decided by ``rule``, however few its values."""
     where = f"sensitive_features column {column.name!r}"
-    if kind == "continuous":
-        return SensitiveColumn(column.name, kind, rule, None, (), _numbers(column, where))
-    codes, categories = _levels(column, where)
-    return SensitiveColumn(column.name, kind, rule, codes, categories, None)
-
-
-def _refuse_constant(where: str, value: Hashable, known: int) -> NoReturn:
-    raise InputError(
-        f"{where} must have at least two distinct values, got {value!r} in all {known} known rows; "
-        "nothing can depend on a constant, so drop the column"
-    )
-
-
-def _numbers(column: Column, where: str) -> NDArray[np.float64]:
-    """The column as numbers (n,); categoricals of numbers count as such."""
-    if column.numbers is not None:
-        return column.numbers.copy()
-    if column.family == "categorical" and all(
-        isinstance(level, int | float) and not isinstance(level, bool) for level in column.levels
-    ):
-        return column.as_numbers()
-    raise InputError(
-        f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
-        "remove it from sensitive_types or convert the column"
-    )
+    if kind == "discrete":
+        return SensitiveColumn(column.name, kind, rule, *_levels(column, where), None)
+    # Categoricals of numbers count as such.
+    if column.numbers is None and not {type(level) for level in column.levels} <= {int, float}:
+        raise InputError(
+            f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
+            "remove it from sensitive_types or convert the column"
+        )
+    return SensitiveColumn(column.name, kind, rule, None, (), column.as_numbers().copy())
 
 
 def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:

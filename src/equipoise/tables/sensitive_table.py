@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, check_choice
 from equipoise.scales import center_and_spread, standardized
-from equipoise.tables.columns import Column, check_aligned, read_columns
+from equipoise.tables.columns import check_aligned, read_columns
 from equipoise.tables.kinds import Kind, SensitiveColumn, as_kind, check_types, type_column
 from equipoise.tables.printing import as_text
 
@@ -27,10 +27,6 @@ class SensitiveTable:
     """Sensitive attributes of n rows, each column discrete or continuous.
 
     Build it with `from_data`; nothing decides a kind again after that.
-
-    Attributes
-    ----------
-    columns : tuple of SensitiveColumn
     """
 
     columns: tuple[SensitiveColumn, ...]
@@ -96,9 +92,15 @@ class SensitiveTable:
             raw = tuple(column.without(~counted) for column in raw)
         overrides = {} if types is None else types
         check_types(overrides, [column.name for column in raw])
-        if missing == "error":
-            for column in raw:
-                _refuse_missing(column, counted)
+        for column in raw if missing == "error" else ():
+            gaps = column.missing if counted is None else column.missing & counted
+            if gaps.any():
+                raise InputError(
+                    f"sensitive_features column {column.name!r} must not have missing values, got "
+                    f"{gaps.sum()} (first in row {gaps.argmax()}); fill them in, or set "
+                    "missing_sensitive='skip' to keep these rows for the task loss and leave them "
+                    "out of the penalty"
+                )
         table = cls(tuple(type_column(column, overrides.get(column.name)) for column in raw))
         if not table.known.any():
             raise InputError(
@@ -147,12 +149,16 @@ class SensitiveTable:
         """The table as the critic reads it, (n, q), in the order of the columns.
 
         A continuous column becomes its ranks with ties averaged, scaled to mean 0 and variance 1
-        over the rows it was built from: independence of an attribute is the same thing under every
-        strictly increasing map of it, and outliers must not squeeze the bulk. A column with two
-        categories becomes one 0/1 column, one with more becomes a 0/1 column per category. Missing
-        values are zeros; `known` tells them apart.
+        over the rows it was built from. A column with two categories becomes one 0/1 column, one
+        with more becomes a 0/1 column per category. Missing values are zeros; `known` tells them
+        apart.
         """
-        blocks = [_encode(column) for column in self.columns]
+        blocks = [
+            _one_hot(column.codes, len(column.categories))
+            if column.codes is not None
+            else np.asarray(column.scores)[:, None]
+            for column in self.columns
+        ]
         return np.concatenate(blocks, axis=1).astype(np.float32)
 
     def encoded_names(self) -> tuple[str, ...]:
@@ -164,11 +170,8 @@ class SensitiveTable:
         """
         names: list[str] = []
         for column in self.columns:
-            if column.kind == "continuous":
-                names.append(column.name)
-            else:
-                shown = column.categories[1:] if len(column.categories) == 2 else column.categories
-                names.extend(f"{column.name}={category}" for category in shown)
+            shown = column.categories[1:] if len(column.categories) == 2 else column.categories
+            names += [f"{column.name}={category}" for category in shown] or [column.name]
         return tuple(names)
 
     def cells(self) -> NDArray[np.int64]:
@@ -211,24 +214,6 @@ class SensitiveTable:
         return as_text(pd.DataFrame(rows))
 
     __str__ = describe
-
-
-def _refuse_missing(column: Column, counted: NDArray[np.bool_] | None) -> None:
-    rows = np.flatnonzero(column.missing if counted is None else column.missing & counted)
-    if rows.size:
-        raise InputError(
-            f"sensitive_features column {column.name!r} must not have missing values, got "
-            f"{rows.size} (first in row {rows[0]}); fill them in, or set missing_sensitive='skip' "
-            "to keep these rows for the task loss and leave them out of the penalty"
-        )
-
-
-def _encode(column: SensitiveColumn) -> NDArray[np.float64]:
-    """One column as (n, 1), or (n, categories) when there are three or more of them."""
-    if column.scores is not None:
-        return column.scores[:, None]
-    assert column.codes is not None
-    return _one_hot(column.codes, len(column.categories))
 
 
 def _one_hot(codes: NDArray[np.int64], categories: int) -> NDArray[np.float64]:
@@ -274,7 +259,7 @@ class AttributeInputs:
     def width(self) -> int:
         """Number of columns of numbers."""
         counts = [len(categories) for _, _, categories, _, _ in self.columns]
-        return sum(count if count > 2 else 1 for count in counts)
+        return sum(1 if count <= 2 else count for count in counts)
 
     def read(self, data: Any, n_rows: int) -> NDArray[np.float32]:
         """Encode the sensitive features of new rows, (n, width)."""
@@ -297,11 +282,8 @@ class AttributeInputs:
                     f"sensitive_features column {column.name!r} must be known to predict, got a "
                     f"missing value in row {int(column.missing.argmax())}"
                 )
-        return self.encode(
-            SensitiveTable(
-                tuple(as_kind(column, kinds[column.name], "as at fit") for column in given)
-            )
-        )
+        typed = [as_kind(column, kinds[column.name], "as at fit") for column in given]
+        return self.encode(SensitiveTable(tuple(typed)))
 
     def encode(self, table: SensitiveTable) -> NDArray[np.float32]:
         """Encode the rows of a table with the same columns, (n, width)."""

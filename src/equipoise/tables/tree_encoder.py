@@ -90,18 +90,9 @@ class TreeEncoder(Encoder[TreeEncoderState]):
     is NaN throughout.
 
     An ordered categorical (pandas, polars Enum, pyarrow) is numbered in its order and, as
-    LightGBM does, left to be split like a number: it is not in `categorical_`.
+    LightGBM does, left to be split like a number: it is not in `categorical_`, which is
+    LightGBM's ``categorical_feature``.
 
-    Attributes
-    ----------
-    names_ : list of str
-        Names of the columns.
-    categorical_ : tuple of int
-        Positions of the columns that hold codes of categories, LightGBM's
-        ``categorical_feature``.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> X = pd.DataFrame({"hours": [20, 40, None], "job": ["nurse", None, "cook"]})
     >>> encoder = TreeEncoder()
