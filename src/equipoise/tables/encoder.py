@@ -6,6 +6,7 @@ a flag of their own. Everything learned comes from the rows given to `fit`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -13,7 +14,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.preprocessing import OneHotEncoder
 
 from equipoise.errors import InputError, check_choice
 from equipoise.scales import center_and_spread, exponent, reduced
@@ -48,17 +48,17 @@ class Levels:
 
     @classmethod
     def learn(cls, column: Column) -> Levels:
-        """Collect the categories of training rows; which are rare is scikit-learn's rule."""
+        """Collect the categories of training rows; of equally frequent ones the first are rare."""
         assert column.codes is not None
-        text = level_names(column)
-        names = {text[code] for code in np.unique(column.codes)}
-        if len(names) <= MAX_CATEGORIES:
-            known = sorted(name for name in names if name is not None)
-            return cls((*known, *([None] if None in names else [])), ())
-        rows = np.array(text, dtype=object)[column.codes]
-        encoder = OneHotEncoder(max_categories=MAX_CATEGORIES).fit(rows[:, None])
-        (categories,), (rare,) = encoder.categories_, encoder.infrequent_categories_
-        return cls(tuple(categories), () if rare is None else tuple(rare))
+        text, counts = level_names(column), Counter[str | None]()
+        for code, count in zip(*np.unique(column.codes, return_counts=True), strict=True):
+            counts[text[code]] += int(count)
+        categories = sorted(counts, key=lambda name: (name is None, name or ""))
+        rare: list[str | None] = []
+        if len(categories) > MAX_CATEGORIES:
+            order = np.argsort([counts[name] for name in categories], kind="stable")
+            rare = [categories[place] for place in np.sort(order[: 1 - MAX_CATEGORIES])]
+        return cls(tuple(categories), tuple(rare))
 
     @property
     def frequent(self) -> list[str | None]:
@@ -75,7 +75,7 @@ class Levels:
     @property
     def width(self) -> int:
         """Number of 0/1 columns."""
-        return len(self.categories) - len(self.rare) + bool(self.rare)
+        return len(self.frequent) + bool(self.rare)
 
     def names(self, column: str) -> list[str]:
         """Names of the 0/1 columns."""
@@ -249,7 +249,14 @@ class FeatureEncoder(Encoder[EncoderState]):
             places = positions_of(by_name[name], levels.positions)[:, None]
             blocks.append(np.asarray(places == np.arange(levels.width), dtype=np.float32))
         matrix = np.concatenate(blocks, axis=1)
-        self._refuse_overflow(matrix)
+        sizes = np.abs(matrix).max(axis=0)
+        largest = np.finfo(np.float32).max
+        if not (sizes <= largest).all():  # by scaling, since the input was checked on reading
+            place = int((~(sizes <= largest)).argmax())
+            raise InputError(
+                f"X column {self.names_[place]!r} must stay within float32 (up to {largest:.3g}) "
+                f"after scaling, got {sizes[place]:.3g}; use scaling='rank', which is bounded"
+            )
         return matrix.astype(np.float32)
 
     def _filled(self, column: Column) -> Floats:
@@ -258,17 +265,6 @@ class FeatureEncoder(Encoder[EncoderState]):
             return np.zeros(len(column.missing))  # nothing was learned about this column
         numbers = column.as_numbers()
         return np.where(np.isnan(numbers), self._state.medians[column.name], numbers)
-
-    def _refuse_overflow(self, matrix: NDArray[Any]) -> None:
-        """Refuse what scaling pushed beyond float32; the input itself is checked on reading."""
-        too_large = ~(np.abs(matrix).max(axis=0) <= np.finfo(np.float32).max)
-        if too_large.any():
-            place = int(too_large.argmax())
-            raise InputError(
-                f"X column {self.names_[place]!r} must stay within float32 (up to "
-                f"{np.finfo(np.float32).max:.3g}) after scaling, got "
-                f"{np.abs(matrix[:, place]).max():.3g}; use scaling='rank', which is bounded"
-            )
 
 
 def _median(column: Column) -> float:
@@ -291,12 +287,10 @@ def learn_scaling(scaling: Scaling, matrix: Floats) -> dict[str, Floats]:
     """
     known = [column[~np.isnan(column)] for column in matrix.T]
     if scaling == "rank":
-        maps = [rank_map(values) for values in known]
-        return {
-            f"{name}_{position}": array
-            for position, pair in enumerate(maps)
-            for name, array in zip(("knots", "scores"), pair, strict=True)
-        }
+        learned = {}
+        for position, values in enumerate(known):
+            learned[f"knots_{position}"], learned[f"scores_{position}"] = rank_map(values)
+        return learned
     if scaling == "standard":
         mean, spread = np.array([center_and_spread(values) for values in known]).T
         return {"mean_": mean, "scale_": np.where(spread > 0, spread, 1.0)}

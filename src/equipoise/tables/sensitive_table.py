@@ -253,7 +253,13 @@ class AttributeInputs:
                [1., 0., 1., 0.],
                [1., 0., 0., 1.]], dtype=float32)
         """
-        return cls(tuple(_learned(column) for column in table.columns))
+        learned: list[LearnedInput] = []
+        for column in table.columns:
+            center, spread = 0.0, 1.0
+            if column.values is not None:
+                center, spread = center_and_spread(column.values[~column.missing])
+            learned.append((column.name, column.kind, column.categories, center, spread or 1.0))
+        return cls(tuple(learned))
 
     @property
     def width(self) -> int:
@@ -289,13 +295,6 @@ class AttributeInputs:
         """Encode the rows of a table with the same columns, (n, width)."""
         blocks = [_encoded(table[learned[0]], learned) for learned in self.columns]
         return np.concatenate(blocks, axis=1).astype(np.float32)
-
-
-def _learned(column: SensitiveColumn) -> LearnedInput:
-    if column.values is None:
-        return column.name, column.kind, column.categories, 0.0, 1.0
-    center, spread = center_and_spread(column.values[~column.missing])
-    return column.name, column.kind, (), center, spread if spread > 0 else 1.0
 
 
 def _encoded(column: SensitiveColumn, learned: LearnedInput) -> NDArray[np.float64]:
