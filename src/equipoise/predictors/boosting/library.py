@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from torch import Tensor
 from equipoise.errors import InputError, did_you_mean
 
 Floats = NDArray[np.float64]
+Array = NDArray[Any]
+Parameters = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,8 @@ class Library(ABC):
     drawing: ClassVar[tuple[str, ...]]
     #: Its own objective of each task that it has one for.
     objectives: ClassVar[Mapping[str, str]]
+    #: Where its module has what it raises when it refuses a parameter.
+    error: ClassVar[str]
     #: Power of two up to which it reads numbers.
     largest_power: ClassVar[int]
 
@@ -100,23 +105,17 @@ class Library(ABC):
         """Map every name that a parameter goes by to its main name."""
 
     @abstractmethod
-    def error(self) -> type[Exception]:
-        """What it raises where it refuses a parameter."""
-
-    @abstractmethod
     def hessian_factor(self, classes: int) -> float:
         """What it multiplies the diagonal of the Hessian by where there are several classes."""
 
     @abstractmethod
     def rows(
-        self,
-        x: Floats,
-        target: NDArray[Any],
-        weight: NDArray[Any] | None,
-        categorical: list[int],
-        parameters: Mapping[str, Any],
+        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
     ) -> Any:
-        """Return rows x (n, p) in its own form, to be shared by models."""
+        """Return rows x (n, p) in its own form, to be shared by models.
+
+        kinds: which columns hold numbers of categories. given: parameters.
+        """
 
     def can_split(self, rows: Any) -> bool:
         """Whether some column of these rows can be split, where that matters."""
@@ -149,7 +148,7 @@ class Library(ABC):
             f'pip install "equipoise[{self.extra}]"'
         ) from None
 
-    def checked(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    def checked(self, given: Parameters | None) -> dict[str, Any]:
         """Return parameters by their main names; refuse unknown ones and those decided here.
 
         The library itself only warns of a name it does not know, so a slip of the pen would pass.
@@ -178,7 +177,7 @@ class Library(ABC):
             found[main] = value
         return found
 
-    def refuse_draws(self, given: Mapping[str, Any] | None) -> None:
+    def refuse_draws(self, given: Parameters | None) -> None:
         """Refuse parameters by which the library draws at random, where a run must be resumable."""
         for name, value in self.checked(given).items():
             if name in self.drawing:
@@ -192,7 +191,7 @@ class Library(ABC):
         """Say of what the library refuses which parameters it was given."""
         try:
             yield
-        except self.error() as error:
+        except attrgetter(self.error)(self.module(self.name)) as error:
             said = " ".join(str(error).partition("Stack trace")[0].split())
             raise InputError(
                 f"{self.name} must hold values that {self.title} takes, got {dict(parameters)}: "

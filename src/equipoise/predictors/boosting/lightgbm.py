@@ -17,7 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel, demand, within
+from equipoise.predictors.boosting.library import (
+    Array,
+    Floats,
+    Library,
+    Parameters,
+    Plan,
+    TreeModel,
+    demand,
+    within,
+)
 
 #: Sums in one order whatever the number of threads and the load of the machine.
 REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
@@ -37,6 +46,7 @@ class LightGBM(Library):
     words = "boosted trees"
     extra = "boosting"
     files = "trees"
+    error = "basic.LightGBMError"
     largest_power = 900
     objectives = MappingProxyType(
         {
@@ -85,26 +95,16 @@ class LightGBM(Library):
         known = (each.replace("=", ",").split(",") for each in _PARAMETERS.split())
         return {name: names[0] for names in known for name in names}
 
-    def error(self) -> type[Exception]:
-        """Return LightGBM's error."""
-        found: type[Exception] = self.module("lightgbm=").basic.LightGBMError
-        return found
-
     def hessian_factor(self, classes: int) -> float:
         """Classes over one less, after Friedman (2001)."""
         return classes / (classes - 1)
 
     def rows(
-        self,
-        x: Floats,
-        target: NDArray[Any],
-        weight: NDArray[Any] | None,
-        categorical: list[int],
-        parameters: Mapping[str, Any],
+        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
     ) -> Any:
         """Bin the rows."""
-        given = {"label": target, "weight": weight, "categorical_feature": categorical}
-        rows = self.module("boosting").Dataset(x, **given, params=_complete(parameters))
+        about = {"label": target, "weight": weight, "categorical_feature": kinds}
+        rows = self.module("boosting").Dataset(x, **about, params=_complete(given))
         return rows.construct()
 
     def can_split(self, rows: Any) -> bool:

@@ -17,7 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.predictors.boosting.library import Floats, Library, Plan, TreeModel, demand, within
+from equipoise.predictors.boosting.library import (
+    Array,
+    Floats,
+    Library,
+    Parameters,
+    Plan,
+    TreeModel,
+    demand,
+    within,
+)
 
 _LARGEST = float(np.finfo(np.float32).max)
 #: Largest size of a number in a row: XGBoost cuts beyond twice that.
@@ -33,6 +42,7 @@ class XGBoost(Library):
     words = "boosted trees (XGBoost)"
     extra = "xgboost"
     files = "xgboost"
+    error = "core.XGBoostError"
     largest_power = 100
     objectives = MappingProxyType(
         {
@@ -86,27 +96,17 @@ class XGBoost(Library):
         }
         return {name: name for name in main} | aliases
 
-    def error(self) -> type[Exception]:
-        """Return XGBoost's error."""
-        found: type[Exception] = self.module("xgboost=").core.XGBoostError
-        return found
-
     def hessian_factor(self, classes: int) -> float:
         """Twice the diagonal, whatever the number of classes."""
         return 2.0
 
     def rows(
-        self,
-        x: Floats,
-        target: NDArray[Any],
-        weight: NDArray[Any] | None,
-        categorical: list[int],
-        parameters: Mapping[str, Any],
+        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
     ) -> Any:
         """Hand over the rows in single precision, which is how XGBoost reads them."""
-        kinds = ["c" if column in categorical else "q" for column in range(x.shape[1])]
+        types = ["c" if column in kinds else "q" for column in range(x.shape[1])]
         return self.module("boosting").DMatrix(
-            _single(x), label=target, weight=weight, feature_types=kinds, enable_categorical=True
+            _single(x), label=target, weight=weight, feature_types=types, enable_categorical=True
         )
 
     def model(self, plan: Plan) -> _Model:
