@@ -1,11 +1,11 @@
 """Networks whose every weight carries a leading member axis K."""
 
-from equipoise.networks.embedding import Embedding as Embedding
-from equipoise.networks.embedding import Pieces as Pieces
-from equipoise.networks.embedding import PiecewiseLinear as PiecewiseLinear
-from equipoise.networks.embedding import find_pieces as find_pieces
+from equipoise.networks.layers import Embedding as Embedding
+from equipoise.networks.layers import Pieces as Pieces
+from equipoise.networks.layers import PiecewiseLinear as PiecewiseLinear
 from equipoise.networks.layers import StackedBatchNorm as StackedBatchNorm
 from equipoise.networks.layers import StackedLinear as StackedLinear
+from equipoise.networks.layers import find_pieces as find_pieces
 from equipoise.networks.mlp import Normalization as Normalization
 from equipoise.networks.mlp import StackedMLP as StackedMLP
 from equipoise.networks.mlp import StackedVote as StackedVote

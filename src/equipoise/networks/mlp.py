@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.networks.embedding import Pieces, PiecewiseLinear
-from equipoise.networks.layers import StackedBatchNorm, StackedLinear
+from equipoise.networks.layers import Pieces, PiecewiseLinear, StackedBatchNorm, StackedLinear
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
 Normalization = Literal["batch", "spectral", "none"]

@@ -35,11 +35,7 @@ class StackedModule(Stack):
     of_user = True
 
     def __init__(
-        self,
-        factory: Callable[[], nn.Module],
-        *,
-        seeds: Sequence[int],
-        device: torch.device = CPU,
+        self, factory: Callable[[], nn.Module], *, seeds: Sequence[int], device: torch.device = CPU
     ) -> None:
         super().__init__()
         self.members = len(seeds)
@@ -85,13 +81,10 @@ class StackedModule(Stack):
         return out.to(x.dtype)
 
     def try_on(self, x: Tensor, n_outputs: int) -> None:
-        """Refuse a network that cannot train on rows x (n, n_in) with so many outputs.
-
-        A copy is tried, so that nothing remembers it.
-        """
+        """Refuse a network that cannot train on rows x (n, n_in) with so many outputs."""
         rows = x[:_TRIED_ROWS].expand(self.members, -1, -1)
         try:
-            tried = copy.deepcopy(self)
+            tried = copy.deepcopy(self)  # so that nothing remembers it
             with GlobalStreams(0, x.device), torch.no_grad():
                 shapes = [tuple(tried.train(mode)(rows).shape[1:]) for mode in (True, False)]
         except InputError:
@@ -102,10 +95,10 @@ class StackedModule(Stack):
                 f"torch.func.vmap knows, got {type(error).__name__} on {rows.shape[1]} rows of "
                 f"{rows.shape[2]} inputs ({_in_words(error)}); try the module on such a tensor"
             ) from error
-        for shape in shapes:
-            if shape[1] != n_outputs:
+        for _, found in shapes:
+            if found != n_outputs:
                 raise InputError(
-                    f"network must return {n_outputs} outputs for each row, got {shape[1]}; its "
+                    f"network must return {n_outputs} outputs for each row, got {found}; its "
                     "second argument is the number of outputs"
                 )
 

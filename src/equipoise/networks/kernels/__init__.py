@@ -10,24 +10,22 @@ from __future__ import annotations
 import functools
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 #: Rows that one program can hold; larger batches take the library's way.
 MOST_ROWS = 8192
 
 
-def fused_kernels(x: Tensor) -> ModuleType | Any:
+def fused_kernels(x: Tensor) -> Any:
     """Return the module of kernels if they can work on x (..., rows), else None."""
     fits = x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
-    return import_module("equipoise.networks.kernels.fused") if fits and _has_triton() else None
+    return _fused() if fits else None
 
 
 @functools.cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _fused() -> Any:
+    here = find_spec("triton") is not None
+    return import_module("equipoise.networks.kernels.fused") if here else None

@@ -105,11 +105,9 @@ class Growing:
 
     def state_dict(self) -> dict[str, Any]:
         """What every member has grown: rounds, text of its trees, outputs."""
-        rounds = [self.rounds(member) for member in range(len(self._plans))]
-        texts = [
-            self.forest.models[member].text(count) if count else ""
-            for member, count in enumerate(rounds)
-        ]
+        models = [self.forest.models[member] for member in range(len(self._plans))]
+        rounds = [model.rounds() for model in models]
+        texts = [m.text(count) if count else "" for m, count in zip(models, rounds, strict=True)]
         return {"rounds": rounds, "texts": texts, "outputs": self.outputs}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -8,9 +8,9 @@ is checked before LightGBM reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -30,10 +30,6 @@ from equipoise.predictors.boosting.library import (
 
 #: Sums in one order whatever the number of threads and the load of the machine.
 REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
-#: From what LightGBM's own objectives show of their rows to outputs.
-_TO_OUTPUT: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {"binary": torch.logit, "multiclass": torch.log}
-)
 
 
 class LightGBM(Library):
@@ -48,46 +44,36 @@ class LightGBM(Library):
     files = "trees"
     error = "basic.LightGBMError"
     largest_power = 900
-    objectives = MappingProxyType(
-        {
-            "binary": "binary",
-            "multiclass": "multiclass",
-            "squared": "regression",
-            "absolute": "regression_l1",
-            "huber": "huber",
-        }
-    )
-    decided = MappingProxyType(
-        {
-            "objective": "the task and the penalty are the objective",
-            "num_iterations": "use rounds",
-            "learning_rate": "use learning_rate",
-            "num_class": "y says how many classes there are",
-            "seed": "use random_state",
-            "alpha": "the loss of Huber changes at one spread of the outcome",
-            "metric": "snapshots are judged by equipoise",
-            "early_stopping_round": "use early_stopping",
-            "categorical_feature": "text and categorical columns of X are categories",
-            "boosting": "only the trees of 'gbdt' stay as they are, so that snapshots can share "
-            "them",
-            "verbosity": "use verbose",
-            # LightGBM's own objective has these, and only a member of strength 0 follows it.
-            "is_unbalance": "use sample_weight",
-            "scale_pos_weight": "use sample_weight",
-            "boost_from_average": "boosting starts from the average",
-            "sigmoid": "probabilities are logistic in the score",
-            "reg_sqrt": "transform y yourself",
-        }
-    )
+    objectives: ClassVar[Mapping[str, str]] = {
+        "binary": "binary",
+        "multiclass": "multiclass",
+        "squared": "regression",
+        "absolute": "regression_l1",
+        "huber": "huber",
+    }
+    decided: ClassVar[Mapping[str, str]] = {
+        "objective": "the task and the penalty are the objective",
+        "num_iterations": "use rounds",
+        "learning_rate": "use learning_rate",
+        "num_class": "y says how many classes there are",
+        "seed": "use random_state",
+        "alpha": "the loss of Huber changes at one spread of the outcome",
+        "metric": "snapshots are judged by equipoise",
+        "early_stopping_round": "use early_stopping",
+        "categorical_feature": "text and categorical columns of X are categories",
+        "boosting": "only the trees of 'gbdt' stay as they are, so that snapshots can share them",
+        "verbosity": "use verbose",
+        # LightGBM's own objective has these, and only a member of strength 0 follows it.
+        "is_unbalance": "use sample_weight",
+        "scale_pos_weight": "use sample_weight",
+        "boost_from_average": "boosting starts from the average",
+        "sigmoid": "probabilities are logistic in the score",
+        "reg_sqrt": "transform y yourself",
+    }
     drawing = (
-        "bagging_fraction",
-        "pos_bagging_fraction",
-        "neg_bagging_fraction",
-        "data_sample_strategy",
-        "feature_fraction",
-        "feature_fraction_bynode",
-        "extra_trees",
-        "use_quantized_grad",
+        *("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction"),
+        *("feature_fraction", "feature_fraction_bynode"),
+        *("data_sample_strategy", "extra_trees", "use_quantized_grad"),
     )
 
     def names(self) -> Mapping[str, str]:
@@ -220,7 +206,8 @@ class _Model(TreeModel):
         self._booster.eval_train(look)  # LightGBM shows them to a metric only
         found = torch.from_numpy(seen[0]).view(-1, self.plan.n_outputs)
         # LightGBM's own objectives show probabilities, custom ones outputs.
-        return _TO_OUTPUT.get(self.plan.task, torch.clone)(found) if self.plan.own else found
+        to_output = {"binary": torch.logit, "multiclass": torch.log}.get(self.plan.task)
+        return to_output(found) if self.plan.own and to_output else found
 
     def rounds(self) -> int:
         grown: int = self._booster.current_iteration()
@@ -295,7 +282,7 @@ def checked_text(text: str, outputs: int) -> str:
     head, _, body = text.partition("\n\n")
     first, version, *lines = head.split("\n")
     demand(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
-    found = _fields(lines, _HEAD, optional=("objective", "monotone_constraints"))
+    found = _fields(lines, _HEAD, ("objective", "monotone_constraints"))
     features = _single(found, "max_feature_idx") + 1
     demand(features >= 1 and _single(found, "label_index") == 0, "the features")
     for name in ("num_class", "num_tree_per_iteration"):
@@ -312,7 +299,7 @@ def checked_text(text: str, outputs: int) -> str:
     for number, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True)):
         name, *tree = body[end - size : end].rstrip("\n").split("\n")
         demand(name == f"Tree={number}", "the number of a tree")
-        _check_tree(_fields(tree, _TREE, optional=(*_CATEGORIES, *_LINEAR)), features)
+        _check_tree(_fields(tree, _TREE, (*_CATEGORIES, *_LINEAR)), features)
     return f"{head}\n\n{body[: int(ends[-1]) if len(ends) else 0]}{_END}"
 
 
@@ -330,11 +317,8 @@ def _check_tree(tree: Mapping[str, str], features: int) -> None:
     for name, numeric in (("leaf_weight", True), ("leaf_count", False)):
         size = len(_numbers(tree, name) if numeric else _places(tree, name))
         demand(size == leaves or (leaves == 1 and size == 0), "a tree's length")
-    places = {
-        name: _places(tree, name)
-        for name in ("split_feature", "decision_type", "left_child", "right_child")
-    }
-    places["internal_count"] = _places(tree, "internal_count")
+    names = ("split_feature", "decision_type", "left_child", "right_child", "internal_count")
+    places = {name: _places(tree, name) for name in names}
     demand(all(len(values) == nodes for values in places.values()), "a tree's length")
     demand(within(places["split_feature"], features), "the feature of a split")
     demand(within(places["decision_type"], 12), "the kind of a split")
@@ -370,9 +354,7 @@ def _check_linear(tree: Mapping[str, str], leaves: int, features: int) -> None:
     demand(within(used, features), "the leaves")
 
 
-def _fields(
-    lines: list[str], names: tuple[str, ...], *, optional: tuple[str, ...]
-) -> dict[str, str]:
+def _fields(lines: list[str], names: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, str]:
     """Return values by name; each name once, all that are needed and no others."""
     pairs = [line.partition("=")[::2] for line in lines]
     found = dict(pairs)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,33 +43,28 @@ class XGBoost(Library):
     files = "xgboost"
     error = "core.XGBoostError"
     largest_power = 100
-    objectives = MappingProxyType(
-        {
-            "binary": "binary:logistic",
-            "multiclass": "multi:softprob",
-            "squared": "reg:squarederror",
-            "absolute": "reg:absoluteerror",
-        }
-    )
-    decided = MappingProxyType(
-        {
-            "objective": "the task and the penalty are the objective",
-            "num_boost_round": "use rounds",
-            "learning_rate": "use learning_rate",
-            "num_class": "y says how many classes there are",
-            "seed": "use random_state",
-            "eval_metric": "snapshots are judged by equipoise",
-            "early_stopping_rounds": "use early_stopping",
-            "base_score": "boosting starts from the average",
-            "booster": "only the trees of 'gbtree' stay as they are, so that snapshots can share "
-            "them",
-            "num_parallel_tree": "a round grows one tree for each output",
-            "multi_strategy": "a round grows one tree for each output",
-            "device": "trees grow on the CPU",
-            "verbosity": "use verbose",
-            "scale_pos_weight": "use sample_weight",
-        }
-    )
+    objectives: ClassVar[Mapping[str, str]] = {
+        "binary": "binary:logistic",
+        "multiclass": "multi:softprob",
+        "squared": "reg:squarederror",
+        "absolute": "reg:absoluteerror",
+    }
+    decided: ClassVar[Mapping[str, str]] = {
+        "objective": "the task and the penalty are the objective",
+        "num_boost_round": "use rounds",
+        "learning_rate": "use learning_rate",
+        "num_class": "y says how many classes there are",
+        "seed": "use random_state",
+        "eval_metric": "snapshots are judged by equipoise",
+        "early_stopping_rounds": "use early_stopping",
+        "base_score": "boosting starts from the average",
+        "booster": "only the trees of 'gbtree' stay as they are, so that snapshots can share them",
+        "num_parallel_tree": "a round grows one tree for each output",
+        "multi_strategy": "a round grows one tree for each output",
+        "device": "trees grow on the CPU",
+        "verbosity": "use verbose",
+        "scale_pos_weight": "use sample_weight",
+    }
     #: None: every round draws by its own number, so a resumed run draws what it would have drawn.
     drawing = ()
 
