@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,19 @@ class DataNotFound(FileNotFoundError):
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
     """Training ended in a state a person should look at; the message says which and what to do."""
+
+
+@contextmanager
+def needs(package: str, *, user: str, extra: str) -> Iterator[None]:
+    """Say in words that what is imported inside is not there for want of an optional package."""
+    try:
+        yield
+    except ModuleNotFoundError as absent:
+        if absent.name is None or absent.name.split(".")[0] != package:
+            raise
+        raise InputError(
+            f'{user} needs {package}, which is not installed; pip install "equipoise[{extra}]"'
+        ) from None
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:

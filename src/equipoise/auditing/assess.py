@@ -153,15 +153,11 @@ Rows = Iterator[AuditRow | NotAssessed]
 
 @dataclass(frozen=True, eq=False)
 class _Assessor:
-    """Makes the rows of one audit.
+    """Makes the rows of one audit."""
 
-    `data` is sorted and `scored` made of it; `arrived` has the same rows in their order of arrival,
-    for certificates.
-    """
-
-    data: AuditData
-    arrived: AuditData
-    scored: Scored
+    data: AuditData  # sorted
+    arrived: AuditData  # the same rows in their order of arrival, for certificates
+    scored: Scored  # made of `data`
     settings: AuditSettings
     notions: tuple[Notion, ...]
 
@@ -176,7 +172,7 @@ class _Assessor:
             yield from self._dependence(alone, column.name, tests)
         if len(table.columns) > 1:
             yield from self._dependence(table, ", ".join(table.names), self._tests(table))
-        crossed: Intersection | None = None
+        crossed = None
         if self.settings.intersections and len(self.data.discrete) > 1:
             try:
                 crossed = intersect(self.data.discrete)

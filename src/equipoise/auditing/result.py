@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from equipoise.auditing.inputs import AuditSettings
-from equipoise.errors import InputError
+from equipoise.errors import needs
 from equipoise.inference import Estimate
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.report.page import plain
@@ -27,28 +27,14 @@ _PACKAGES = ("equipoise", "numpy", "pandas", "scipy", "scikit-learn", "torch")
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One number of an audit, and what it is about.
+    """One number of an audit, and what it is about; docs/auditing.md lists its columns."""
 
-    Attributes
-    ----------
-    notion : str
-        "independence" or "separation"; "" for numbers that belong to neither.
-    metric : str
-    attribute : str
-        Sensitive column; "race x sex" is an intersection, "age, race, sex" all columns jointly,
-        "" none.
-    group : str
-        Group, or range of a continuous attribute; "all rows" for a number about all of them.
-    estimate : Estimate
-        The number. Its parts are also columns: `value`, `low`, `high`, `p_value` (of the
-        permutation test of the notion for this attribute, the same for all its metrics),
-        `certificate`, `n`, `reason` and `note`.
-    """
-
-    notion: str
+    notion: str  # "independence" or "separation"; "" for numbers that belong to neither
     metric: str
+    #: Column; "race x sex" is an intersection, "age, race, sex" all columns jointly, "" none.
     attribute: str
-    group: str
+    group: str  # or range of a continuous attribute; "all rows" for a number about all of them
+    #: The number. Its `p` is that of the test of the notion for the attribute, whatever the metric.
     estimate: Estimate
 
     COLUMNS: ClassVar = (
@@ -166,14 +152,8 @@ class Audit:
 
     def plot(self) -> Figure:
         """Draw the score's distribution by group, and its quantiles along continuous columns."""
-        try:
+        with needs("matplotlib", user="plot", extra="report"):
             from equipoise.report.figures import score_figure
-        except ModuleNotFoundError as absent:
-            if absent.name is None or absent.name.split(".")[0] != "matplotlib":
-                raise
-            raise InputError(
-                'plot needs matplotlib, which is not installed; pip install "equipoise[report]"'
-            ) from None
         return score_figure(self.histograms, self.bands, threshold=self.threshold)
 
 

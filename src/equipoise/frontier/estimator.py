@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, needs
 from equipoise.estimators.fitting import begin_run
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
 from equipoise.frontier.curve import Curve
@@ -300,14 +300,8 @@ class FairFrontier(BaseEstimator):
         """Draw utility against one metric: all snapshots, and the front. Needs matplotlib."""
         curve = self.fitted_curve()
         column = curve.snapshots.criteria.one(metric, attribute)
-        try:
+        with needs("matplotlib", user="plot", extra="report"):
             from matplotlib.figure import Figure
-        except ModuleNotFoundError as absent:
-            if absent.name is None or absent.name.split(".")[0] != "matplotlib":
-                raise
-            raise InputError(
-                'plot needs matplotlib, which is not installed; pip install "equipoise[report]"'
-            ) from None
         table, front = curve.table(), curve.front(metric, attribute)
         x = curve.snapshots.criteria.columns[column]
         figure = Figure(figsize=(6.4, 4.8), layout="constrained")

@@ -4,13 +4,12 @@ A draw is a vector of row counts, so all draws share one sorting of the scores. 
 replacement. The deciles of A and Y, the reference group and the decision threshold stay those of
 the sample: the interval is about one fixed question.
 
-Unfairness is the size of a departure from fairness: a largest difference, an absolute value. Near 0
-a size is biased upwards in draws, and the usual intervals fail: percentile intervals never contain
-0, basic intervals too rarely. The signed departure behaves. So every draw measures
-d = size(departure of the draw - departure of the sample). Two sizes differ by at most the size of
-the difference. So [value - q, value + q], with q the `level` quantile of d, covers the truth with
-at least that probability in large samples, fair or not (bootstrap of empirical distribution
-functions: Gine and Zinn 1990). docs/metrics.md has the measured coverage.
+Unfairness is the size of a departure from fairness. Near 0 a size is biased upwards in draws, and
+the usual intervals fail; the signed departure behaves. So every draw measures d = size(departure of
+the draw - departure of the sample). Two sizes differ by at most the size of the difference. So
+[value - q, value + q], with q the `level` quantile of d, covers the truth with at least that
+probability in large samples, fair or not (bootstrap of empirical distribution functions: Gine and
+Zinn 1990). docs/metrics.md says more.
 
 Many rows are first summed up. A metric that needs only the weight of every (score, set of A, set of
 Y) does not change when rows that agree in all three become one row that counts for all of them.
@@ -31,7 +30,7 @@ from torch import Tensor
 
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
-from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Metric, find_metric
 from equipoise.metrics.sample import Sample, Scored, Threshold, UtilityMeasure, prepare
@@ -403,16 +402,16 @@ def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
     positive = scored.y.cpu().numpy().astype(np.int64)
     columns = []
     for score, value in zip(scored.scores.cpu().numpy(), scored.utility("AUC")[0], strict=True):
-        edges = np.unique(np.quantile(score, np.arange(1, SCORE_EDGES) / SCORE_EDGES))
-        levels, bins = np.unique(np.searchsorted(edges, score, side="left"), return_inverse=True)
-        counts = np.bincount(2 * bins + positive, minlength=2 * len(levels)).astype(np.float64)
-        scores = torch.arange(len(levels), dtype=torch.float64).repeat_interleave(2)[None]
+        bins = equal_frequency(score, SCORE_EDGES)
+        levels = int(bins.max()) + 1
+        counts = np.bincount(2 * bins + positive, minlength=2 * levels).astype(np.float64)
+        scores = torch.arange(levels, dtype=torch.float64).repeat_interleave(2)[None]
         small = replace(
             scored,
             scores=scores,
             ranking=rank(scores),
             weights=torch.from_numpy(counts)[None],
-            y=torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(len(levels)),
+            y=torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(levels),
         )
         found = [
             replace(small, weights=torch.from_numpy(drawn)).utility("AUC")[:, 0]

@@ -33,11 +33,7 @@ where these are needed, the rest equally to the comparisons, times the number of
 all bounds, of all candidates, hold together with probability `level`, and so does the bound of any
 candidate picked among them by looking at the same rows.
 
-What it does not cover
-----------------------
-Rows used to train the scores, or to pick candidates that are not counted in `candidates`; rows that
-are not independent draws of the population, such as repeated persons; a population that has changed
-since (drift); and attributes, or intersections of attributes, that were not passed.
+docs/uncertainty.md says what it does not cover.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, needs
 from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
@@ -139,15 +139,8 @@ def _stacked(votes: Sequence[Vote]) -> StackedVote:
 
 
 def _reductions() -> ModuleType:
-    try:
+    with needs("fairlearn", user="method='agarwal'", extra="fairlearn"):
         from fairlearn import reductions
-    except ModuleNotFoundError as absent:
-        if absent.name is None or absent.name.split(".")[0] != "fairlearn":
-            raise
-        raise InputError(
-            "method='agarwal' needs fairlearn, which is not installed; "
-            'pip install "equipoise[fairlearn]"'
-        ) from None
     found: ModuleType = reductions
     return found
 

@@ -32,6 +32,7 @@ from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
+    equal_frequency,
     kind_where_given,
     outcome_array,
     rows_of,
@@ -153,16 +154,11 @@ def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
     """
     dimensions = sum(column.kind == "continuous" for column in table.columns)
     bins = max(2, round(table.n_rows ** (1 / (dimensions + 2))))
-    return crossed([_bins(column, bins) for column in table.columns])[0]
-
-
-def _bins(column: SensitiveColumn, bins: int) -> NDArray[np.int64]:
-    """Number of the level, or of the bin of equal frequency, of every row; (n,)."""
-    if column.codes is not None:
-        return column.codes
-    assert column.values is not None
-    cuts = np.quantile(column.values, np.arange(1, bins) / bins)
-    return np.searchsorted(cuts, column.values, side="left").astype(np.int64)
+    codes = [
+        equal_frequency(column.values, bins) if column.values is not None else column.codes
+        for column in table.columns
+    ]
+    return crossed([each for each in codes if each is not None])[0]
 
 
 # ------------------------------------------------------------------------------ maximal correlation

@@ -6,6 +6,8 @@ no decision shows yet. Formulas: section 5 and supplements D.2, D.3 of Sohn, Son
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -68,7 +70,7 @@ def _distribution(ranked: Tensor) -> Tensor:
     return running.div_(running[..., -1:].clone())
 
 
-def ks_gap(sample: Sample, notion: Notion, center: Sample | None = None) -> Tensor:
+def ks_gap(sample: Sample, center: Sample | None = None, *, notion: Notion) -> Tensor:
     """Combine, as the paper does, the KS distances of A inside each set of rows; (R, K)."""
     within = sample.within(notion)
     around = None if center is None else center.weights
@@ -84,41 +86,40 @@ def ks_gap(sample: Sample, notion: Notion, center: Sample | None = None) -> Tens
 
 
 def _compute(sample: Sample, notion: Notion) -> Computed:
-    values = ks_gap(sample, notion)
+    values = ks_gap(sample, notion=notion)
     # Sets do not depend on the score, so that all members share the reason.
     undefined = bool(values[0].isnan().any())
     reason = sample.empty_set(sample.within(notion)) if undefined else None
     return Computed(values, (reason,) * len(values[0]))
 
 
-def _register(name: str, notion: Notion, description: str, formula: str) -> None:
+for _name, _notion, _description, _formula in (
+    (
+        "KS-GSP",
+        Notion.INDEPENDENCE,
+        "Distance between the groups' score distributions and that of everybody.",
+        "discrete A: sum over a of max over s of |P(score<=s | A=a) - P(score<=s)|; "
+        "continuous A: mean over the nine deciles a, with A<=a instead of A=a",
+    ),
+    (
+        "KS-GEO",
+        Notion.SEPARATION,
+        "KS-GSP among rows of equal outcome, added up over the outcomes.",
+        "discrete Y: sum over y of KS-GSP among the rows with Y=y; "
+        "continuous Y: mean over the nine deciles y of KS-GSP among the rows with Y<=y",
+    ),
+):
     register_metric(
         Metric(
-            name=name,
-            notion=notion,
-            description=description,
-            formula=formula,
-            compute=lambda sample: _compute(sample, notion),
+            name=_name,
+            notion=_notion,
+            description=_description,
+            formula=_formula,
+            compute=partial(_compute, notion=_notion),
             attributes=frozenset({"discrete", "continuous"}),
             outcomes=frozenset({"binary", "multiclass", "continuous"}),
             needs_decisions=False,
             rank_based=True,
-            deviation=lambda sample, center: ks_gap(sample, notion, center),
+            deviation=partial(ks_gap, notion=_notion),
         )
     )
-
-
-_register(
-    "KS-GSP",
-    Notion.INDEPENDENCE,
-    "Distance between the groups' score distributions and that of everybody.",
-    "discrete A: sum over a of max over s of |P(score<=s | A=a) - P(score<=s)|; "
-    "continuous A: mean over the nine deciles a, with A<=a instead of A=a",
-)
-_register(
-    "KS-GEO",
-    Notion.SEPARATION,
-    "KS-GSP among rows of equal outcome, added up over the outcomes.",
-    "discrete Y: sum over y of KS-GSP among the rows with Y=y; "
-    "continuous Y: mean over the nine deciles y of KS-GSP among the rows with Y<=y",
-)

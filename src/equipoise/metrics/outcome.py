@@ -134,11 +134,20 @@ def strata_of(y: NDArray[Any], kind: OutcomeKind, groups: int) -> Integers:
     >>> strata_of(np.array(["no", "yes", "no"]), "binary", groups=10)
     array([0, 1, 0])
     """
-    values = np.asarray(y)
     if kind == "continuous":
-        cuts = np.quantile(values, np.arange(1, groups) / groups)
-        values = np.searchsorted(np.unique(cuts), values, side="left")
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+        return equal_frequency(y, groups)
+    return np.unique(y, return_inverse=True)[1].astype(np.int64)
+
+
+def equal_frequency(values: NDArray[Any], groups: int) -> Integers:
+    """Group (n,) of every value in at most `groups` of equal size, numbered from 0 without gaps.
+
+    >>> equal_frequency(np.array([3.0, 1.0, 1.0, 2.0]), 2)
+    array([1, 0, 0, 1])
+    """
+    cuts = np.quantile(values, np.arange(1, groups) / groups)
+    places = np.searchsorted(cuts, values, side="left")
+    return np.unique(places, return_inverse=True)[1].astype(np.int64)
 
 
 def crossed(codes: Sequence[Integers]) -> tuple[Integers, Integers]:

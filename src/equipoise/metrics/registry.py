@@ -133,9 +133,13 @@ def measure(
         Rows in which it is missing take no part.
     y : array or tensor, shape (n,), optional
     weights : array or tensor, shape (n,) or (R, n), optional
-        How many rows each row stands for; see `equipoise.metrics.sample.prepare`.
+        How many rows each row stands for. (n,) weighs the sample: quantiles and thresholds count
+        it. (R, n) are R re-weightings of one sample, as bootstrap draws are: quantiles, reference
+        groups and thresholds stay those of the sample with every row counted once.
     threshold : "paper", "youden", float, array of shape (K,), or None
-        Decision = score > threshold; see `equipoise.metrics.sample.prepare`.
+        Decision = score > threshold. "youden" maximizes Youden's J; None makes no decisions, and
+        for a continuous outcome mean scores take the place of decision rates. "paper" is what the
+        paper does: "youden" for a binary y, None for a continuous one.
     outcome : "binary", "multiclass", "continuous", optional
         What y is, where the rules of `equipoise.metrics.outcome` would say otherwise.
     reference : category, optional

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
-from equipoise.metrics.outcome import OutcomeKind, outcome_kind, split_outcome
+from equipoise.metrics.outcome import OutcomeKind, equal_frequency, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
     auc_of_ranking,
@@ -27,7 +27,7 @@ from equipoise.metrics.utility import (
     youden_of_ranking,
 )
 from equipoise.notions import Notion
-from equipoise.tables import SensitiveColumn, check_aligned
+from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
 
 UtilityMeasure = Literal["AUC", "R2", "MAE"]
 Threshold = Literal["paper", "youden"] | float | None | Any
@@ -202,21 +202,8 @@ def prepare(
 ) -> Scored:
     """Check scores, outcome and weights, sort the scores once and find the thresholds.
 
-    Parameters
-    ----------
-    scores : array or tensor, shape (n,) or (K, n)
-    y : array or tensor, shape (n,), optional
-    weights : array or tensor, shape (n,) or (R, n), optional
-        How many rows each row stands for. (n,) weighs the sample: quantiles and thresholds count
-        it. (R, n) are R re-weightings of one sample, as bootstrap draws are: quantiles, reference
-        groups and thresholds stay those of the sample with every row counted once.
-    threshold : "paper", "youden", float, array of shape (K,), or None
-        Decision = score > threshold. "youden" maximizes Youden's J; None makes no decisions, and
-        for a continuous outcome mean scores take the place of decision rates. "paper" is what the
-        paper does: "youden" for a binary y, None for a continuous one.
-    outcome : "binary", "multiclass", "continuous", optional
-        Overrides the rules of `equipoise.metrics.outcome`, and says what the score predicts where
-        y is not at hand.
+    Arguments are those of `equipoise.metrics.measure`. `outcome` also says what the score predicts
+    where y is not at hand.
     """
     check_aligned(scores=scores, y=y, weights=weights)
     tensor = as_scores(scores)
@@ -283,8 +270,7 @@ def even_ranges(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
     There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.
     """
     count = int(np.clip(len(values) // SMALL_GROUP, 2, most))
-    cuts = np.quantile(values, np.arange(1, count) / count)
-    return np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)[1]
+    return equal_frequency(values, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,14 +307,12 @@ def intersect(columns: Sequence[SensitiveColumn]) -> Intersection:
             f"columns to intersect must have at most {MAX_COMBINATIONS} combinations, got "
             f"{prod(shape)}; leave some out"
         )
-    known = ~np.any([column.missing for column in columns], axis=0)
-    parts = [column.codes[known] for column in columns if column.codes is not None]
-    cells = np.ravel_multi_index(tuple(parts), tuple(shape))
-    counts = np.bincount(cells, minlength=prod(shape))
+    cells = SensitiveTable(tuple(columns)).cells()
+    known = cells >= 0
+    counts = np.bincount(cells[known], minlength=prod(shape))
     combinations = list(product(*(column.categories for column in columns)))
     position = np.cumsum(counts > 0) - 1  # of each occurring combination among those that occur
-    codes = np.full(len(known), -1, dtype=np.int64)
-    codes[known] = position[cells]
+    codes = np.where(known, position[cells], -1)
     names = [column.name for column in columns]
     column = SensitiveColumn(
         name=" x ".join(names),

@@ -136,18 +136,9 @@ def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Te
             "Youden's J compares the two"
         )
     # Places are counted from the highest score down, so first and last of equal scores swap.
-    last, first = (ranking.order.shape[-1] - 1 - place.flip(-1) for place in ranking.ties)
-    highest = _first_best(ranking.values.flip(-1), true, false, first, last)
-    return torch.nextafter(highest, torch.full_like(highest, -torch.inf))
-
-
-def _first_best(values: Tensor, true: Tensor, false: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """Largest score t at which deciding score >= t has the best J, (K,); inf if no J exceeds 0.
-
-    values: (K, m) descending; true, false: weight of positives and negatives at or before each
-    place; first, last: place of the first and the last score that equals the one at each place.
-    """
+    values = ranking.values.flip(-1)
     place = torch.arange(values.shape[-1], device=values.device)
+    last, first = (len(place) - 1 - tied.flip(-1) for tied in ranking.ties)
     gain = true / true[:, -1:] - false / false[:, -1:]
     # roc_curve leaves out points inside a straight run of equal steps. They tie with its ends up to
     # rounding, so they are left out here too: the same point is then first among the best.
@@ -158,8 +149,8 @@ def _first_best(values: Tensor, true: Tensor, false: Tensor, first: Tensor, last
         straight &= counted.gather(-1, after) - counted == counted - counted.gather(-1, before)
     gain = gain.masked_fill((place != last) | straight, -torch.inf)
     best = gain.argmax(-1, keepdim=True)
-    found = torch.where(gain.gather(-1, best) > 0, values.gather(-1, best), torch.inf)
-    return found[:, 0]
+    found = torch.where(gain.gather(-1, best) > 0, values.gather(-1, best), torch.inf)[:, 0]
+    return torch.nextafter(found, torch.full_like(found, -torch.inf))
 
 
 def _binary(y: Any, weights: Tensor) -> Tensor:

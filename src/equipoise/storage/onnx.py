@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, needs
 from equipoise.tables import EncoderState, Levels
 from equipoise.training import Predictor
 
@@ -113,16 +113,10 @@ class Graph:
 
 
 def _import_onnx() -> Any:
-    try:
+    with needs("onnx", user="to_onnx", extra="onnx"):
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
-    except ModuleNotFoundError as absent:
-        if absent.name is None or absent.name.split(".")[0] != "onnx":
-            raise
-        raise InputError(
-            'to_onnx needs onnx, which is not installed; pip install "equipoise[onnx]"'
-        ) from None
     return onnx
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import InputError, did_you_mean
+from equipoise.errors import InputError, did_you_mean, needs
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
@@ -138,15 +138,8 @@ class Library(ABC):
 
     def module(self, user: str) -> Any:
         """Return the module, or say for ``user`` how to get it."""
-        try:
+        with needs(self.name, user=user, extra=self.extra):
             return import_module(self.name)
-        except ModuleNotFoundError as absent:
-            if absent.name != self.name:
-                raise
-        raise InputError(
-            f"{user} needs {self.name}, which is not installed; "
-            f'pip install "equipoise[{self.extra}]"'
-        ) from None
 
     def checked(self, given: Parameters | None) -> dict[str, Any]:
         """Return parameters by their main names; refuse unknown ones and those decided here.
