@@ -34,7 +34,7 @@ from equipoise.estimators.inputs import (
 from equipoise.predictors.recipe import Inputs
 from equipoise.predictors.registry import FAMILIES
 from equipoise.storage import CheckpointFile
-from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned, take_rows
+from equipoise.tables import SensitiveTable, check_aligned, take_rows
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 from equipoise.training.predictor import exact_device
@@ -68,11 +68,16 @@ class Rows:
 
     def alone(self, positions: Positions) -> Rows:
         """Return these rows as if the others had never been there: their categories and ranks."""
+        table = None
+        if self.table is not None:
+            table = SensitiveTable(
+                tuple(column.take(positions).alone() for column in self.table.columns)
+            )
         return Rows(
             take_rows(self.X, positions),
             self.y[positions],
             None if self.weights is None else self.weights[positions],
-            None if self.table is None else _rebuilt(self.table, positions),
+            table,
         )
 
 
@@ -172,19 +177,6 @@ class Fitting(Generic[Model]):
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def _rebuilt(table: SensitiveTable, rows: Positions) -> SensitiveTable:
-    return SensitiveTable(tuple(_rebuilt_column(column.take(rows)) for column in table.columns))
-
-
-def _rebuilt_column(column: SensitiveColumn) -> SensitiveColumn:
-    if column.codes is None:
-        return replace(column, scores=None)
-    present = np.unique(column.codes[column.codes >= 0])
-    codes = np.where(column.codes < 0, -1, np.searchsorted(present, column.codes))
-    categories = tuple(column.categories[code] for code in present)
-    return replace(column, codes=codes.astype(np.int64), categories=categories)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, needs
 from equipoise.tables import EncoderState, Levels
@@ -67,10 +67,10 @@ class Graph:
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, dtype, columns))
 
-    def constant(self, array: NDArray[Any]) -> str:
-        """Add an array; text is an array of dtype object."""
+    def constant(self, value: ArrayLike) -> str:
+        """Add a number or an array; text is an array of dtype object."""
         name = f"/constant {len(self._constants)}"
-        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -86,7 +86,7 @@ class Graph:
 
     def column(self, value: str) -> str:
         """Turn (rows,) into (rows, 1)."""
-        return self.add("Unsqueeze", value, self.constant(np.array([1])))
+        return self.add("Unsqueeze", value, self.constant([1]))
 
     def content(self, description: str) -> bytes:
         """Return the checked graph as the content of a file."""
@@ -131,7 +131,7 @@ def add_encoding(graph: Graph, state: EncoderState, *, named: bool) -> str:
     blocks = []
     for position, name in enumerate(state.number_names):
         if state.constant[position] or state.families[name] == "empty":
-            blocks.append(graph.add("Mul", _flag(graph, columns[name]), _number(graph, 0.0)))
+            blocks.append(graph.add("Mul", _flag(graph, columns[name]), graph.constant(0.0)))
         else:
             filled = _filled(graph, columns[name], state.medians[name])
             blocks.append(_scaled(graph, filled, state, position, name))
@@ -154,13 +154,9 @@ def _inputs(graph: Graph, state: EncoderState, *, named: bool) -> dict[str, str]
         }
     matrix = graph.input("X", np.float64, len(state.families))
     return {
-        name: graph.add("Gather", matrix, graph.constant(np.array(position)), axis=1)
+        name: graph.add("Gather", matrix, graph.constant(position), axis=1)
         for position, name in enumerate(state.families)
     }
-
-
-def _number(graph: Graph, value: float) -> str:
-    return graph.constant(np.array(value, dtype=np.float64))
 
 
 def _flag(graph: Graph, column: str) -> str:
@@ -169,7 +165,7 @@ def _flag(graph: Graph, column: str) -> str:
 
 
 def _filled(graph: Graph, column: str, median: float) -> str:
-    return graph.add("Where", graph.add("IsNaN", column), _number(graph, median), column)
+    return graph.add("Where", graph.add("IsNaN", column), graph.constant(float(median)), column)
 
 
 def _scaled(graph: Graph, column: str, state: EncoderState, position: int, name: str) -> str:
@@ -178,11 +174,11 @@ def _scaled(graph: Graph, column: str, state: EncoderState, position: int, name:
         knots, scores = learned[f"knots_{position}"], learned[f"scores_{position}"]
         return _interpolated(graph, column, knots, scores, name)
     if state.scaling == "minmax":
-        stretched = graph.add("Mul", column, _number(graph, learned["scale_"][position]))
-        return graph.add("Add", stretched, _number(graph, learned["min_"][position]))
+        stretched = graph.add("Mul", column, graph.constant(learned["scale_"][position]))
+        return graph.add("Add", stretched, graph.constant(learned["min_"][position]))
     if state.scaling == "standard":
-        centred = graph.add("Sub", column, _number(graph, learned["mean_"][position]))
-        return graph.add("Div", centred, _number(graph, learned["scale_"][position]))
+        centred = graph.add("Sub", column, graph.constant(learned["mean_"][position]))
+        return graph.add("Div", centred, graph.constant(learned["scale_"][position]))
     return column
 
 
@@ -200,14 +196,14 @@ def _interpolated(graph: Graph, column: str, knots: Floats, scores: Floats, name
             "neighbours between which the rank score rises faster than float64 can tell; rescale "
             "the column"
         )
-    column = graph.add("Clip", column, _number(graph, knots[0]), _number(graph, knots[-1]))
+    column = graph.add("Clip", column, graph.constant(knots[0]), graph.constant(knots[-1]))
     steps = int(np.ceil(np.log2(len(knots))))
     padding = np.full(2**steps - len(knots), np.inf)  # never reached, since the column is clipped
     ladder = graph.constant(np.concatenate([knots, padding]))
     # Zeros of the column's length, and from there on the last knot known not to lie above it.
     piece = graph.cast(graph.add("IsNaN", column), np.int64)
     for step in reversed(range(steps)):
-        candidate = graph.add("Add", piece, graph.constant(np.array(2**step)))
+        candidate = graph.add("Add", piece, graph.constant(2**step))
         reached = graph.add("GreaterOrEqual", column, graph.add("Gather", ladder, candidate))
         piece = graph.add("Where", reached, candidate, piece)
     start, slope, score = (

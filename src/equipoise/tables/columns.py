@@ -70,10 +70,17 @@ class Column:
         if self.numbers is not None:
             return replace(self, numbers=np.where(missing, np.nan, self.numbers))
         assert self.codes is not None
-        present = np.unique(self.codes[~missing])
-        codes = np.where(missing, -1, np.searchsorted(present, self.codes))
-        levels = tuple(self.levels[code] for code in present)
-        return replace(self, codes=codes.astype(np.int64), levels=levels)
+        codes, levels = present_levels(np.where(missing, -1, self.codes), self.levels)
+        return replace(self, codes=codes, levels=levels)
+
+
+def present_levels(
+    codes: NDArray[np.int64], levels: tuple[Hashable, ...]
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """Only the levels that some row has, and the codes (n,) of these; -1 stays -1."""
+    present = np.unique(codes[codes >= 0])
+    codes = np.where(codes < 0, -1, np.searchsorted(present, codes)).astype(np.int64)
+    return codes, tuple(levels[code] for code in present)
 
 
 def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]:
@@ -295,9 +302,8 @@ def _refuse_repeats(names: Sequence[str], argument: str) -> None:
 def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
     """Values of one kind, none of them missing, as an array of the shape they came in.
 
-    For an outcome or weights: numbers and booleans get a dtype of their own, text stays text (or
-    objects). ``argument`` and ``remedy`` are what an error about missing values begins and ends
-    with.
+    Numbers and booleans get a dtype of their own, text stays text (or objects). An error about
+    missing values begins with ``argument`` and ends with ``remedy``.
     """
     array = _any_array(data, argument)
     if array.dtype.kind in "mMcSV":

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from equipoise.errors import InputError, check_choice, did_you_mean
-from equipoise.tables.columns import Column, whole
+from equipoise.tables.columns import Column, present_levels, whole
 
 Kind = Literal["discrete", "continuous"]
 
@@ -55,6 +55,13 @@ class SensitiveColumn:
         parts = {"codes": self.codes, "values": self.values, "scores": self.scores}
         taken = {name: part[index] for name, part in parts.items() if part is not None}
         return replace(self, **taken)
+
+    def alone(self) -> SensitiveColumn:
+        """The column as if no other rows had ever been there: its own categories and ranks."""
+        if self.codes is None:
+            return replace(self, scores=None)
+        codes, categories = present_levels(self.codes, self.categories)
+        return replace(self, codes=codes, categories=categories)
 
 
 def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,14 +22,6 @@ def as_text(frame: pd.DataFrame, *, width: int | None = None) -> str:
     run  utility
     a    0.750
     b    -
-    >>> print(as_text(table, width=9))
-    run: a
-    utility:
-    0.750
-    <BLANKLINE>
-    run: b
-    utility:
-    -
     """
     names = [_cell(name) for name in frame.columns]
     rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
