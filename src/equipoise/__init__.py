@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from equipoise.penalty import SBPPenalty as SBPPenalty
     from equipoise.tables import SensitiveTable as SensitiveTable
 
-__all__ = [
-    "FairBoostingClassifier",
-    "FairBoostingRegressor",
-    "FairClassifier",
-    "FairEncoder",
-    "FairFrontier",
-    "FairRegressor",
-    "SBPPenalty",
-    "SensitiveTable",
-    "audit",
-    "load",
-    "load_dataset",
-]
-
 #: Where each public name is defined. They are loaded when they are first asked for, since they
 #: load torch, and ``equipoise --help`` has no use for it.
 _HOMES = {
@@ -47,6 +33,7 @@ _HOMES = {
     "load": "equipoise.frontier",
     "load_dataset": "equipoise.datasets",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,13 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from equipoise.divergences import DIVERGENCES
-from equipoise.errors import (
-    InputError,
-    check_choice,
-    check_number,
-    check_whole,
-    check_widths,
-)
+from equipoise.errors import InputError, check_choice, check_number, check_whole, check_widths
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.networks.kernels import fused_kernels
 from equipoise.training import OptimizerSettings

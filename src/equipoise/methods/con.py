@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from scipy.spatial import KDTree
@@ -11,14 +12,7 @@ from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
 from equipoise.divergences import DIVERGENCES, weighted_mean
-from equipoise.methods.conditional import (
-    DRAWS,
-    ConditionalGame,
-    Donors,
-    Draw,
-    game_by_law,
-    near_rows,
-)
+from equipoise.methods.conditional import DRAWS, ConditionalGame, Donors, game_by_law, near_rows
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
 from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.layers import SINGLE
@@ -47,7 +41,7 @@ def conditional_resampling(context: Context, *, covariance: bool = True) -> Cond
     data = context.data
     attribute = context.known_attribute
     if data.attribute_cell is not None or not indicators(data, attribute).any():
-        donors = Donors(data, context.members, _like_outcomes(data))
+        donors = Donors(data, context.members, partial(_draw_like_outcomes, data))
         donors.fill()
         return ConditionalGame(context, donors, covariance=covariance)
     streams, _ = streams_of(context.members)
@@ -55,19 +49,16 @@ def conditional_resampling(context: Context, *, covariance: bool = True) -> Cond
     return game_by_law(context, law, asked_by="method='con'", covariance=covariance)
 
 
-def _like_outcomes(data: TrainingData) -> Draw:
+def _draw_like_outcomes(
+    data: TrainingData, _: int, available: Tensor, generator: torch.Generator
+) -> Tensor:
     """Draw rows of the same class, or of a near outcome."""
-    is_discrete = data.outcome_class is not None
-    outcome = (data.outcome[:, 0] if data.outcome_class is None else data.outcome_class).cpu()
-    weight = (torch.ones(len(data), **SINGLE) if data.weight is None else data.weight).cpu()
-
-    def draw(_: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        reach = 0 if is_discrete else max(1, round(len(available) ** 0.5 / 2))
-        return near_rows(
-            outcome[available], weight[available], reach, draws=DRAWS, generator=generator
-        )
-
-    return draw
+    outcome, reach = data.outcome_class, 0
+    if outcome is None:
+        outcome, reach = data.outcome[:, 0], max(1, round(len(available) ** 0.5 / 2))
+    weight = torch.ones(len(data), **SINGLE) if data.weight is None else data.weight
+    rows, weights = outcome.cpu()[available], weight.cpu()[available]
+    return near_rows(rows, weights, reach, draws=DRAWS, generator=generator)
 
 
 def indicators(data: TrainingData, attribute: Tensor) -> Tensor:

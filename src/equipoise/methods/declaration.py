@@ -15,14 +15,7 @@ from equipoise.density_ratio import RatioKind
 from equipoise.errors import InputError
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
-from equipoise.training import (
-    Member,
-    Method,
-    Objective,
-    Predictor,
-    TrainingData,
-    TrainingSettings,
-)
+from equipoise.training import Member, Method, Objective, Predictor, TrainingData, TrainingSettings
 from equipoise.training.data import generators
 
 #: Options of networks that a method trains beside the predictor.
@@ -53,23 +46,19 @@ OPTIONS = GAME | NETWORK | {"density_ratio"}
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a method gets to make itself ready for a run.
-
-    data: training rows. members: the K models. penalized_width: columns of what the penalty looks
-    at. predictor, settings: what an objective trains, and how. task: name of the task loss.
-    attribute_inputs: how many of the last columns of ``data.x`` are sensitive features, for a
-    method that needs them to predict.
-    """
+    """What a method gets to make itself ready for a run."""
 
     data: TrainingData
     members: Sequence[Member]
     notion: Notion
     critic: CriticSettings = field(default_factory=CriticSettings)
     density_ratio: RatioKind = "auto"
-    penalized_width: int = 1
-    predictor: Predictor | None = None
+    penalized_width: int = 1  # columns of what the penalty looks at
+    predictor: Predictor | None = None  # what an objective trains, by these settings
     settings: TrainingSettings = field(default_factory=TrainingSettings)
-    task: str = "binary"
+    task: str = "binary"  # name of the task loss
+    #: How many of the last columns of ``data.x`` are sensitive features, for a method that needs
+    #: them to predict.
     attribute_inputs: int = 0
 
     @property
@@ -92,7 +81,6 @@ class Context:
         return self.data.outcome if self.notion.conditions_on_outcome else None
 
     def generators(self, purpose: str) -> list[torch.Generator]:
-        """Return one generator per member for this purpose."""
         return generators([member.seed for member in self.members], purpose)
 
     def game(self, attribute_width: int, outcome: Tensor | None) -> CriticGame:
@@ -110,30 +98,21 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """One method of the registry.
+    """One method of the registry; exactly one of build, objective and solve makes it ready."""
 
-    name: as in ``method="sbp"``. title: its name in words. reference: authors, year, title, where.
-    summary: one sentence. options: those of :data:`OPTIONS` that it reads, beside those of the
-    predictor's network. sits_on: what a penalty looks at where there is no encoder, the score or
-    the last hidden layer. Exactly one of the following makes it ready: build makes a penalty,
-    objective makes what takes the place of task and penalty, solve finds the models without
-    training.
-    """
-
-    name: str
-    title: str
-    reference: str
-    summary: str
+    name: str  # as in ``method="sbp"``
+    title: str  # its name in words
+    reference: str  # authors (year), title, where
+    summary: str  # one sentence
     capabilities: Capabilities
-    build: Callable[[Context], Method] | None = None
-    objective: Callable[[Context], Objective] | None = None
-    solve: Callable[[Context], Predictor] | None = None
-    options: frozenset[str] = frozenset()
-    sits_on: Literal["score", "hidden"] = "score"
+    build: Callable[[Context], Method] | None = None  # makes a penalty
+    objective: Callable[[Context], Objective] | None = None  # in place of task and penalty
+    solve: Callable[[Context], Predictor] | None = None  # finds the models without training
+    options: frozenset[str] = frozenset()  # of OPTIONS, what it reads beside those of NETWORK
+    sits_on: Literal["score", "hidden"] = "score"  # where there is no encoder
 
     def __post_init__(self) -> None:
-        ways = (self.build, self.objective, self.solve)
-        if sum(way is not None for way in ways) != 1:
+        if (self.build, self.objective, self.solve).count(None) != 2:
             raise InputError(
                 f"a declaration must have one of build, objective and solve, got {self.name!r} "
                 "with none or several; leave the others out"
@@ -167,49 +146,34 @@ Controls = Literal["distribution", "mean", "decisions", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What one method supports; what it does not support is refused before training.
+    """What one method supports; what it does not support is refused before training."""
 
-    neural : trains a neural network (else a model of its own).
-    independence, separation : the notions.
-    discrete, continuous, mixed : kinds of sensitive features; mixed is both at once.
-    many_groups : more than two groups of discrete features (several columns are crossed).
-    classes, many_classes, numbers : outcomes of two classes, of more, and continuous ones.
-    representation : may sit on an encoder's output (FairEncoder) and not only on a score.
-    sample_weight, unknown : weights of rows, and rows whose sensitive features are missing.
-    needs_attribute : whether predicting needs the sensitive features, too.
-    controls : see :data:`Controls`.
-    """
-
-    neural: bool = True
+    neural: bool = True  # trains a neural network, else a model of its own
     independence: bool = True
     separation: bool = True
-    discrete: bool = True
+    discrete: bool = True  # kinds of sensitive features
     continuous: bool = True
-    mixed: bool = True
-    many_groups: bool = True
-    classes: bool = True
-    many_classes: bool = True
-    numbers: bool = True
-    representation: bool = True
+    mixed: bool = True  # both kinds at once
+    many_groups: bool = True  # more than two groups of discrete features (columns are crossed)
+    classes: bool = True  # outcomes of two classes
+    many_classes: bool = True  # of more
+    numbers: bool = True  # continuous outcomes
+    representation: bool = True  # may sit on an encoder's output (FairEncoder), not only a score
     sample_weight: bool = True
-    unknown: bool = True
-    needs_attribute: bool = False
+    unknown: bool = True  # rows whose sensitive features are missing
+    needs_attribute: bool = False  # to predict
     controls: Controls = "distribution"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a training run asks of its method.
-
-    continuous, discrete: names of sensitive columns. groups: number of cells of the discrete ones,
-    crossed. classes: number of classes of the outcome, None where it is continuous.
-    """
+    """What a training run asks of its method."""
 
     notion: Notion
-    continuous: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()  # names of sensitive columns
     discrete: tuple[str, ...] = ()
-    groups: int = 1
-    classes: int | None = 2
+    groups: int = 1  # cells of the discrete ones, crossed
+    classes: int | None = 2  # of the outcome; None where it is continuous
     representation: bool = False
     weighted: bool = False
     unknown: bool = False
@@ -224,7 +188,6 @@ class Problem:
         representation: bool = False,
         weighted: bool = False,
     ) -> Problem:
-        """Describe training with these sensitive features."""
         discrete = [column for column in table.columns if column.kind == "discrete"]
         return cls(
             notion=notion,

@@ -151,15 +151,9 @@ def train(
             has_critic=has_critic,
             failures=failures,
         )
-    return Trained(
-        predictor,
-        history,
-        health,
-        tuple(failures),
-        interrupted_at=0 if state.ended else state.checked,
-        interrupted_in=interrupted_in,
-        called_off=state.called_off,
-    )
+    interrupted_at = 0 if state.ended else state.checked
+    ends = interrupted_at, interrupted_in, state.called_off
+    return Trained(predictor, history, health, tuple(failures), *ends)
 
 
 def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> None:
@@ -174,16 +168,13 @@ def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> N
 def _reporter(
     callbacks: Sequence[Callback], state: RunState, phase: str = ""
 ) -> Callable[[int], bool]:
-    """Return what tells all callbacks of an iteration, with the clock started now.
-
-    It returns whether one of them wants training to end.
-    """
+    """Return what tells all callbacks of an iteration, and whether one wants training to end."""
     begun, resumed_at = time.monotonic(), state.checked
 
     def report(iteration: int) -> bool:
         if not callbacks:
             return False
-        task, penalty = state.latest()
+        task, penalty = state.records[-1][1].cpu().double().numpy()
         progress = Progress(
             iteration=iteration,
             iterations=state.iterations,
@@ -193,19 +184,16 @@ def _reporter(
             penalty=penalty,
             phase=phase,
         )
-        answers = [_read_answer(callback(progress)) for callback in callbacks]
+        answers = [callback(progress) for callback in callbacks]
+        for answer in answers:
+            if not isinstance(answer, bool | np.bool_ | None):
+                raise InputError(
+                    "callback must return True to end training, or False or None to go on, got "
+                    f"{type(answer).__name__}"
+                )
         return any(answers)
 
     return report
-
-
-def _read_answer(answer: object) -> bool:
-    if not isinstance(answer, bool | np.bool_ | None):
-        raise InputError(
-            "callback must return True to end training, or False or None to go on, got "
-            f"{type(answer).__name__}"
-        )
-    return bool(answer)
 
 
 def solved(

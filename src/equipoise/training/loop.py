@@ -65,11 +65,6 @@ class RunState:
         stopped_at = torch.zeros(batches.members, dtype=torch.long, device=batches.device)
         return cls(iterations, stopped_at)
 
-    def latest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Task loss and penalty (K,) each, averaged between the two latest checks."""
-        task, penalty = self.records[-1][1].cpu().double().numpy()
-        return task, penalty
-
     def history(self) -> History:
         recorded = torch.stack([average for _, average in self.records]).cpu().double().numpy()
         return History(
