@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import get_args
+from functools import partial
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +64,16 @@ class CriticSettings:
                 "critic_normalization='none' and gradient_penalty=10"
             )
 
+    def network(self, width: int, generators: Sequence[torch.Generator], **more: Any) -> StackedMLP:
+        """Return critics of one output, which only guess at first."""
+        normalized = partial(StackedMLP, normalization=self.normalization, **more)
+        critics = normalized(width, self.hidden, 1, generators=generators)
+        if self.normalization != "spectral":
+            # A head of zeros guesses, so nobody is penalized for what no critic has learned yet. (A
+            # spectral layer has no zero: its weight is divided by its size.)
+            nn.init.zeros_(critics.head_weight)
+        return critics
+
 
 class CriticGame(nn.Module):
     """K critics, each in its game against one predictor.
@@ -83,21 +94,14 @@ class CriticGame(nn.Module):
         super().__init__()
         self.settings = settings
         self.scale = StackedBatchNorm(len(generators), score_width, affine=False, epsilon=1e-6)
-        self.critic = StackedMLP(
+        self.critic = settings.network(
             score_width + attribute_width + outcome_width,
-            settings.hidden,
-            1,
-            generators=generators,
-            normalization=settings.normalization,
+            generators,
             # Real and resampled pairs are batches of their own, as in the paper's program: a whole
             # batch then betrays what single pairs hardly show, and the penalty is felt sooner.
             batches=2,
             twice_differentiable=settings.gradient_penalty > 0,
         )
-        if settings.normalization != "spectral":
-            # A head of zeros guesses, so nobody is penalized for what no critic has learned yet. (A
-            # spectral layer has no zero: its weight is divided by its size.)
-            nn.init.zeros_(self.critic.head_weight)
 
     def start(self) -> None:
         """Build the critic's optimizer, once the weights are on their device."""

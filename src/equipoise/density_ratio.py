@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES
@@ -123,13 +123,9 @@ class RatioNetwork(nn.Module):
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
-        self.critic = StackedMLP(
-            attribute_width + outcome_width,
-            settings.hidden,
-            1,
-            generators=generators,
-            normalization="none",
-        )
+        width = attribute_width + outcome_width
+        plain = partial(StackedMLP, normalization="none")
+        self.critic = plain(width, settings.hidden, 1, generators=generators)
 
     def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
         """Return log beta, (K, B), for attributes (K, B, q) and outcomes (K, B, v)."""
@@ -238,11 +234,10 @@ class NetworkRatio:
         self._chosen = chosen.requires_grad_(False)
         if self._stopping is None:
             return history
-        # Without a held-out loss the best network is still the random start.
-        never = self._stopping.never_measured & (history.stopped_at == 0)
-        return replace(
-            history, stopped_at=np.where(never, history.iterations[0], history.stopped_at)
-        )
+        # Without a finite held-out loss the best network is still the random start.
+        never = self._stopping.least.isinf().cpu().numpy() & (history.stopped_at == 0)
+        stopped_at = np.where(never, history.iterations[0], history.stopped_at)
+        return replace(history, stopped_at=stopped_at)
 
 
 class _EarlyStopping:
@@ -263,32 +258,26 @@ class _EarlyStopping:
         best = select_members(network, range(members))
         assert isinstance(best, RatioNetwork)
         self.best = best
-        self._least = next(network.parameters()).detach().new_full((members,), torch.inf)
+        self.least = next(network.parameters()).detach().new_full((members,), torch.inf)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
-
-    @property
-    def never_measured(self) -> NDArray[np.bool_]:
-        """Which networks never had a finite loss on held-out rows, (K,)."""
-        found: NDArray[np.bool_] = self._least.isinf().cpu().numpy()
-        return found
 
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
             loss = self._loss(*self._pairs)
         # A network out of patience no longer changes, as if it had been trained alone.
         patient = self._waited < self._patience
-        better = patient & (loss < self._least)
+        better = patient & (loss < self.least)
         copy_members(self._network, self.best, better)
-        self._least = torch.where(better, loss, self._least)
+        self.least = torch.where(better, loss, self.least)
         self._waited = torch.where(better, 0, self._waited + patient.long())
         return bool((self._waited >= self._patience).all())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best networks, their losses, and how long each waits for a better one."""
         best = ModuleState(self.best).state_dict()
-        return {"best": best, "least": self._least, "waited": self._waited}
+        return {"best": best, "least": self.least, "waited": self._waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         ModuleState(self.best).load_state_dict(state["best"])
-        device = self._least.device
-        self._least, self._waited = state["least"].to(device), state["waited"].to(device)
+        device = self.least.device
+        self.least, self._waited = state["least"].to(device), state["waited"].to(device)

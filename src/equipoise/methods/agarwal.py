@@ -52,7 +52,7 @@ def _linear(classifier: Any) -> tuple[Floats, float]:
 
 
 def base_learner() -> LogisticRegression:
-    """Return the plain classifier that the reduction calls over and over."""
+    """The plain classifier that the reduction calls over and over."""
     return LogisticRegression(C=1e4, max_iter=1000)
 
 
@@ -68,14 +68,12 @@ def solve(context: Context) -> Predictor:
         raise InputError("method='agarwal' needs discrete sensitive features at any strength")
     reductions = _reductions()
     found: dict[tuple[tuple[int, ...], float], Vote] = {}
-    for rows in dict.fromkeys(member.rows for member in members):
-        chosen = row_numbers(rows, len(data))
-        x = data.x.cpu().double()[chosen].numpy()
-        y, cell = (part.cpu()[chosen].numpy() for part in (data.target, data.attribute_cell))
-        for strength in {member.strength for member in members if member.rows == rows}:
-            found[rows, strength] = fit_vote(
-                reductions, x, y.astype(np.int64), cell, strength=strength, notion=context.notion
-            )
+    for rows, strength in dict.fromkeys((member.rows, member.strength) for member in members):
+        parts = data.x.double(), data.target.long(), data.attribute_cell
+        x, y, cell = (part.cpu()[row_numbers(rows, len(data))].numpy() for part in parts)
+        found[rows, strength] = fit_vote(
+            reductions, x, y, cell, strength=strength, notion=context.notion
+        )
     votes = [found[member.rows, member.strength] for member in members]
     return Predictor(_stacked(votes), TASKS[context.task]).to(data.x.device).eval()
 
@@ -131,11 +129,8 @@ def _stacked(votes: Sequence[Vote]) -> StackedVote:
     def padded(values: Floats) -> Floats:
         return np.pad(values, [(0, most - len(values))] + [(0, 0)] * (values.ndim - 1))
 
-    return StackedVote(
-        np.stack([padded(vote.weight) for vote in votes]),
-        np.stack([padded(vote.bias) for vote in votes]),
-        np.stack([padded(vote.share) for vote in votes]),
-    )
+    parts = zip(*((vote.weight, vote.bias, vote.share) for vote in votes), strict=True)
+    return StackedVote(*(np.stack([padded(each) for each in part]) for part in parts))
 
 
 def _reductions() -> ModuleType:

@@ -10,7 +10,7 @@ from equipoise.critic import frozen
 from equipoise.errors import InputError
 from equipoise.methods.batch_penalties import standardized
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
-from equipoise.networks import StackedLinear, StackedMLP
+from equipoise.networks import StackedLinear
 from equipoise.training.data import row_numbers
 from equipoise.training.step import minimize
 
@@ -44,17 +44,8 @@ class AttributeCritic:
             entropies.append(conditional_entropy(group, stratum[rows], weight))
             rates.append((weight * group).sum())
         self._entropy = torch.stack(entropies).to(self._group)
-        self._critic = StackedMLP(
-            context.penalized_width + (0 if self._outcome is None else data.outcome.shape[1]),
-            critic.hidden,
-            1,
-            generators=context.generators("critic"),
-            normalization=critic.normalization,
-        )
-        if critic.normalization != "spectral":
-            # A head of zeros: nobody is penalized for what no critic has learned yet.
-            nn.init.zeros_(self._critic.head_weight)
-        self._critic.to(data.x)
+        width = context.penalized_width + (0 if self._outcome is None else data.outcome.shape[1])
+        self._critic = critic.network(width, context.generators("critic")).to(data.x)
         head = self._critic.layers[-1]
         assert isinstance(head, StackedLinear) and head.bias is not None
         with torch.no_grad():

@@ -14,16 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.methods.declaration import Context
-from equipoise.training import (
-    BatchStream,
-    History,
-    Member,
-    NetworkStep,
-    Phase,
-    TrainingData,
-    TrainingSettings,
-)
-from equipoise.training.data import generator, row_numbers, streams_of
+from equipoise.training import History, Member, NetworkStep, Phase, TrainingData, TrainingSettings
+from equipoise.training.data import BatchStream, generator, row_numbers, streams_of
 
 #: Draws kept for every row. Over a run each is met many times; more would cost memory only.
 DRAWS = 16
@@ -95,7 +87,6 @@ class Donors:
         self._which = torch.tensor(which, device=device)[:, None]
 
     def fill(self) -> None:
-        """Draw the donors of every stream."""
         table = self.table.cpu()
         for number, (seed, rows) in enumerate(self._streams):
             available = row_numbers(rows, table.shape[-1])
@@ -112,21 +103,19 @@ class Donors:
 
 
 class Law(Protocol):
-    """Networks, one for each stream, that draw donors once a phase has trained them."""
+    """Networks, one for each stream, that draw donors once a phase has trained them.
 
-    #: Optimizers, and their learning rates at the start.
-    rates: dict[torch.optim.Optimizer, float]
+    ``update`` trains on one batch and returns two losses, (K,) each; ``draw`` is a :data:`Draw`.
+    """
+
+    rates: dict[torch.optim.Optimizer, float]  # learning rates at the start
 
     @property
     def networks(self) -> nn.Module: ...
 
-    def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Train on one batch; return two losses, (K,) each."""
-        ...
+    def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]: ...
 
-    def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw as :data:`Draw` says."""
-        ...
+    def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor: ...
 
 
 def game_by_law(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -30,23 +31,13 @@ class CorrelatedPair(nn.Module):
 
     def __init__(
         self,
-        left_width: int,
-        right_width: int,
-        *,
+        widths: tuple[int, int],
         settings: CriticSettings,
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
-        self.left, self.right = (
-            StackedMLP(
-                width,
-                settings.hidden,
-                1,
-                generators=generators,
-                normalization=settings.normalization,
-            )
-            for width in (left_width, right_width)
-        )
+        shape = partial(StackedMLP, generators=generators, normalization=settings.normalization)
+        self.left, self.right = (shape(width, settings.hidden, 1) for width in widths)
 
     def forward(self, left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
         """Return the soft correlation (K,) of f(left) and g(right), inputs (K, B, width)."""
@@ -76,18 +67,12 @@ class SoftHGR:
             self._partners = [both(context.attribute, context.outcome), context.outcome]
         starts = context.generators("critic")
         self.networks: nn.Module = nn.ModuleList(
-            CorrelatedPair(
-                context.penalized_width,
-                partner.shape[1],
-                settings=context.critic,
-                generators=starts,
-            )
+            CorrelatedPair((context.penalized_width, partner.shape[1]), context.critic, starts)
             for partner in self._partners
         ).to(self._data.x)
         self._optimizer = context.critic.optimizer.build(self.networks.parameters())
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Train the networks on this batch and return (the difference of) soft HGR, (K,)."""
         weight = self._data.row_weights(rows)
         score = standardized(penalized, weight)
         partners = [partner[rows] for partner in self._partners]

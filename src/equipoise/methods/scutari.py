@@ -38,19 +38,16 @@ _LARGEST_RIDGE = 1e12
 class Parts:
     """Sensitive features S and U, what they do not explain of X, both in uncorrelated directions.
 
-    sensitive: (n, r), centered S turned to its principal axes, so that a ridge on its coefficients
-    is a ridge on those of S. rest: (n, t), of variance one. turn: (q, r), axes in terms of S.
-    weights: (p, t), rest in terms of U. explained: (q, p), X regressed on S. centers: of X and S.
-    weight: (n,), of rows, summing to one.
+    S is turned to its principal axes, so that a ridge on its coefficients is a ridge on those of S.
     """
 
-    sensitive: Floats
-    rest: Floats
-    turn: Floats
-    weights: Floats
-    explained: Floats
-    centers: tuple[Floats, Floats]
-    weight: Floats
+    sensitive: Floats  # (n, r), centered S along its axes
+    rest: Floats  # (n, t), U, of variance one
+    turn: Floats  # (q, r), axes in terms of S
+    weights: Floats  # (p, t), rest in terms of U
+    explained: Floats  # (q, p), X regressed on S
+    centers: tuple[Floats, Floats]  # of X and S
+    weight: Floats  # (n,), of rows, summing to one
 
     @classmethod
     def of(cls, x: Floats, s: Floats, weight: Floats) -> Parts:
@@ -134,13 +131,13 @@ class LogisticFit:
         self._start = found
         without = found.copy()
         without[1 : 1 + count] = 0.0
-        full, reduced = (self._loss(design @ theta) for theta in (found, without))
-        null = self._loss(np.full(len(self.y), logit(parts.weight @ self.y)))
+        mean = np.full(len(self.y), logit(parts.weight @ self.y))
+        full, reduced, null = (
+            _log_loss(log_odds, self.y, parts.weight)
+            for log_odds in (design @ found, design @ without, mean)
+        )
         coefficients = parts.coefficients(found[1 : 1 + count], found[1 + count :], found[0])
         return coefficients, (reduced - full) / (null - full) if null > full else 0.0
-
-    def _loss(self, log_odds: Floats) -> float:
-        return _log_loss(log_odds, self.y, self.parts.weight)
 
 
 def _log_loss(log_odds: Floats, y: Floats, weight: Floats) -> float:
