@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -66,8 +65,8 @@ class CriticSettings:
 
     def network(self, width: int, generators: Sequence[torch.Generator], **more: Any) -> StackedMLP:
         """Return critics of one output, which only guess at first."""
-        normalized = partial(StackedMLP, normalization=self.normalization, **more)
-        critics = normalized(width, self.hidden, 1, generators=generators)
+        more["normalization"] = self.normalization
+        critics = StackedMLP(width, self.hidden, 1, generators=generators, **more)
         if self.normalization != "spectral":
             # A head of zeros guesses, so nobody is penalized for what no critic has learned yet. (A
             # spectral layer has no zero: its weight is divided by its size.)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -123,9 +122,8 @@ class RatioNetwork(nn.Module):
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
-        width = attribute_width + outcome_width
-        plain = partial(StackedMLP, normalization="none")
-        self.critic = plain(width, settings.hidden, 1, generators=generators)
+        width, hidden = attribute_width + outcome_width, settings.hidden
+        self.critic = StackedMLP(width, hidden, 1, generators=generators, normalization="none")
 
     def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
         """Return log beta, (K, B), for attributes (K, B, q) and outcomes (K, B, v)."""
