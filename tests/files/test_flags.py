@@ -1,5 +1,7 @@
 """Columns that give the target away or stand in for a sensitive one, against scikit-learn."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ from sklearn.metrics import r2_score, roc_auc_score
 from equipoise import load_dataset
 from equipoise.files import read_columns
 from equipoise.files.flags import (
+    _IDENTIFIER_NAME,
+    _WITH_COMMAS,
     SAMPLED_ROWS,
     level_telling,
     sample,
@@ -199,11 +203,22 @@ def test_a_rare_class_is_sampled_like_a_common_one(rng):
 def test_levels_tell_only_what_is_not_true_of_nearly_everybody():
     levels = np.repeat([0, 1, 2], [50, 50, 900])
     groups = np.concatenate([np.zeros(50, int), np.ones(50, int), np.arange(900) % 2])
-    found = level_telling(levels, groups, purity=0.99, share=0.01)
+    found = level_telling(levels, groups)
     assert found == [(0, 0, 1.0, 0.5), (1, 1, 1.0, 0.5)]
     nearly_all = np.zeros(1000, int)
     nearly_all[-5:] = 1
-    assert level_telling(levels, nearly_all, purity=0.99, share=0.01) == []
-    assert level_telling(levels, groups, purity=0.99, share=0.06) == []
+    assert level_telling(levels, nearly_all) == []
     missing = np.where(levels == 0, -1, groups)
-    assert [row[0] for row in level_telling(levels, missing, purity=0.99, share=0.01)] == [1]
+    assert [row[0] for row in level_telling(levels, missing)] == [1]
+    few = slice(25, None)  # 25 rows of level 0
+    assert [row[0] for row in level_telling(levels[few], groups[few])] == [1]
+
+
+@pytest.mark.parametrize("name", ["customer_id", "e-mail", "paid", "period"])
+def test_names_that_identifiers_have(name):
+    assert bool(_IDENTIFIER_NAME.search(name)) == (name in ("customer_id", "e-mail"))
+
+
+@pytest.mark.parametrize("text", ["1,5", "-20", "3,25", "1,234,567.50", "950", "2,5,6", "a,5"])
+def test_numbers_that_have_commas(text):
+    assert bool(re.fullmatch(_WITH_COMMAS, text)) == (text not in ("2,5,6", "a,5"))

@@ -76,7 +76,7 @@ def find_flags(
     ``step`` is called for each feature and each column that it is compared with.
     """
     generator = np.random.default_rng(0)
-    most = rows_to_sample(len(contents))
+    most = min(SAMPLED_ROWS, max(_FEWEST_SAMPLED, _SAMPLED_VALUES // len(contents)))
     codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
     values = numbers_of(frame[target]) if codes is None else None
     told = sample(codes, values, generator, most)
@@ -123,10 +123,15 @@ def _giveaways(
     step: Callable[[], None],
 ) -> Iterator[Flag]:
     """Features that give the target away."""
-    renamed = [name for name in contents if _renames(frame[name], contents[name], codes, outcome)]
-    for name in renamed:
-        words = f"{name!r} is the target under another name: each of its values goes with one class"
-        yield Flag("giveaway", name, f"{words}; drop it")
+    renamed, classes = set(), len(outcome.classes)
+    for name, content in contents.items():
+        if codes is None or content.missing or content.distinct != classes:
+            continue
+        pairs = pd.factorize(frame[name])[0] * classes + codes
+        if len(np.unique(pairs)) == classes:
+            renamed.add(name)
+            words = f"{name!r} is the target under another name: each of its values goes with one"
+            yield Flag("giveaway", name, f"{words} class; drop it")
     for name, measured in _measure(frame, contents, told, step):
         if measured > GIVES_AWAY and name not in renamed:
             words = (
@@ -159,8 +164,7 @@ def _proxies(
         if sensitive.codes is None or name in whole or content.distinct > most:
             continue
         codes, levels = pd.factorize(frame[name], use_na_sentinel=True)
-        found = level_telling(codes, sensitive.codes, purity=_LEVEL_PURITY, share=_LEVEL_SHARE)
-        for level, group, within, overall in found:
+        for level, group, within, overall in level_telling(codes, sensitive.codes):
             words = (
                 f"{name!r} = {str(levels[level])!r} tells {sensitive.name}: {within:.1%} of its "
                 f"rows are {str(sensitive.categories[group])!r}, {overall:.1%} of all rows are"
@@ -177,16 +181,6 @@ def _measure(
         categories = content.kind == "category"
         column = pd.factorize(values, use_na_sentinel=True)[0] if categories else numbers_of(values)
         yield name, told_by(column, categories=categories, told=told)
-
-
-def _renames(
-    values: pd.Series[Any], content: Content, classes: NDArray[Any] | None, outcome: Outcome
-) -> bool:
-    """Whether each value of a column goes with one class and each class with one value."""
-    if classes is None or content.missing or content.distinct != len(outcome.classes):
-        return False
-    pairs = pd.factorize(values)[0] * len(outcome.classes) + classes
-    return len(np.unique(pairs)) == content.distinct
 
 
 def _text_words(name: str, values: pd.Series[Any]) -> str:
@@ -217,15 +211,6 @@ class Told:
     rows: NDArray[np.int64]  # (m,) of the table, in random order; the first half is learned from
     targets: NDArray[np.float64]  # (m, c) indicators of classes, or (m, 1) a continuous column
     measure: Literal["AUC", "R2"]  # what `told_by` returns
-
-
-def rows_to_sample(columns: int) -> int:
-    """How many rows of a table of so many columns are sampled.
-
-    >>> rows_to_sample(20), rows_to_sample(1_000), rows_to_sample(100_000)
-    (10000, 5000, 1000)
-    """
-    return min(SAMPLED_ROWS, max(_FEWEST_SAMPLED, _SAMPLED_VALUES // columns))
 
 
 def sample(
@@ -341,13 +326,12 @@ def _rank_correlation(column: NDArray[Any], values: NDArray[np.float64]) -> floa
 
 
 def level_telling(
-    levels: NDArray[np.int64], groups: NDArray[np.int64], *, purity: float, share: float
+    levels: NDArray[np.int64], groups: NDArray[np.int64]
 ) -> list[tuple[int, int, float, float]]:
     """Levels of a category whose rows nearly all belong to one group of another.
 
     Returns (level, group, its share within the level, its share among all rows) for every level
-    with at least ``share`` of the rows and 30 of them, whose largest group has at least
-    ``purity`` of it and at most 90 % of all rows.
+    that has enough rows, 30 at least, and whose largest group has at most 90 % of all rows.
 
     levels, groups: codes (n,), -1 where missing.
     """
@@ -358,7 +342,8 @@ def level_telling(
     sizes, base = counts.sum(1), counts.sum(0) / max(counts.sum(), 1)
     largest = counts.argmax(1)
     within = counts.max(1) / np.maximum(sizes, 1)
-    tells = (sizes >= max(30, share * counts.sum())) & (within >= purity) & (base[largest] <= 0.9)
+    enough = sizes >= max(30, _LEVEL_SHARE * counts.sum())
+    tells = enough & (within >= _LEVEL_PURITY) & (base[largest] <= 0.9)
     return [
         (int(level), int(largest[level]), float(within[level]), float(base[largest[level]]))
         for level in np.flatnonzero(tells)

@@ -69,10 +69,9 @@ def fit_run(
                 f"{', '.join(changes)}; resume it with {resume_command(out)}, or choose another "
                 "--out"
             )
-        if data is None and earlier is None:
+        path = data if earlier is None else data or Path(earlier.data.path)
+        if path is None:
             raise InputError(f"DATA is required; {_EXAMPLE}")
-        path = Path(earlier.data.path) if data is None and earlier is not None else data
-        assert path is not None
         frame, columns = _read(path, options, say)
         file = DataFacts(
             path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)

@@ -279,8 +279,10 @@ class _RowScorer:
             if kind == "discrete":
                 unseen = np.flatnonzero(values.notna() & ~values.isin(list(categories)))
                 rule = f"sensitive {name!r} must be a category seen at fit, got "
-                for row in unseen:
-                    reasons.setdefault(int(row), []).append(rule + shown(_level(values[row])))
+                for row in unseen:  # a whole number by its own name: 7, not 7.0
+                    value = values[row]
+                    level = whole(float(value)) if isinstance(value, float) else value
+                    reasons.setdefault(int(row), []).append(rule + shown(level))
 
     def _fill(
         self,
@@ -325,11 +327,6 @@ def _attribute_family(learned: LearnedInput) -> Family:
     if kind == "continuous" or all(isinstance(each, int | float) for each in categories):
         return "boolean" if all(isinstance(each, bool) for each in categories or (1,)) else "number"
     return "text"
-
-
-def _level(value: Any) -> Any:
-    """A category by its own name: 7, not 7.0."""
-    return whole(float(value)) if isinstance(value, float) else value
 
 
 class _Tally:

@@ -18,18 +18,8 @@ from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
 from equipoise.report.run_facts import RunFacts
 from equipoise.runs import Answer
-from equipoise.runs.folder import (
-    CARD,
-    CARD_JSON,
-    FRONTIER,
-    MODEL,
-    REPORT,
-    SELECTION,
-    Run,
-    changing,
-    open_run,
-    writing,
-)
+from equipoise.runs import folder as files
+from equipoise.runs.folder import Run
 from equipoise.runs.record import command_line, known_name, read_document, sha256, write_json
 from equipoise.storage import write_atomically
 
@@ -69,7 +59,7 @@ def select_in_run(folder: Path, choice: Choice) -> Answer:
         )
     with _open_to_write(folder) as run:
         frontier = run.frontier()
-        with changing(run) as staged:
+        with files.changing(run) as staged:
             selection = take(run, staged, frontier, choice)
     return Answer(
         (
@@ -87,16 +77,16 @@ def rewrite_report(folder: Path) -> Answer:
         choice = Choice(**_selection_of(run)["choice"])
         frontier = run.frontier()
         _write_pages(run, folder, frontier, choice.select(frontier), choice)
-    report = str(run.path(REPORT))
+    report = str(run.path(files.REPORT))
     return Answer((report,), {"run": str(folder), "report": report})
 
 
 def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice) -> Selection:
     """Select a model of a run and write all files about it to the folder ``staged``."""
     selection = choice.select(frontier)
-    selection.model.save(staged / MODEL)
+    selection.model.save(staged / files.MODEL)
     told = selection_document(selection, choice)
-    write_json(staged / SELECTION, {**told, "model_sha256": sha256(staged / MODEL)})
+    write_json(staged / files.SELECTION, {**told, "model_sha256": sha256(staged / files.MODEL)})
     _write_pages(run, staged, frontier, selection, choice)
     return selection
 
@@ -154,18 +144,18 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
 
 def read_threshold(run: Run) -> float | None:
     """Return the threshold of decisions; refuse a folder whose model is not the selected one."""
-    document, model = _selection_of(run), run.path(MODEL)
+    document, model = _selection_of(run), run.path(files.MODEL)
     if model.exists() and document["model_sha256"] == sha256(model):
         threshold: float | None = document["threshold"]
         return threshold
     raise InputError(
-        f"'{model}' must be the model that '{SELECTION}' describes, but it is missing or another "
+        f"'{model}' must be the model that '{files.SELECTION}' describes, but it is missing or another "
         f"one; select it again: {_command(run)} ..."
     )
 
 
 def _selection_of(run: Run) -> dict[str, Any]:
-    path = run.path(SELECTION)
+    path = run.path(files.SELECTION)
     if not path.exists():
         raise InputError(
             f"RUN must have a selected model, but '{path}' is missing; select one: "
@@ -174,7 +164,7 @@ def _selection_of(run: Run) -> dict[str, Any]:
     document = read_document(path)
     names = {each.name for each in fields(Choice)}
     is_selection = set(document.get("choice", ())) == names and "model_sha256" in document
-    if not is_selection or not run.has(SELECTION):
+    if not is_selection or not run.has(files.SELECTION):
         raise InputError(
             f"'{path}' must be the selection that equipoise wrote for this run, but it was changed "
             "or belongs to another run; restore it from a copy, or select again: "
@@ -190,9 +180,9 @@ def _command(run: Run) -> str:
 @contextmanager
 def _open_to_write(folder: Path) -> Iterator[Run]:
     """Open a run for changes; nothing is written to a folder that is no run."""
-    open_run(folder)
-    with writing(folder, argument="RUN"):
-        yield open_run(folder)
+    files.open_run(folder)
+    with files.writing(folder, argument="RUN"):
+        yield files.open_run(folder)
 
 
 def _write_pages(
@@ -212,7 +202,7 @@ def _write_pages(
         "--out scores.parquet",
         python_lines=(
             "from equipoise import load",
-            f"frontier = load({str(run.path(FRONTIER))!r})",
+            f"frontier = load({str(run.path(files.FRONTIER))!r})",
         ),
         columns=pd.DataFrame(record.columns),
         settings=record.options.to_document() | {"task": record.task},
@@ -222,6 +212,6 @@ def _write_pages(
         picked=choice.remark,
     )
     card = model_card(selection, facts, frontier)
-    write_atomically(folder / REPORT, frontier_page(frontier, selection, facts).encode())
-    write_atomically(folder / CARD, to_markdown(card).encode())
-    write_atomically(folder / CARD_JSON, to_json(card).encode())
+    write_atomically(folder / files.REPORT, frontier_page(frontier, selection, facts).encode())
+    write_atomically(folder / files.CARD, to_markdown(card).encode())
+    write_atomically(folder / files.CARD_JSON, to_json(card).encode())
