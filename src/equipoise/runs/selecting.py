@@ -149,8 +149,8 @@ def read_threshold(run: Run) -> float | None:
         threshold: float | None = document["threshold"]
         return threshold
     raise InputError(
-        f"'{model}' must be the model that '{files.SELECTION}' describes, but it is missing or another "
-        f"one; select it again: {_command(run)} ..."
+        f"'{model}' must be the model that '{files.SELECTION}' describes, but it is missing or "
+        f"another one; select it again: {_command(run)} ..."
     )
 
 
