@@ -84,32 +84,21 @@ def _is_missing(value: Any) -> bool:
     return value.strip() in MISSING_WORDS if isinstance(value, str) else bool(pd.isna(value))
 
 
-def _arrow_text(values: pd.Series[Any]) -> pa.Array:
-    """Text (n,) without space around it, null where missing."""
-    array = pa.array(values, type=pa.large_string(), from_pandas=True)
-    trimmed = pc.utf8_trim_whitespace(array)
-    known = pc.invert(pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS, pa.large_string())))
-    return pc.if_else(known, trimmed, pa.scalar(None, pa.large_string()))
-
-
 def _parsed(values: pd.Series[Any], family: Family) -> pd.Series[Any]:
     """Numbers or booleans written as text; missing where they are neither."""
-    text = _arrow_text(values)
+    text = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string(), from_pandas=True))
     if family == "boolean":
-        true = pc.is_in(text, value_set=pa.array(TRUE_WORDS, pa.large_string()))
-        false = pc.is_in(text, value_set=pa.array(FALSE_WORDS, pa.large_string()))
-        known = pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
-        return pd.Series(known.to_pandas()).astype("boolean")
-    return pd.Series(_floats(text).to_numpy(zero_copy_only=False))
-
-
-def _floats(text: pa.Array) -> pa.Array:
+        words = dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
+        return pd.Series(text.to_pandas(), dtype=object).map(words).astype("boolean")
+    missing = pc.is_in(text, value_set=pa.array(MISSING_WORDS, text.type))
+    text = pc.if_else(missing, pa.scalar(None, text.type), text)
     try:
-        return text.cast(pa.float64())
+        floats = text.cast(pa.float64())
     except pa.ArrowInvalid:  # somewhere stands no number: look at each distinct text once
         encoded = text.dictionary_encode()
-        floats = [_float(value) for value in encoded.dictionary]
-        return pa.array(floats, pa.float64()).take(encoded.indices)
+        known = pa.array([_float(value) for value in encoded.dictionary], pa.float64())
+        floats = known.take(encoded.indices)
+    return pd.Series(floats.to_numpy(zero_copy_only=False))
 
 
 def _float(value: pa.Scalar) -> float | None:

@@ -35,7 +35,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
@@ -131,9 +130,8 @@ def resume_command(folder: Path) -> str:
     return command_line("equipoise", "fit", "--resume", "--out", folder)
 
 
-def open_run(folder: str | PathLike[str]) -> Run:
+def open_run(folder: Path) -> Run:
     """Open a run folder that has a frontier, finished or interrupted."""
-    folder = Path(folder)
     if _is_moving(folder):
         with writing(folder, argument="RUN", wait=_MOVING):
             pass  # settled by now
@@ -152,7 +150,7 @@ def open_run(folder: str | PathLike[str]) -> Run:
     return run
 
 
-def reading(folder: str | PathLike[str], read: Callable[[Run], Found]) -> Found:
+def reading(folder: Path, read: Callable[[Run], Found]) -> Found:
     """Open a run and read from it; read again if another process has changed it meanwhile."""
     while True:
         run = open_run(folder)
