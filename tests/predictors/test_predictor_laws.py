@@ -33,9 +33,7 @@ def drawn():
 def trained(family, members=MEMBERS, on_check=None):
     """Members of a family, and the rows (n, p) they were trained on."""
     model = clone(SMALL[family])
-    rows = read_rows(
-        [model], drawn().X, drawn().y, sensitive_features=drawn().A, sample_weight=None
-    )
+    rows = read_rows([model], drawn().X, drawn().y, drawn().A, None)
     fitting = Fitting(model)
     fitting.learn(rows)
     found = fitting.recipe.train(

@@ -112,22 +112,14 @@ class FairEstimator(Options, BaseEstimator, ABC):
         """
         # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
         # an earlier one behind.
-        fitted = self._unfitted()
+        fitted, options = self._unfitted(), self.get_params(deep=False)
         with (
             gradients_on(),
-            begin_run(
-                self.get_params(deep=False),
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-                callback=callback,
-            ) as run,
+            begin_run(options, checkpoint, checkpoint_every, resume, callback) as run,
         ):
             member = Member(self.strength, read_seed(self.random_state))
             fitting = Fitting(fitted)
-            rows = read_rows(
-                [fitted], X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-            )
+            rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
             if not rows.counted.all():
                 rows = rows.alone(np.flatnonzero(rows.counted))
             fitting.learn(rows)

@@ -82,12 +82,7 @@ class Rows:
 
 
 def read_rows(
-    models: Sequence[FairEstimator],
-    X: Any,
-    y: Any,
-    *,
-    sensitive_features: Any,
-    sample_weight: Any,
+    models: Sequence[FairEstimator], X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> Rows:
     """Check rows for models that read sensitive features alike; each learns the columns' names."""
     check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
@@ -210,7 +205,6 @@ class Run:
 @contextmanager
 def begin_run(
     options: Mapping[str, Any],
-    *,
     checkpoint: str | PathLike[str] | None,
     checkpoint_every: float,
     resume: bool,

@@ -92,7 +92,7 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
 
 def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
     curve, mixed = run.curve, len(run.curve.strands) > 1
-    front = curve.front(metric, attribute)
+    front = run.frontier.front(metric, attribute)
     origins = [
         curve.owner(int(str(number)))[1].describe(int(iteration), mixed=mixed)
         for number, iteration in front["iteration"].items()

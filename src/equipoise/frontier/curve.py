@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from equipoise.errors import check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.selection import (
@@ -24,11 +23,10 @@ from equipoise.frontier.selection import (
     estimates,
     pick,
 )
-from equipoise.frontier.snapshots import UNINFORMED, Entry, Floats, Snapshots, Weights
+from equipoise.frontier.snapshots import Entry, Floats, Snapshots, Weights
 from equipoise.inference import Estimate
 from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
-from equipoise.pareto import hypervolume
 from equipoise.training import Health, History, Predictor
 from equipoise.training.health import Failure
 from equipoise.training.predictor import AveragedPredictor
@@ -69,10 +67,6 @@ class Curve:
         """What all models share: labels, names of columns; options and encoding of the first."""
         return self.strands[0].template
 
-    def table(self) -> pd.DataFrame:
-        """Every snapshot, one a row; see `FairFrontier.table`."""
-        return table_of(self.snapshots, self.entries)
-
     def member_table(self) -> pd.DataFrame:
         """Every member and average, one a row; see `FairFrontier.members`."""
         kept = self.snapshots.entry[self.snapshots.kept]
@@ -82,25 +76,6 @@ class Curve:
                 strand.health_in_words(entry) for strand in self.strands for entry in strand.entries
             ],
         )
-
-    def front(self, metric: str | None, attribute: str | None) -> pd.DataFrame:
-        """Rows of the table on one front, fairest first."""
-        column = self.snapshots.criteria.one(metric, attribute)
-        rows = self.table().iloc[self.snapshots.front([column])]
-        return rows.sort_values([self.snapshots.criteria.columns[column], "utility"], kind="stable")
-
-    def hypervolume(
-        self, metric: str | None, attribute: str | None, most_unfairness: float
-    ) -> float:
-        """Share of the rectangle of possible trade-offs that one front reaches."""
-        check_number("most_unfairness", most_unfairness, "must be positive", lambda most: most > 0)
-        column = self.snapshots.criteria.one(metric, attribute)
-        front = self.snapshots.front([column])
-        costs = np.column_stack(
-            [-self.snapshots.utility[front], self.snapshots.unfairness[front, column]]
-        )
-        least = UNINFORMED[self.snapshots.criteria.utility]
-        return hypervolume(costs, (-least, most_unfairness)) / ((1 - least) * most_unfairness)
 
     def select(self, wish: Wish, settings: ReportSettings) -> Selection:
         """Pick on what is known from validation rows; only then look at the test rows."""

@@ -11,10 +11,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import InputError, needs
+from equipoise.errors import InputError, check_number, needs
 from equipoise.estimators.fitting import begin_run
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
-from equipoise.frontier.curve import Curve
+from equipoise.frontier.curve import Curve, table_of
 from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
 from equipoise.frontier.rows import Part, Split
 from equipoise.frontier.saving import (
@@ -26,7 +26,9 @@ from equipoise.frontier.saving import (
     options_in,
 )
 from equipoise.frontier.selection import ReportSettings, Selection, read_wish
+from equipoise.frontier.snapshots import UNINFORMED
 from equipoise.networks import NetworkFactory
+from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
 from equipoise.training import Callback, History
 from equipoise.training.loop import gradients_on
@@ -175,22 +177,9 @@ class FairFrontier(BaseEstimator):
         """
         with (
             gradients_on(),
-            begin_run(
-                flat_options(self),
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-                callback=callback,
-            ) as run,
+            begin_run(flat_options(self), checkpoint, checkpoint_every, resume, callback) as run,
         ):
-            curve = fit_curve(
-                self,
-                X,
-                y,
-                sensitive_features=sensitive_features,
-                sample_weight=sample_weight,
-                run=run,
-            )
+            curve = fit_curve(self, run, X, y, sensitive_features, sample_weight)
         return self._keep(curve)
 
     def _keep(self, curve: Curve) -> Self:
@@ -217,7 +206,8 @@ class FairFrontier(BaseEstimator):
         With several estimators there is also predictor, "network" or "boosting", with a number
         where there are several of a kind: "network 2". They come in the order of the list.
         """
-        return self.fitted_curve().table()
+        curve = self.fitted_curve()
+        return table_of(curve.snapshots, curve.entries)
 
     def members(self) -> pd.DataFrame:
         """Every member and average: strength, seed, snapshots on a front, how training ended."""
@@ -229,7 +219,10 @@ class FairFrontier(BaseEstimator):
         The first metric is meant where none is named; the attribute may be left out where there is
         one.
         """
-        return self.fitted_curve().front(metric, attribute)
+        snapshots = self.fitted_curve().snapshots
+        column = snapshots.criteria.one(metric, attribute)
+        rows = self.table().iloc[snapshots.front([column])]
+        return rows.sort_values([snapshots.criteria.columns[column], "utility"], kind="stable")
 
     def hypervolume(
         self,
@@ -243,7 +236,13 @@ class FairFrontier(BaseEstimator):
         The rectangle spans utility from that of a score that knows nothing (AUC 0.5, R2 0) to 1,
         and unfairness from 0 to ``most_unfairness``.
         """
-        return self.fitted_curve().hypervolume(metric, attribute, most_unfairness)
+        snapshots = self.fitted_curve().snapshots
+        check_number("most_unfairness", most_unfairness, "must be positive", lambda most: most > 0)
+        column = snapshots.criteria.one(metric, attribute)
+        front = snapshots.front([column])
+        costs = np.column_stack([-snapshots.utility[front], snapshots.unfairness[front, column]])
+        least = UNINFORMED[snapshots.criteria.utility]
+        return hypervolume(costs, (-least, most_unfairness)) / ((1 - least) * most_unfairness)
 
     def select(
         self,
@@ -302,7 +301,7 @@ class FairFrontier(BaseEstimator):
         column = curve.snapshots.criteria.one(metric, attribute)
         with needs("matplotlib", user="plot", extra="report"):
             from matplotlib.figure import Figure
-        table, front = curve.table(), curve.front(metric, attribute)
+        table, front = self.table(), self.front(metric, attribute)
         x = curve.snapshots.criteria.columns[column]
         figure = Figure(figsize=(6.4, 4.8), layout="constrained")
         axes = figure.add_subplot()

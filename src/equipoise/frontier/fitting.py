@@ -52,13 +52,7 @@ _BEFORE = "before"
 
 
 def fit_curve(
-    frontier: FairFrontier,
-    X: Any,
-    y: Any,
-    *,
-    sensitive_features: Any,
-    sample_weight: Any,
-    run: Run,
+    frontier: FairFrontier, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> Curve:
     """Train all members of every estimator and keep the snapshots on a front."""
     seed = read_seed(frontier.random_state)
@@ -72,13 +66,8 @@ def fit_curve(
     if run.file is not None:
         for fitting in fittings.values():
             fitting.recipe.check_resumable()
-    rows = read_rows(
-        [fitting.model for fitting in fittings.values()],
-        X,
-        y,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-    )
+    models = [fitting.model for fitting in fittings.values()]
+    rows = read_rows(models, X, y, sensitive_features, sample_weight)
     assert rows.table is not None
     split = split_rows(
         len(rows),

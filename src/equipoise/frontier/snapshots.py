@@ -26,10 +26,8 @@ from equipoise.training.predictor import averaged_output
 
 Floats = NDArray[np.float64]
 
-
 #: Weights and buffers by name, each with the M members of an entry first.
 Weights = Mapping[str, Tensor]
-
 
 #: Seed of an average, in tables.
 ALL_SEEDS = -1
@@ -128,14 +126,12 @@ def families_in_words(families: Sequence[str]) -> str:
 
 UtilityName = Literal["AUC", "macro AUC", "R2"]
 
-
 #: What is called utility, by the kind of outcome.
 UTILITIES: Mapping[OutcomeKind, UtilityName] = {
     "binary": "AUC",
     "multiclass": "macro AUC",
     "continuous": "R2",
 }
-
 
 #: Utility of a score that knows nothing.
 UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
