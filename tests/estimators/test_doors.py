@@ -326,7 +326,7 @@ def test_options_about_attributes_are_read_without_them(types):
 
 TEXT = ("notion", "method", "divergence", "density_ratio", "scaling", "embedding")
 TEXT += ("normalization", "critic_normalization", "optimizer", "schedule", "loss", "task")
-TEXT += ("missing_sensitive",)
+TEXT += ("missing_sensitive", "library")
 WIDTHS = ("hidden", "critic_hidden", "encoder_hidden")
 WHOLE = ("critic_steps", "iterations", "batch_size", "rounds", "warmup", "early_stopping")
 WHOLE += ("seeds", "evaluate_every")
@@ -344,6 +344,7 @@ REFUSED = {
     "ensemble": (None, "no", 1),
     "estimator": ("?", 1, (), [FairEncoder()], FairClassifier),
     "lightgbm": ("?", 1, {"?": 1}),
+    "xgboost": ("?", 1, {"?": 1}),
     "network": ("?", 1),
     "sensitive_types": ("?", 1, {"age": "?"}, {"?": "discrete"}),
     "random_state": ("?", -1, 0.5, True, [1]),

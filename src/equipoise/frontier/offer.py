@@ -23,8 +23,9 @@ from equipoise.frontier.snapshots import Criteria, Floats, Snapshots
 from equipoise.metrics import measure
 from equipoise.metrics.partition import by_decile, quantiles
 from equipoise.metrics.sample import even_ranges
+from equipoise.pareto import choose
 from equipoise.tables import SensitiveColumn
-from equipoise.training import Health, History
+from equipoise.training import Health
 
 Numbers = NDArray[np.int64]
 
@@ -162,9 +163,8 @@ def _first_view(views: Sequence[View], selection: Selection) -> int:
 def _limit(selection: Selection, view: View) -> float | None:
     """The limit that was set, if it is one for all attributes of the view."""
     limits = {row.attribute: row.limit for row in selection.rows if row.metric == selection.metric}
-    found = {limits[attribute] for attribute in selection.attributes}
+    limit, *others = {limits[attribute] for attribute in selection.attributes}
     asked_for_all = len(selection.attributes) == len(view.columns)
-    (limit, *others) = found
     return None if others or not asked_for_all or math.isnan(limit) else limit
 
 
@@ -213,26 +213,17 @@ class TrainedEntry:
 
 
 def _trained(curve: Curve) -> tuple[TrainedEntry, ...]:
-    return tuple(
-        TrainedEntry(
-            entry.family,
-            entry.strength,
-            entry.seed,
-            len(entry.members),
-            *_training_curve(strand.history, list(entry.members)),
-        )
-        for strand in curve.strands
-        for entry in strand.entries
-    )
-
-
-def _training_curve(history: History, members: list[int]) -> tuple[Numbers, Floats, Floats]:
-    last = len(history.iterations) - 1
-    checks = np.unique(np.linspace(0, last, MOST_CHECKS).round().astype(np.int64))
-    task, penalty = (
-        values[checks][:, members].mean(axis=1) for values in (history.task, history.penalty)
-    )
-    return history.iterations[checks], task, penalty
+    found = []
+    for strand in curve.strands:
+        history = strand.history
+        last = len(history.iterations) - 1
+        checks = np.unique(np.linspace(0, last, MOST_CHECKS).round().astype(np.int64))
+        for entry in strand.entries:
+            seen = np.ix_(checks, np.array(entry.members))
+            losses = [values[seen].mean(axis=1) for values in (history.task, history.penalty)]
+            who = (entry.family, entry.strength, entry.seed, len(entry.members))
+            found.append(TrainedEntry(*who, history.iterations[checks], *losses))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -253,20 +244,13 @@ def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tu
     columns = list(places.values()) if attribute is None else [places[attribute]]
     kept = np.flatnonzero(snapshots.kept)
     kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
-    costs = snapshots.unfairness[kept][:, columns]
-    utility = snapshots.utility[kept]
-    largest = costs.max(axis=1, initial=0.0)
-    total = np.column_stack([-utility, costs]).sum(axis=1)
-    # Ties as `equipoise.pareto.choose` breaks them: the lower sum of costs, then the first.
-    preference = np.lexsort([total, -utility])
-    rank = np.empty(len(kept), dtype=np.int64)
-    rank[preference] = np.arange(len(kept))
+    unfairness, utility = snapshots.unfairness[kept][:, columns], snapshots.utility[kept]
+    costs = np.column_stack([-utility, unfairness])
     found: list[Step] = []
-    best = len(kept)
-    for place in np.lexsort([rank, largest]):
-        if rank[place] < best:
-            best = int(rank[place])
-            found.append(Step(float(largest[place]), int(kept[place])))
+    for limit in np.unique(unfairness.max(axis=1, initial=0.0)):
+        picked = kept[choose(-utility, costs, [math.inf] + [limit] * len(columns)).row]
+        if not found or found[-1].snapshot != picked:
+            found.append(Step(float(limit), int(picked)))
     return tuple(found)
 
 

@@ -463,9 +463,7 @@ class Recorder:
         self._entries = tuple(entries)
         self._iterations: list[int] = []
         self._judged: list[Tensor] = []
-        self._fronts: dict[tuple[int, ...], NDArray[np.int64]] = {
-            columns: np.empty(0, dtype=np.int64) for columns in criteria.fronts
-        }
+        self._fronts = dict.fromkeys(criteria.fronts, np.empty(0, dtype=np.int64))
         self._weights: dict[int, Weights] = {}
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
@@ -515,16 +513,16 @@ class Recorder:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` of a recorder of the same entries and criteria gave."""
-        width = 2 + len(self._criteria.measures)
+        shape = (len(self._entries), 2 + len(self._criteria.measures))
         for table in state["judged"]:
-            if table.shape != (len(self._entries), width) or not table.is_floating_point():
+            if table.shape != shape or not table.is_floating_point():
                 raise ValueError("snapshots must be judged by the same criteria")
         if len(state["iterations"]) != len(state["judged"]):
             raise ValueError("snapshots must be judged at iterations")
         self._iterations = [int(iteration) for iteration in state["iterations"]]
         self._judged = list(state["judged"])
         self._weights = {int(number): dict(found) for number, found in state["weights"].items()}
-        self._fronts = {columns: np.empty(0, dtype=np.int64) for columns in self._fronts}
+        self._fronts = dict.fromkeys(self._fronts, np.empty(0, dtype=np.int64))
         if self._judged:
             self._update_fronts(np.arange(len(self._entries) * len(self._judged)))
 
