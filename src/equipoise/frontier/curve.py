@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,7 @@ class Curve:
         return Selection(
             model=self.model(number),
             snapshot=number,
+            origin=entry.describe(int(snapshots.iteration[number])),
             strength=entry.strength,
             seed=entry.seed,
             predictor=entry.predictor,
@@ -152,8 +153,9 @@ class Curve:
 
     def owner(self, number: int) -> tuple[Strand, Entry]:
         """Whose snapshot it is."""
-        place = int(self.snapshots.entry[number])
-        return strand_of(self.strands, place), self.entries[place]
+        entry = self.entries[self.snapshots.entry[number]]
+        (strand,) = (each for each in self.strands if each.predictor == entry.predictor)
+        return strand, entry
 
 
 def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
@@ -234,12 +236,3 @@ class Strand:
             penalty=mean(self.history.penalty),
             stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
         )
-
-
-def strand_of(strands: Iterable[Strand], entry: int) -> Strand:
-    """Return the strand that an entry, counted over all strands, belongs to."""
-    for strand in strands:
-        if entry < len(strand.entries):
-            return strand
-        entry -= len(strand.entries)
-    raise IndexError("no strand has this entry")

@@ -14,7 +14,7 @@ from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import Fitting, Run, read_rows, same_form
 from equipoise.estimators.inputs import read_seed
-from equipoise.frontier.curve import Curve, Strand, strand_of, table_of
+from equipoise.frontier.curve import Curve, Strand, table_of
 from equipoise.frontier.rows import HeldOut, split_rows
 from equipoise.frontier.snapshots import (
     Criteria,
@@ -331,16 +331,18 @@ def _evidence(
     """Return health and scores (n, s) on the test rows of every kept snapshot."""
     healths, scores = {}, {}
     alone = [Entry(0.0, (0,), (0,))]
-    seen = [training.fitting.data.sample(HEALTH_ROWS) for training in trainings]
+    by_name = {
+        strand.predictor: (strand, training, training.fitting.data.sample(HEALTH_ROWS))
+        for strand, training in zip(strands, trainings, strict=False)
+    }
     for number, weights in snapshots.weights.items():
-        place = int(snapshots.entry[number])
-        strand, entry = strand_of(strands, place), everybody[place]
-        which = strands.index(strand)
-        training, recipe = trainings[which], trainings[which].fitting.recipe
+        entry = everybody[snapshots.entry[number]]
+        strand, training, seen = by_name[entry.predictor]
+        recipe = training.fitting.recipe
         predictor = strand.filled(entry, weights)
         (healths[number],) = judge_health(
             predictor,
-            seen[which],
+            seen,
             [Member(entry.strength, entry.seeds[0])],
             strand.history_until(entry, int(snapshots.iteration[number])),
             given_outcome=recipe.notion.conditions_on_outcome,

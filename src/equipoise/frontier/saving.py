@@ -36,7 +36,7 @@ from equipoise.estimators.saving import (
     shell_of,
     written,
 )
-from equipoise.frontier.curve import Curve, Strand, strand_of
+from equipoise.frontier.curve import Curve, Strand
 from equipoise.frontier.fitting import estimators_of
 from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.snapshots import UTILITIES, Criteria, Entry, Snapshots, Weights, samples_of
@@ -289,11 +289,11 @@ def _snapshots(
     require(known, "the entry of a snapshot is missing")
     weights: dict[int, Weights] = {}
     for strand, part in zip(strands, parts, strict=True):
-        places = {n: columns["entry"][n] for n in kept}
-        mine = [n for n in kept if strand_of(strands, places[n]) is strand]
+        owners = {n: entries[columns["entry"][n]] for n in kept}
+        mine = [n for n, entry in owners.items() if entry.predictor == strand.predictor]
         if not mine:
             continue
-        sizes = [len(entries[places[n]].members) for n in mine]
+        sizes = [len(owners[n].members) for n in mine]
         found = _kept_weights(strand, _of("kept_weights", part.arrays), sum(sizes))
         split = {name: torch.split(tensor, sizes) for name, tensor in found.items()}
         for place, n in enumerate(mine):

@@ -15,7 +15,7 @@ import pandas as pd
 from equipoise.errors import InputError, check_level, check_whole
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots, origin_in_words
+from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots
 from equipoise.inference import Estimate, bootstrap
 from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.certificate import certificate_of
@@ -80,6 +80,8 @@ class Selection:
         Fitted: the chosen snapshot.
     snapshot : int
         Its row in ``FairFrontier.table()``.
+    origin : str
+        How it came about, in words.
     strength : float
     seed, iteration : int
         The seed is -1 for an average; an iteration of boosted trees is a round.
@@ -109,6 +111,7 @@ class Selection:
 
     model: Classifies | Regresses
     snapshot: int
+    origin: str
     strength: float
     seed: int
     predictor: str
@@ -136,13 +139,6 @@ class Selection:
         # An undefined value keeps no limit.
         return enough and all(
             row.test <= row.limit for row in unfairness if not math.isnan(row.limit)
-        )
-
-    @property
-    def origin(self) -> str:
-        """How the snapshot came about, in words."""
-        return origin_in_words(
-            self.predictor, self.strength, self.seed, self.averaged, self.iteration
         )
 
     def to_frame(self) -> pd.DataFrame:

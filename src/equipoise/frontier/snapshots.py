@@ -59,14 +59,17 @@ class Entry:
         return ALL_SEEDS if self.is_average else self.seeds[0]
 
     def describe(self, iteration: int, *, mixed: bool = False) -> str:
-        """Say in words what it is at an iteration; ``mixed``: beside other predictors.
+        """Say in words what it is at an iteration; a network is named only where ``mixed``.
 
         >>> Entry(0.5, (1,), (7,)).describe(100)
         'strength 0.5, seed 7, iteration 100'
+        >>> Entry(0.5, (0, 1), (7, 8), "boosting").describe(40)
+        'boosted trees, strength 0.5, average of 2 seeds, round 40'
         """
-        return origin_in_words(
-            self.predictor, self.strength, self.seed, len(self.members), iteration, mixed=mixed
-        )
+        kind = f"{one_in_words(self.predictor)}, " if mixed or self.predictor != "network" else ""
+        who = f"average of {len(self.members)} seeds" if self.is_average else f"seed {self.seed}"
+        moment = FAMILIES[self.family].unit
+        return f"{kind}strength {self.strength:g}, {who}, {moment} {iteration}"
 
 
 def entries_of(
@@ -93,26 +96,6 @@ def one_in_words(predictor: str) -> str:
     """
     family, _, number = predictor.partition(" ")
     return f"{FAMILIES[family].one} {number}".rstrip()
-
-
-def origin_in_words(
-    predictor: str,
-    strength: float,
-    seed: int,
-    averaged: int,
-    iteration: int,
-    *,
-    mixed: bool = False,
-) -> str:
-    """Say how a snapshot came about; a network is named only beside other predictors.
-
-    >>> origin_in_words("boosting", 0.5, ALL_SEEDS, 2, 40)
-    'boosted trees, strength 0.5, average of 2 seeds, round 40'
-    """
-    kind = f"{one_in_words(predictor)}, " if mixed or predictor != "network" else ""
-    who = f"seed {seed}" if averaged == 1 else f"average of {averaged} seeds"
-    moment = FAMILIES[predictor.partition(" ")[0]].unit
-    return f"{kind}strength {strength:g}, {who}, {moment} {iteration}"
 
 
 def families_in_words(families: Sequence[str]) -> str:
