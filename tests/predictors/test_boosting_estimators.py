@@ -3,11 +3,13 @@
 import io
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 
 import joblib
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -200,12 +202,12 @@ def test_sample_weights_count_in_the_penalty(library):
         ),
         (
             {"lightgbm": {"nun_leaves": 7}},
-            "lightgbm has no parameter 'nun_leaves'; did you mean 'num_leaves'?",
+            "by which LightGBM grows trees, got 'nun_leaves'; did you mean 'num_leaves'?",
         ),
-        ({"lightgbm": {"xyzzy": 7}}, "lightgbm has no parameter 'xyzzy'"),
+        ({"lightgbm": {"machines": "a:1"}}, "by which LightGBM grows trees, got 'machines'"),
         (
             {"library": "xgboost", "xgboost": {"max_dept": 7}},
-            "xgboost has no parameter 'max_dept'; did you mean 'max_depth'?",
+            "parameters by which XGBoost grows trees, got 'max_dept'; did you mean 'max_depth'?",
         ),
         *[
             ({"library": library, library: given}, f"{library} must not set {words}; leave it out")
@@ -255,7 +257,17 @@ def test_sample_weights_count_in_the_penalty(library):
 def test_bad_options_are_refused_in_words(rows, options, message):
     with pytest.raises(InputError) as refused:
         fit(FairBoostingClassifier(**options), rows)
-    assert str(refused.value) == message
+    assert message in str(refused.value)
+
+
+def test_names_of_lightgbm_are_those_it_writes():
+    names = LIBRARIES["lightgbm"].names()
+    rows = lightgbm.Dataset(np.arange(40.0)[:, None], np.arange(40.0))
+    few = {"max_leaves": 5, "min_child_samples": 3, "reg_lambda": 2.5, "colsample_bytree": 0.5}
+    text = lightgbm.train({"verbosity": -1, **few}, rows, 1).model_to_string()
+    written = dict(re.findall(r"^\[(\w+): (.*)\]$", text, re.MULTILINE))
+    assert set(names.values()) <= written.keys()
+    assert {name: float(written[names[name]]) for name in few} == few
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

@@ -157,8 +157,10 @@ class Library(ABC):
         found: dict[str, Any] = {}
         for name, value in given.items():
             if name not in names:
-                hint = did_you_mean(name, names)
-                raise InputError(f"{self.name} has no parameter {name!r}{hint}")
+                raise InputError(
+                    f"{self.name} must name parameters by which {self.title} grows trees, got "
+                    f"{name!r}{did_you_mean(name, names)}"
+                )
             main = names[name]
             if main in self.decided:
                 raise InputError(
