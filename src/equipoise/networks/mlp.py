@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -43,30 +44,27 @@ class StackedMLP(Stack):
     ) -> None:
         super().__init__()
         self.members = len(generators)
-        spectral = normalization == "spectral"
+        batch, spectral = (normalization == each for each in ("batch", "spectral"))
+        dense = partial(
+            StackedLinear,
+            generators=generators,
+            spectral=spectral,
+            twice_differentiable=twice_differentiable,
+        )
         layers: list[nn.Module] = []
         width = n_in
         if pieces is not None:
             layers.append(PiecewiseLinear(pieces, members=self.members))
             width += len(pieces.start)
         for wider in hidden:
-            layers.append(
-                StackedLinear(
-                    width,
-                    wider,
-                    generators=generators,
-                    # Normalization takes any constant out again.
-                    bias=normalization != "batch",
-                    spectral=spectral,
-                    twice_differentiable=twice_differentiable,
-                )
-            )
-            if normalization == "batch":
+            # Normalization takes any constant out again, so there is no bias before it.
+            layers.append(dense(width, wider, bias=not batch))
+            if batch:
                 layers.append(StackedBatchNorm(self.members, wider, batches=batches))
             layers.append(nn.ReLU())
             width = wider
         if n_out is not None:
-            layers.append(StackedLinear(width, n_out, generators=generators, spectral=spectral))
+            layers.append(dense(width, n_out))
         #: Width of the output.
         self.width = width if n_out is None else n_out
         self.layers = nn.Sequential(*layers)
