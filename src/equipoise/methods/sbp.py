@@ -35,7 +35,6 @@ class SBP:
         self.networks: nn.Module = self._game
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Train the critics on this batch and return their value (K,)."""
         return self._game.play(penalized, *self._pairs(rows, resampled))
 
     @torch.no_grad()
