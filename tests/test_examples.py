@@ -160,19 +160,20 @@ class Calls:
         self.told.append((step, data))
 
 
-def trained_with(example, **options):
+def trained_with(example, network=None, **options):
     """A small frontier fitted with the callback of an example, and what the logger was told."""
     logger = Calls()
     data = make_synthetic(300, random_state=5)
-    small = {"hidden": (8,), "critic_hidden": (8,), "batch_size": 50, "evaluate_every": 10}
-    frontier = clone(example["FRONTIER"]).set_params(**small, **options)
+    small = {"hidden": (8,), "critic_hidden": (8,), "batch_size": 50, **(network or {})}
+    frontier = clone(example["FRONTIER"]).set_params(evaluate_every=10, **options)
+    frontier.set_params(**{f"estimator__{name}": value for name, value in small.items()})
     callback = example["log_to"](logger)
     return frontier.fit(data.X, data.y, sensitive_features=data.A, callback=callback), logger.told
 
 
 def test_mlflow_is_told_every_number_of_every_evaluation():
     example = runpy.run_path(str(FOLDER / "log_to_mlflow.py"), run_name="example")
-    frontier, told = trained_with(example, iterations=30)
+    frontier, told = trained_with(example, {"iterations": 30})
     assert [step for step, _ in told] == [10, 20, 30]
     last = frontier.table().query("iteration == 30").set_index("member")
     expected = {
@@ -191,8 +192,8 @@ def test_mlflow_is_told_every_number_of_every_evaluation():
 def test_wandb_is_told_and_training_ends_when_nothing_improves():
     example = runpy.run_path(str(FOLDER / "log_to_wandb.py"), run_name="example")
     # Without a penalty, at a large rate, a network soon learns its 180 rows by heart.
-    options = {"strengths": (0.0,), "seeds": 1, "learning_rate": 0.02, "metrics": ["KS-GSP"]}
-    frontier, told = trained_with(example, **options)
+    options = {"strengths": (0.0,), "seeds": 1, "metrics": ["KS-GSP"]}
+    frontier, told = trained_with(example, {"learning_rate": 0.02}, **options)
     new = [numbers["new_on_a_front"] for _, numbers in told]
     patience = example["PATIENCE"]
     assert len(told) < 200 and new[-patience:] == [0] * patience

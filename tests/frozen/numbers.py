@@ -365,8 +365,8 @@ def datasets() -> Entries:
 
 
 def capabilities() -> Entries:
-    yield "methods", [list(METHODS), list(VARIANTS)]
-    yield "capability table", capability_table().reset_index()
+    for row in capability_table().reset_index().to_dict("records"):
+        yield f"capabilities of {row['method']}", row
 
 
 #: Every group of entries; those of EXACT need no products of single precision.
