@@ -218,6 +218,9 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
     named = {**XGBoost.objectives, "huber": "reg:squarederror"}.values()
     demand(isinstance(objective, dict) and objective.get("name") in named, "the objective")
     demand(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
+    # Whether the start came from the rows: a resumed model would look for it again.
+    averaged = parameters.get("boost_from_average", "1")
+    demand(averaged in ("0", "1"), "the start")
     starts = [float(part) for part in score.strip("[]").split(",")]
     demand(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
     demand(isinstance(types, list) and len(types) == inputs, "the columns")
@@ -247,7 +250,7 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
             },
             "learner_model_param": {
                 "base_score": score,
-                "boost_from_average": "1",
+                "boost_from_average": averaged,
                 "num_class": classes,
                 "num_feature": str(inputs),
                 "num_target": "1",
