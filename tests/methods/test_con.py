@@ -15,8 +15,8 @@ from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods import Context, con, icp, methods_for
 from equipoise.methods.con import conditional_resampling, draw_attributes, indicators
-from equipoise.methods.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.methods.declaration import Problem
+from equipoise.methods.shared.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
 

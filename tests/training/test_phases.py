@@ -51,7 +51,7 @@ class Stop(Exception):
 def short(monkeypatch):
     settings = functools.partial(RatioSettings, iterations=120, check_every=20, patience=2)
     monkeypatch.setattr("equipoise.density_ratio.RatioSettings", settings)
-    monkeypatch.setattr("equipoise.methods.conditional.MOST_STEPS", 120)
+    monkeypatch.setattr("equipoise.methods.shared.conditional.MOST_STEPS", 120)
 
 
 def fit(label, **given):

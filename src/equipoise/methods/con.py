@@ -12,8 +12,14 @@ from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
 from equipoise.divergences import DIVERGENCES, weighted_mean
-from equipoise.methods.conditional import DRAWS, ConditionalGame, Donors, game_by_law, near_rows
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
+from equipoise.methods.shared.conditional import (
+    DRAWS,
+    ConditionalGame,
+    Donors,
+    game_by_law,
+    near_rows,
+)
 from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.layers import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticSettings, frozen
-from equipoise.methods.batch_penalties import standardized
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
+from equipoise.methods.shared.batch import standardized
 from equipoise.networks import StackedMLP
 from equipoise.training.step import minimize
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from equipoise.divergences import weighted_mean
-from equipoise.methods.conditional import DRAWS, ConditionalGame, game_by_law
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
+from equipoise.methods.shared.conditional import DRAWS, ConditionalGame, game_by_law
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of

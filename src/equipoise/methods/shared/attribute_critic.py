@@ -8,8 +8,8 @@ from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
 from equipoise.errors import InputError
-from equipoise.methods.batch_penalties import standardized
-from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
+from equipoise.methods.declaration import Context
+from equipoise.methods.shared.batch import standardized
 from equipoise.networks import StackedLinear
 from equipoise.training.data import row_numbers
 from equipoise.training.step import minimize
@@ -83,35 +83,3 @@ def conditional_entropy(group: Tensor, stratum: Tensor, weight: Tensor) -> Tenso
     of_pairs, of_strata = (torch.special.entr(table).sum() for table in (joint, joint.sum(1)))
     entropy: Tensor = of_pairs - of_strata
     return entropy
-
-
-#: The original censors a representation, and may reconstruct X from it as well; here the critic
-#: sees the score, or with FairEncoder the representation, and nothing is reconstructed.
-EDWARDS_STORKEY = Declaration(
-    name="edwards_storkey",
-    title="Censoring by a critic that predicts A",
-    reference="Edwards and Storkey (2015), Censoring representations with an adversary, "
-    "arXiv:1511.05897",
-    summary="A critic predicts A from the score, and the predictor learns to make its log loss as "
-    "large as that of knowing how frequent A is.",
-    capabilities=Capabilities(
-        separation=False, continuous=False, mixed=False, many_groups=False, numbers=False
-    ),
-    build=AttributeCritic,
-    options=CRITIC,
-)
-
-
-#: The original adds a hidden layer to a network and lets a branch from it predict A, its gradient
-#: reversed. Here that layer is the last hidden one. Under separation the branch sees Y as well.
-ADEL = Declaration(
-    name="adel",
-    title="Gradient reversal at a hidden layer",
-    reference="Adel, Valera, Ghahramani and Weller (2019), One-network adversarial fairness, AAAI",
-    summary="A critic predicts A from the last hidden layer, which learns by the reversed gradient "
-    "to tell nothing of it.",
-    capabilities=Capabilities(continuous=False, mixed=False, many_groups=False, numbers=False),
-    build=AttributeCritic,
-    options=CRITIC,
-    sits_on="hidden",
-)
