@@ -19,7 +19,7 @@ from equipoise import (
     SBPPenalty,
 )
 from equipoise.datasets import make_synthetic
-from equipoise.density_ratio import RatioSettings, build_density_ratio
+from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.methods import con
 from equipoise.training import Member, TrainingData, run_phase
 from tests.composing import composed
@@ -98,12 +98,8 @@ def fit_ratio():
     data = TrainingData(
         x=columns, target=columns[:, 0], outcome=columns[:, :1], attribute=columns[:, 1:]
     )
-    ratio = build_density_ratio(
-        data,
-        [Member(0.5, 0)],
-        kind="network",
-        settings=RatioSettings(iterations=60, check_every=20, batch_size=20),
-    )
+    short = RatioSettings(iterations=60, check_every=20, batch_size=20)
+    ratio = NetworkRatio(data, [Member(0.5, 0)], settings=short)
     run_phase(*ratio.phases)
     rows = torch.from_numpy(np.arange(40)[None])
     return ratio(rows, rows + 40).numpy()
