@@ -204,7 +204,7 @@ def test_defaults_of_torch_change_nothing(name, defaults):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=lambda m: m.__name__)
-@pytest.mark.parametrize("name", ["network", "own network", "icp", "neu", "trees", "density ratio"])
+@pytest.mark.parametrize("name", ["network", "own network", "icp", "neu", "trees"])
 def test_a_fit_trains_where_gradients_are_switched_off(name, mode):
     with mode():
         found = FITS[name]()
