@@ -60,7 +60,8 @@ def one_run(way: str, members: int, device: str, normalization: str) -> dict[str
     from benchmarks.scaling import simulated
     from equipoise.critic import CriticSettings
     from equipoise.notions import Notion
-    from equipoise.predictors.recipe import Inputs, NetworkRecipe
+    from equipoise.predictors.network import NetworkRecipe
+    from equipoise.predictors.recipe import Inputs
     from equipoise.training import Member, Predictor, TrainingSettings
 
     iterations = ITERATIONS[device]

@@ -10,7 +10,7 @@ from equipoise.datasets import make_synthetic
 from equipoise.estimators.inputs import read_classes, read_numbers, training_data
 from equipoise.methods import METHODS, parse_method
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import NetworkRecipe
+from equipoise.predictors.network import NetworkRecipe
 from equipoise.tables import AttributeInputs, SensitiveTable
 from equipoise.training import OptimizerSettings, TrainingSettings
 

@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp, norm
 
 from equipoise.metrics import measure
 from equipoise.metrics.distribution import ks_distances
-from equipoise.metrics.sample import Partition, rank
+from equipoise.metrics.partition import Partition, rank
 from equipoise.tables import SensitiveTable
 
 DECILES = np.arange(1, 10) / 10

@@ -7,7 +7,7 @@ import pandas as pd
 
 from equipoise.datasets import make_synthetic
 from equipoise.report.frontier_page import frontier_page
-from equipoise.report.page import RunFacts
+from equipoise.report.run_facts import RunFacts
 from tests.composing import composed
 
 SMALL = {

@@ -13,7 +13,7 @@ from sklearn.metrics import recall_score
 
 from equipoise.frontier.offer import DRAWS
 from equipoise.report.frontier_page import frontier_page
-from equipoise.report.page import RunFacts
+from equipoise.report.run_facts import RunFacts
 
 VIEWS = [("KS-GSP", None), ("KS-GSP", "group"), ("SP", "age"), ("SP", None)]
 

@@ -19,7 +19,7 @@ from equipoise.estimators.inputs import Outcome, learned_inputs, read_classes, r
 from equipoise.methods import parse_method
 from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import NetworkRecipe
+from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import checked_target, write_atomically
 from equipoise.storage.onnx import Graph, onnx_bytes
 from equipoise.tables import FeatureEncoder, Scaling

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from equipoise.files.kinds import Content, Outcome, numbers_of
 from equipoise.tables import SensitiveTable
-from equipoise.tables.sensitive_table import MAX_DISCRETE_NUMBERS, SensitiveColumn
+from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS, SensitiveColumn
 
 Concern = Literal["giveaway", "proxy", "identifier", "text", "missing", "rows"]
 

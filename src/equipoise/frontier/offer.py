@@ -21,7 +21,8 @@ from equipoise.frontier.rows import HeldOut
 from equipoise.frontier.selection import ReportSettings, Selection, SelectionRow, certificates
 from equipoise.frontier.snapshots import Criteria, Floats, Snapshots
 from equipoise.metrics import measure
-from equipoise.metrics.sample import by_decile, even_ranges, quantiles
+from equipoise.metrics.partition import by_decile, quantiles
+from equipoise.metrics.sample import even_ranges
 from equipoise.pareto import choose
 from equipoise.tables import SensitiveColumn
 from equipoise.training import Health

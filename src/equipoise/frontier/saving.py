@@ -42,7 +42,7 @@ from equipoise.frontier.rows import HeldOut, Split
 from equipoise.frontier.snapshots import UTILITIES, Criteria, Entry, Snapshots, Weights, samples_of
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks import NetworkFactory, member_tensors
-from equipoise.networks.stack import check_columns
+from equipoise.networks.mlp import check_columns
 from equipoise.predictors.registry import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import SensitiveColumn, SensitiveTable

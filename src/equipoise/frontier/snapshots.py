@@ -15,7 +15,7 @@ from torch.func import functional_call
 from equipoise.errors import InputError, did_you_mean
 from equipoise.frontier.rows import HeldOut
 from equipoise.metrics import OutcomeKind, Sample, find_metric, prepare
-from equipoise.metrics.sample import rank
+from equipoise.metrics.partition import rank
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.networks.stack import member_tensors
 from equipoise.notions import Notion

@@ -31,17 +31,9 @@ from torch import Tensor
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
+from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Metric, find_metric
-from equipoise.metrics.sample import (
-    Partition,
-    Sample,
-    Scored,
-    Threshold,
-    UtilityMeasure,
-    everybody,
-    prepare,
-    rank,
-)
+from equipoise.metrics.sample import Sample, Scored, Threshold, UtilityMeasure, prepare
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]

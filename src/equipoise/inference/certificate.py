@@ -52,8 +52,8 @@ from scipy.stats import beta
 from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
+from equipoise.metrics.partition import DECILES
 from equipoise.metrics.registry import Metric
-from equipoise.metrics.sample import DECILES
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]

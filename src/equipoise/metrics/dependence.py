@@ -43,7 +43,7 @@ from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable
-from equipoise.tables.sensitive_table import MAX_DISCRETE_NUMBERS
+from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from equipoise.metrics.partition import Partition, Ranking
 from equipoise.metrics.registry import Computed, Metric, register_metric
-from equipoise.metrics.sample import Partition, Ranking, Sample
+from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 
 # Members are taken in blocks of about this many (weighting, member, row) numbers: 4 MiB of float64

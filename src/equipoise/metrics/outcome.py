@@ -18,10 +18,10 @@ from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
-from equipoise.metrics.sample import Partition, by_decile
+from equipoise.metrics.partition import Partition, by_decile
 from equipoise.tables import SensitiveTable
 from equipoise.tables.columns import read_values
-from equipoise.tables.sensitive_table import MAX_DISCRETE_NUMBERS
+from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.partition import Partition
 from equipoise.metrics.registry import Computed, Metric, register_metric
-from equipoise.metrics.sample import Partition, Sample
+from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.tables import Kind
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Array, as_numbers, as_scores, as_weights, like
 from equipoise.metrics.outcome import outcome_kind, split_outcome
-from equipoise.metrics.sample import Ranking, rank
+from equipoise.metrics.partition import Ranking, rank
 
 
 def auc(scores: Any, y: Any, *, weights: Any = None) -> Array:

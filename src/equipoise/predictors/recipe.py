@@ -1,21 +1,15 @@
-"""A recipe: everything that decides a training run except data, strengths and seeds.
-
-What all recipes share comes first, then that of networks.
-"""
+"""A recipe: everything that decides a training run except data, strengths and seeds."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, get_args
-
-from torch import Tensor
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import InputError, check_choice, check_widths
+from equipoise.errors import InputError, check_choice
 from equipoise.methods import (
     Context,
     Declaration,
@@ -24,32 +18,18 @@ from equipoise.methods import (
     refuse_unsupported,
     refuse_unused_options,
 )
-from equipoise.networks import (
-    Embedding,
-    NetworkFactory,
-    Normalization,
-    StackedMLP,
-    StackedModule,
-    find_pieces,
-)
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 from equipoise.training import (
-    TASKS,
     Member,
     Method,
-    Objective,
     Predictor,
     Supervision,
     Trained,
     TrainingData,
     TrainingSettings,
-    solved,
-    train,
 )
-from equipoise.training.data import generators, stream_seed
 from equipoise.training.loop import gradients_on
-from equipoise.training.predictor import exact_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,85 +163,3 @@ class Run:
             return None
         assert self.declared.build is not None
         return self.declared.build(replace(self.context, penalized_width=width))
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkRecipe(Recipe):
-    """How networks are built and trained.
-
-    ``hidden`` are the predictor's widths, unless ``network(n_inputs, n_outputs)`` makes a module of
-    the user's own. With ``encoder_hidden`` the penalty sits on the output of an encoder of these
-    widths and ``hidden`` are those of the head behind it. ``embedding`` says what the first layer
-    sees of a column, ``normalization`` what follows the layers; a network of the user's own has
-    neither.
-    """
-
-    hidden: tuple[int, ...]
-    encoder_hidden: tuple[int, ...] = ()
-    embedding: Embedding = "none"
-    normalization: Normalization = "batch"
-    network: NetworkFactory | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("hidden", "encoder_hidden"):
-            object.__setattr__(self, name, check_widths(name, getattr(self, name)))
-        check_choice("embedding", self.embedding, get_args(Embedding))
-        check_choice("normalization", self.normalization, ("batch", "none"))
-
-    @property
-    def on_representation(self) -> bool:
-        """Whether there is an encoder."""
-        return bool(self.encoder_hidden)
-
-    def carry_out(self, run: Run) -> Trained:
-        """Build and train networks, or let a method solve for them."""
-        declared, context = run.declared, run.context
-        data, members, n_outputs = context.data, context.members, run.inputs.n_outputs
-        if declared.solve is not None:
-            data = data.to(exact_device(data.x.device))
-            found = declared.solve(replace(context, data=data))
-            return solved(data, members, predictor=found, **run.watched)
-        seeds = [member.seed for member in members]
-        predictor = self._predictor(data.x, n_outputs, context.task, seeds).to(data.x)
-        predictor.network.try_on(data.x, n_outputs)
-        method: Method | Objective | None
-        settings = self.training
-        if run.penalized and declared.objective is not None:
-            method = declared.objective(replace(context, predictor=predictor))
-            # From here on members of strength 0 rest: no gradient, so no decay either.
-            resting = replace(settings.optimizer, weight_decay=0.0)
-            settings = replace(settings, optimizer=resting)
-        else:
-            on_hidden = run.penalized and declared.sits_on == "hidden"
-            if on_hidden:
-                predictor.penalize_hidden(method=declared.name)
-            widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
-            method = run.method(widths[-1])
-        return train(
-            data,
-            members,
-            predictor=predictor,
-            method=method,
-            settings=settings,
-            has_critic=declared.has_critic,
-            **run.watched,
-        )
-
-    def _predictor(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
-        n_inputs = x.shape[1]
-        if self.network is not None:
-            make = partial(self.network, n_inputs, n_outputs)
-            starts = [stream_seed(seed, "predictor") for seed in seeds]
-            return Predictor(StackedModule(make, seeds=starts, device=x.device), TASKS[task])
-        mlp = partial(
-            StackedMLP,
-            generators=generators(seeds, "predictor"),
-            normalization=self.normalization,
-        )
-        pieces = find_pieces(x) if self.embedding == "pieces" else None
-        if not self.encoder_hidden:
-            return Predictor(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
-        encoder = mlp(n_inputs, self.encoder_hidden, None, pieces=pieces)
-        head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs)
-        return Predictor(head, TASKS[task], encoder=encoder)

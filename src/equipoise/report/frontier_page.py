@@ -24,7 +24,8 @@ from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors.registry import FAMILIES
-from equipoise.report.page import RunFacts, render_page, select_call
+from equipoise.report.page import render_page
+from equipoise.report.run_facts import RunFacts, select_call
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")
 #: Marks of the first family of predictors in the picture, the second, ...

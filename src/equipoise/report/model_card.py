@@ -28,14 +28,8 @@ from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.report.page import (
-    RunFacts,
-    code_block,
-    escaped,
-    find_template,
-    markdown_table,
-    select_call,
-)
+from equipoise.report.page import code_block, escaped, find_template, markdown_table
+from equipoise.report.run_facts import RunFacts, select_call
 from equipoise.tables import SensitiveColumn
 
 TO_FILL_IN = "to be filled in by the owner"

@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-
-from equipoise.frontier.selection import Selection
 
 #: Characters that could end a script element, or begin a comment in one, as JSON writes them.
 _ESCAPES = str.maketrans(
@@ -158,57 +155,3 @@ def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> s
     """A table; cells are escaped here."""
     lines = [header, ["---"] * len(header), *([escaped(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RunFacts:
-    """Where a frontier came from, and how its models are put to use.
-
-    Everything is shown as text; what is left empty is left out of the page.
-    """
-
-    title: str  # heading of the page
-    data_name: str = ""  # such as the name of its file
-    rows: int = 0  # that were read; 0 where that is not known
-    target: str = ""  # name of the column that is predicted
-    picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
-    command: str = ""  # that made the run
-    #: Picks another model of the run; the page adds --max-unfairness, --metric and --attribute.
-    select_command: str = "equipoise select RUN"
-    #: Scores new rows with the selected model.
-    deploy_command: str = "equipoise predict RUN DATA --out scores.parquet"
-    #: Ends with the frontier loaded as ``frontier``; the page adds ``select``.
-    python_lines: tuple[str, ...] = (
-        "from equipoise import load",
-        'frontier = load("RUN/frontier.equipoise")',
-    )
-    columns: pd.DataFrame = field(default_factory=pd.DataFrame)  # how each was read, one a row
-    settings: Mapping[str, object] = field(default_factory=dict)  # to repeat the run
-    versions: Mapping[str, object] = field(default_factory=dict)  # of the software that made it
-    seed: int | None = None
-    device: str = ""
-
-
-def select_call(selection: Selection, attributes: tuple[str, ...]) -> str:
-    """The Python call that makes this selection; ``attributes`` are all the metric is for."""
-    limits = {
-        row.attribute: row.limit
-        for row in selection.rows
-        if row.attribute and not math.isnan(row.limit)
-    }
-    wishes = []
-    if limits:
-        same = len(set(limits.values())) == 1
-        if same and tuple(limits) == attributes:
-            wishes.append(f"max_unfairness={next(iter(limits.values()))!r}")
-        elif len(limits) == 1:
-            ((name, limit),) = limits.items()
-            wishes += [f"max_unfairness={limit!r}", f"attribute={name!r}"]
-        else:
-            wishes.append(f"max_unfairness={limits!r}")
-    elif selection.attributes != attributes:
-        wishes.append(f"attribute={selection.attributes[0]!r}")
-    if not math.isnan(selection.rows[0].limit):
-        wishes.append(f"min_utility={selection.rows[0].limit!r}")
-    wishes.append(f"metric={selection.metric!r}")
-    return f"frontier.select({', '.join(wishes)})"

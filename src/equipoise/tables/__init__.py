@@ -11,10 +11,10 @@ from equipoise.tables.encoder import Scaling as Scaling
 from equipoise.tables.features import Encoder as Encoder
 from equipoise.tables.features import LearnedState as LearnedState
 from equipoise.tables.features import Unfamiliar as Unfamiliar
+from equipoise.tables.kinds import Kind as Kind
+from equipoise.tables.kinds import SensitiveColumn as SensitiveColumn
 from equipoise.tables.sensitive_table import AttributeInputs as AttributeInputs
-from equipoise.tables.sensitive_table import Kind as Kind
 from equipoise.tables.sensitive_table import LearnedInput as LearnedInput
-from equipoise.tables.sensitive_table import SensitiveColumn as SensitiveColumn
 from equipoise.tables.sensitive_table import SensitiveTable as SensitiveTable
 from equipoise.tables.tree_encoder import TreeEncoder as TreeEncoder
 from equipoise.tables.tree_encoder import TreeEncoderState as TreeEncoderState

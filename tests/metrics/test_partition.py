@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.metrics.sample import DECILES, by_decile, quantiles
+from equipoise.metrics.partition import DECILES, by_decile, quantiles
 
 
 @settings(max_examples=100, deadline=None)
