@@ -1,6 +1,7 @@
 """What every test of tests/, experiments/ and src/ runs with."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,10 @@ THREADS = int(os.environ.get("EQUIPOISE_TEST_THREADS", "1"))
 # numba, which dcor imports, sets torch to this many threads, or to all cores, whatever
 # OMP_NUM_THREADS says. Small networks are then ten times slower.
 os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
+# Processes that tests start import tests/ and experiments/, too, which are not installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -96,7 +96,16 @@ def test_a_resumed_run_goes_on_inside_or_after_a_phase_and_ends_the_same(label, 
     assert np.array_equal(resumed.predict_proba(ROWS.X), fit(label).predict_proba(ROWS.X))
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C asks, also where the shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @every_phase
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_a_phase_ends_the_run_and_says_where(label, tmp_path):
     kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0}
     with pytest.warns(ConvergenceWarning) as told:
