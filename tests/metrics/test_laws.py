@@ -19,6 +19,8 @@ CASES = [
     if kind in metric.attributes and outcome in metric.outcomes
 ]
 WEIGHTED = [case for case in CASES if case.values[0].weighted]
+COUNTED = [case for case in WEIGHTED if not case.values[0].beyond_chance]
+BEYOND_CHANCE = [case for case in WEIGHTED if case.values[0].beyond_chance]
 RANKED = [case for case in CASES if case.values[0].rank_based]
 # Deciles of y count every row, with or without A, so those of the known rows alone differ.
 UNCUT = [
@@ -32,7 +34,7 @@ def column(values, kind):
     return SensitiveTable.from_data({"a": values}, types={"a": kind})["a"]
 
 
-def data(kind, outcome, *, members=3, n=400, seed=0):
+def data(kind, outcome, *, members=3, n=600, seed=0):
     """Scores (K, n) in [0, 1] with ties that depend on A and Y."""
     rng = np.random.default_rng(seed)
     a = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]) if kind == "discrete" else rng.normal(size=n)
@@ -59,7 +61,7 @@ def fair_data(kind, outcome):
     attribute = range(3) if kind == "discrete" else range(12)
     outcomes = {"binary": range(2), "multiclass": range(3), "continuous": range(12)}[outcome]
     rows = [(0.05 * y + 0.1 * step, a, y) for y, step, a in product(outcomes, range(4), attribute)]
-    scores, a, y = np.array(rows).T
+    scores, a, y = np.tile(np.array(rows).T, -(-400 // len(rows)))  # enough rows in every group
     return scores, column(a, kind), y
 
 
@@ -112,7 +114,16 @@ def test_increasing_transformations_of_the_score_do_not_matter(metric, kind, out
         assert value(metric, transformed, column(a, kind), y) == pytest.approx(found, rel=1e-9)
 
 
-@pytest.mark.parametrize(("metric", "kind", "outcome"), WEIGHTED)
+@pytest.mark.parametrize(("metric", "kind", "outcome"), BEYOND_CHANCE)
+def test_only_ratios_of_weights_count_beyond_chance(metric, kind, outcome):
+    scores, a, y = data(kind, outcome)
+    weights = np.random.default_rng(3).integers(1, 4, len(a))
+    found = value(metric, scores, column(a, kind), y, weights=weights)
+    scaled = value(metric, scores, column(a, kind), y, weights=weights * 7.5)
+    assert scaled == pytest.approx(found, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "kind", "outcome"), COUNTED)
 def test_a_whole_weight_is_as_many_rows(metric, kind, outcome):
     scores, a, y = data(kind, outcome)
     weights = np.random.default_rng(3).integers(0, 4, len(a))
@@ -158,8 +169,8 @@ def test_torch_equals_numpy(metric, kind, outcome):
 
 @pytest.mark.parametrize(("metric", "kind", "outcome"), UNCUT)
 def test_rows_without_a_take_no_part(metric, kind, outcome):
-    scores, a, y = data(kind, outcome, n=400)
-    known = np.arange(400) % 5 != 0
+    scores, a, y = data(kind, outcome)
+    known = np.arange(len(a)) % 5 != 0
     full = column(a, kind)
     if kind == "discrete":
         gaps = SensitiveColumn(

@@ -24,6 +24,7 @@ class Estimate:
     p: float = NAN  # p-value of the hypothesis that the score is fair
     certificate: float = NAN  # upper confidence bound in the population, at every number of rows
     n: int = 0  # rows it rests on
+    where: str = ""  # the group and the score at which it is attained, in words
     reason: str = ""  # why the value is undefined
     note: str = ""  # what else a reader must know
 

@@ -4,7 +4,7 @@ Importing this package registers every metric in `METRICS`.
 """
 
 # Modules that register metrics.
-from equipoise.metrics import dependence, distribution, parity
+from equipoise.metrics import dependence, distribution, gap, parity
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.registry import (
     METRICS,
@@ -31,6 +31,7 @@ __all__ = [
     "dependence",
     "distribution",
     "find_metric",
+    "gap",
     "intersect",
     "mae",
     "measure",

@@ -49,6 +49,9 @@ class Metric:
     fair_value: float = 0.0  # of a score that satisfies the notion
     rank_based: bool = False  # whether increasing transformations of the score leave it unchanged
     weighted: bool = True  # whether it takes row weights
+    #: Whether it is what exceeds chance on as many rows. A row that is there twice does not say
+    #: more than once, so of weights only ratios count.
+    beyond_chance: bool = False
     is_ratio: bool = False  # whether it is exp(-size) of the departure from fairness, not its size
     #: For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and a
     #: center (the same rows with weights (1, n)) and returns the size (R, K) of the difference

@@ -1,0 +1,627 @@
+"""The gap: the largest difference between a group and all others, beyond what chance explains.
+
+**Distance.** D(g) is the largest |P(score > t | g) - P(score > t | not g)| over all thresholds t:
+the two-sample Kolmogorov-Smirnov distance. It lies in [0, 1] and reads as percentage points of
+people selected, so it can be compared between attributes.
+
+**Groups.** The levels of a discrete attribute. Of a continuous one, every range of consecutive
+twentieths of the people, and the tails beyond the 1st, 2nd, 98th and 99th percentiles. A group is
+judged if it and its complement have at least `SMALL_GROUP` rows.
+
+**Chance.** Some of many groups differ by chance alone. If the score does not depend on A, any
+assignment of the values of A to the rows is as likely as any other. So permutations of A show how
+large D(g) / s(g) becomes over all groups at once, s(g) = sqrt(1 / n(g) + 1 / n(not g)) being its
+scale. With q the 95 % quantile of the largest, c(g) = q s(g) is the chance level of the group, and
+sqrt(max(0, D(g)^2 - c(g)^2)) is what counts beyond chance. The **gap** is the largest of these. It
+is 0 in 95 % of samples in which the score is fair.
+
+**Given Y.** Among people of equal outcome: the largest gap over the classes of Y, whose chance
+level is for all classes together. For a continuous Y the score is first replaced by its rank among
+people of nearly equal Y (`rank_among_alike`), and A is permuted among those people.
+
+Rows with unequal weights count as fewer: (sum w)^2 / sum w^2 of them (Kish 1965, Survey Sampling,
+section 11.7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.metrics.outcome import OutcomeKind, equal_frequency
+from equipoise.metrics.partition import Ranking, quantiles, rank
+from equipoise.metrics.registry import Computed, Metric, register_metric
+from equipoise.metrics.sample import SMALL_GROUP, Sample
+from equipoise.notions import Notion
+from equipoise.tables import SensitiveColumn
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Probability with which a fair score has no gap.
+LEVEL = 0.95
+PERMUTATIONS = 999
+# Shares of the people at which a continuous attribute is cut; between the tails, twentieths.
+_TWENTIETHS = tuple(k / 20 for k in range(1, 20))
+_TAILS = (0.01, 0.02, 0.98, 0.99)
+_CUTS = tuple(sorted((*_TWENTIETHS, *_TAILS)))
+# Numbers held at once: 2 MiB of float64 stay in the processor's cache.
+_BLOCK = 2**18
+# Permuted distances are read at most at so many places: the largest of them falls short of the
+# largest anywhere by about 0.6 / sqrt(places) of its scale, some 1 %.
+_PLACES = 1024
+# A score with more distinct values is treated as if all its values differed. That raises the
+# chance level, by at most about 0.6 / sqrt(values) of its scale.
+_TIED = 64
+# Permutations of more rows would not change the law of D(g) / s(g) noticeably.
+_MOST_PERMUTED = 50_000
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Groups of cells: group g holds the cells from `first[g]` up to before `last[g]`."""
+
+    cells: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    levels: bool  # whether every group is one cell
+
+    @property
+    def inner(self) -> list[int]:
+        """Bounds of the groups that are at no end."""
+        pairs = zip(self.first, self.last, strict=True)
+        return sorted(
+            {each for pair in pairs if pair[0] > 0 and pair[1] < self.cells for each in pair}
+        )
+
+    def sums(self, by_cell: Tensor) -> Tensor:
+        """Sums (..., G) by group from sums (..., C) by cell."""
+        below = torch.nn.functional.pad(by_cell.cumsum(-1), (1, 0))
+        return below[..., list(self.last)] - below[..., list(self.first)]
+
+    def take(self, groups: Integers) -> Spans:
+        """These groups (positions) only."""
+        first, last = (tuple(each[g] for g in groups) for each in (self.first, self.last))
+        return Spans(self.cells, first, last, self.levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of rows by one attribute."""
+
+    codes: Tensor  # int64 (n,): cell of each row
+    spans: Spans
+    labels: tuple[str, ...]  # G, in words
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def sizes(self, weights: Tensor) -> Tensor:
+        """Weight (..., G) of the rows in each group, for weights (..., n)."""
+        by_cell = weights.new_zeros((*weights.shape[:-1], self.spans.cells))
+        return self.spans.sums(by_cell.index_add_(-1, self.codes, weights))
+
+    def take(self, groups: Integers) -> Groups:
+        """These groups (positions) only."""
+        labels = tuple(self.labels[g] for g in groups)
+        return Groups(self.codes, self.spans.take(groups), labels)
+
+
+def groups_of(column: SensitiveColumn, rows: Tensor, weights: Tensor) -> Groups:
+    """Every group of the rows (n,) that a column gives, small ones included; weights: (n,).
+
+    Of two groups that complement each other only the smaller is listed.
+    """
+    if column.codes is not None:
+        cells = len(column.categories)
+        codes = torch.from_numpy(np.maximum(column.codes, 0)).to(rows.device)
+        spans = Spans(cells, tuple(range(cells)), tuple(range(1, cells + 1)), levels=True)
+        labels = tuple(level_label(column, number) for number in range(cells))
+    else:
+        assert column.values is not None
+        values = torch.from_numpy(np.nan_to_num(column.values)).to(rows.device)
+        inside, weighed = values[rows], weights[rows] / weights[rows].mean()
+        cuts = quantiles(inside, weighed, _CUTS)
+        codes = torch.searchsorted(cuts, values)
+        spans = _ranges(cuts)
+        labels = _range_labels(column.name, inside, codes[rows], spans)
+    found = Groups(codes, spans, labels)
+    sizes, n = found.sizes(rows.to(torch.int64)).tolist(), int(rows.sum())
+    kept = []
+    for g, (size, first, last) in enumerate(zip(sizes, spans.first, spans.last, strict=True)):
+        # The complement of a group at one end is the group at the other end.
+        paired = (first == 0) != (last == spans.cells) if not spans.levels else spans.cells == 2
+        mirrored = paired and (2 * size > n or (2 * size == n and first > 0))
+        if 0 < size < n and not mirrored:
+            kept.append(g)
+    return found.take(np.array(kept, dtype=np.int64))
+
+
+def _ranges(cuts: Tensor) -> Spans:
+    """Ranges of consecutive twentieths, and tails, between `_CUTS` quantiles."""
+    cells = len(cuts) + 1
+    # Equal cuts are one cut; the cells between them are empty.
+    same = [0, *(torch.searchsorted(cuts, cuts) + 1).tolist(), cells]
+    twentieths = [0, *(1 + _CUTS.index(cut) for cut in _TWENTIETHS), cells]
+    pairs = {(same[i], same[j]) for i in twentieths for j in twentieths if i < j}
+    tails = [same[1 + _CUTS.index(cut)] for cut in _TAILS]
+    pairs |= {(0, tails[0]), (0, tails[1]), (tails[2], cells), (tails[3], cells)}
+    first, last = zip(*sorted(pairs), strict=True)
+    return Spans(cells, first, last, levels=False)
+
+
+def level_label(column: SensitiveColumn, number: int) -> str:
+    """A level in words, such as "sex = F"; of crossed columns "sex = F, race = Black"."""
+    category = column.categories[number]
+    names = column.name.split(" x ")
+    if isinstance(category, tuple) and len(category) == len(names):
+        pairs = zip(names, category, strict=True)
+        return ", ".join(f"{name} = {each}" for name, each in pairs)
+    return f"{column.name} = {category}"
+
+
+def _range_labels(name: str, values: Tensor, codes: Tensor, spans: Spans) -> tuple[str, ...]:
+    """Ranges in words, by the smallest and largest value in them: "age 61 to 83"."""
+    ordered, cell = values.sort().values, codes.sort().values
+    bounds = torch.arange(spans.cells + 1, device=codes.device)
+    begin = torch.searchsorted(cell, bounds).tolist()
+    pairs = [(begin[i], begin[j]) for i, j in zip(spans.first, spans.last, strict=True)]
+    smallest = ordered[[min(i, len(ordered) - 1) for i, _ in pairs]].tolist()
+    largest = ordered[[max(j - 1, 0) for _, j in pairs]].tolist()
+    ends = zip(smallest, largest, strict=True)
+    return tuple(f"{name} {low:.6g} to {high:.6g}" for low, high in ends)
+
+
+def rank_among_alike(scores: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rank of each score among people of nearly equal y, in (0, 1): an estimate of F(score | y).
+
+    Under separation it does not depend on A. People of nearly equal y are strata of about
+    sqrt(n) rows, at least 10 and at most 50. What y still explains inside a stratum is taken out
+    first: a straight line, fitted to the rank of the score there.
+
+    scores: (K, n); y: (n,); rows: boolean (n,), who takes part. Returns ranks (K, n), 1/2 for all
+    others, and the stratum of each row (n,), from 0.
+    """
+    place = rows.nonzero()[:, 0]
+    m = len(place)
+    size = min(max(math.sqrt(m), 10), 50)
+    known = y[place].cpu().numpy()
+    strata = equal_frequency(known, max(1, round(m / size)))
+    stratum = torch.from_numpy(strata).to(scores.device)
+    count = int(strata.max()) + 1
+    ranks = _mid_ranks(scores[:, place], torch.zeros_like(stratum), 1)
+    along = _mid_ranks(y[place][None], torch.zeros_like(stratum), 1)
+    residual = _residuals(ranks, along, stratum, count)
+    # What is left of a score that y determines is rounding: equal, not ranked.
+    residual = (residual * 2.0**30).round()
+    out = torch.full_like(scores, 0.5)
+    out[:, place] = _mid_ranks(residual, stratum, count)
+    of_rows = torch.zeros_like(y, dtype=torch.int64)
+    of_rows[place] = stratum
+    return out, of_rows
+
+
+def _mid_ranks(values: Tensor, stratum: Tensor, count: int) -> Tensor:
+    """Mid-rank (K, m) of each value among its stratum, scaled to (0, 1)."""
+    # By value, then stably by stratum: places count through the strata one after the other.
+    order = values.argsort(dim=-1, stable=True)
+    order = order.gather(-1, stratum[order].argsort(dim=-1, stable=True))
+    sizes = torch.bincount(stratum, minlength=count)
+    starts = sizes.cumsum(0) - sizes
+    first, last = Ranking(order, _distinct(values, stratum, order)).ties
+    middle = (first + last).to(torch.float64) / 2
+    of_place = stratum[order]
+    ranked = (middle - starts[of_place] + 0.5) / sizes[of_place]
+    return torch.empty_like(ranked).scatter_(-1, order, ranked)
+
+
+def _distinct(values: Tensor, stratum: Tensor, order: Tensor) -> Tensor:
+    """A number (K, m) for each place that changes where the value or the stratum does."""
+    ordered, strata = values.gather(-1, order), stratum[order]
+    changes = (ordered[:, 1:] != ordered[:, :-1]) | (strata[:, 1:] != strata[:, :-1])
+    return torch.nn.functional.pad(changes.cumsum(-1), (1, 0))
+
+
+def _residuals(ranks: Tensor, along: Tensor, stratum: Tensor, count: int) -> Tensor:
+    """Ranks (K, m) less a straight line in `along` (1, m), fitted in each stratum."""
+
+    def mean(values: Tensor) -> Tensor:
+        sums = torch.zeros((len(values), count), dtype=values.dtype, device=values.device)
+        sums.index_add_(1, stratum, values)
+        return (sums / torch.bincount(stratum, minlength=count))[:, stratum]
+
+    ranks, along = ranks - mean(ranks), along - mean(along)
+    spread = mean(along.square())
+    slope = torch.where(spread > 0, mean(ranks * along) / spread.clamp(min=1e-300), 0.0)
+    return ranks - slope * along
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Scores of some rows beside the groups of one attribute among them."""
+
+    ranking: Ranking  # of K scores over the m rows; places index all n rows
+    groups: Groups  # those that are judged
+    rows: Tensor  # boolean (n,)
+    weights: Tensor  # (R, n)
+    strata: Tensor | None  # int64 (n,): rows among which A is permuted; None is all of them
+    small: tuple[tuple[str, int], ...]  # groups with too few rows to judge, and how many
+
+    def distances(self) -> Tensor:
+        """D of every group, (R, K, G)."""
+        order = self.ranking.order
+        shape = (len(self.weights), *order.shape)
+        weighed = self.weights[:, None].expand(*shape[:2], -1).gather(-1, order.expand(shape))
+        flat = (-1, order.shape[-1])
+        found = _from_places(
+            self.groups.codes[order].expand(shape).reshape(flat),
+            weighed.reshape(flat),
+            self.ranking.ends.expand(shape).reshape(flat),
+            self.groups.spans,
+        )
+        return found.view(*shape[:2], -1)
+
+    def scales(self) -> Tensor:
+        """Scale s(g) of D, (R, G), by the rows that weighted rows are worth."""
+        weights = self.weights * self.rows
+        squares = weights.square()
+        inside, of_squares = self.groups.sizes(weights), self.groups.sizes(squares)
+        outside = weights.sum(-1, keepdim=True) - inside
+        others = squares.sum(-1, keepdim=True) - of_squares
+        return (of_squares / inside.square() + others / outside.square()).sqrt()
+
+    def permuted(self, member: int, permutations: int, seed: int) -> Floats:
+        """Largest D(g) / s(g) of each permutation, (permutations,)."""
+        spans = self.groups.spans
+        codes = self.groups.codes[self.rows]
+        strata = torch.zeros_like(codes) if self.strata is None else self.strata[self.rows]
+        shape = (int(strata.max()) + 1, spans.cells)
+        cells = strata * spans.cells + codes
+        counts = torch.bincount(cells, minlength=math.prod(shape)).view(shape).cpu().numpy()
+        if spans.levels:  # by size, so that names and order of levels do not matter
+            order = np.lexsort(counts)
+            counts = np.ascontiguousarray(counts[:, order])
+            judged = np.flatnonzero(np.isin(order, spans.first))
+            spans = Spans(spans.cells, tuple(judged.tolist()), tuple((judged + 1).tolist()), True)
+        return _permuted(counts.tobytes(), spans, self._ties(member), permutations, seed)
+
+    def _ties(self, member: int) -> tuple[int, ...] | None:
+        """Sizes of the sets of equal scores, lowest first; None if they are treated as distinct."""
+        ends = self.ranking.ends[member].nonzero()[:, 0]
+        if self.strata is not None or len(ends) > _TIED:
+            return None
+        return tuple(np.diff(ends.cpu().numpy(), prepend=-1).tolist())
+
+    def threshold(self, member: int, group: int) -> float:
+        """The score above which the group and the others differ most."""
+        order, spans = self.ranking.order[member], self.groups.spans
+        codes, weighed = self.groups.codes[order], self.weights[0, order]
+        inside = (codes >= spans.first[group]) & (codes < spans.last[group])
+        own, others = (weighed * inside).cumsum(0), (weighed * ~inside).cumsum(0)
+        apart = (own / own[-1] - others / others[-1]).abs() * self.ranking.ends[member]
+        return float(self.ranking.values[member, int(apart.argmax())])
+
+
+def _from_places(codes: Tensor, weights: Tensor, ends: Tensor, spans: Spans) -> Tensor:
+    """D of every group, (L, G), for L lists of rows in the order of their scores.
+
+    codes, weights, ends: (L, m), the cell and the weight of the row at each place, and whether it
+    is the last of its score.
+    """
+    lists, m = codes.shape
+    weights = weights / weights.sum(-1, keepdim=True)
+    of_cells = weights.new_zeros((lists, spans.cells)).scatter_add_(1, codes, weights)
+    reached = torch.zeros_like(of_cells[..., None])
+    far = weights.new_zeros((lists, len(spans.first)))
+    step = max(1, _BLOCK // (lists * spans.cells))
+    for start in range(0, m, step):
+        some = slice(start, start + step)
+        cell, weight = codes[:, None, some], weights[:, None, some]
+        inside = weights.new_zeros((lists, spans.cells, cell.shape[-1]))
+        inside.scatter_(1, cell, weight).cumsum_(-1).add_(reached)
+        reached = inside[..., -1:].clone()
+        found = _excess(inside, of_cells, spans).mul_(ends[:, None, some])
+        far = torch.maximum(far, _apart(found, spans))
+    share = spans.sums(of_cells)
+    return far / (share * (1 - share))
+
+
+def _excess(inside: Tensor, of_cells: Tensor, spans: Spans) -> Tensor:
+    """Paths (L, C + 1, places): share below each bound and place, less what independence gives.
+
+    inside: (L, C, places), the share of all rows in each cell up to each place; of_cells: (L, C).
+    """
+    below = torch.nn.functional.pad(inside.cumsum(1), (0, 0, 1, 0))
+    shares = torch.nn.functional.pad(of_cells.cumsum(-1), (1, 0))
+    return below - shares[..., None] * below[:, -1:]
+
+
+def _apart(excess: Tensor, spans: Spans) -> Tensor:
+    """Largest excess of each group over its share, (L, G), from paths (L, C + 1, places)."""
+    first, last = list(spans.first), list(spans.last)
+    if spans.levels:
+        return (excess[:, 1:] - excess[:, :-1]).abs_().amax(-1)[:, first]
+    bounds = spans.cells + 1
+    far = excess.new_zeros((len(excess), bounds, bounds))
+    # Paths begin and end at 0: groups at an end need no pairs.
+    far[:, 0] = far[:, :, -1] = excess.abs().amax(-1)
+    inner = torch.tensor(spans.inner, dtype=torch.int64, device=excess.device)
+    some = excess[:, inner].contiguous()
+    far[:, inner[:, None], inner] = torch.cdist(some, some, p=math.inf)
+    return far[:, first, last]
+
+
+@lru_cache(maxsize=512)
+def _permuted(
+    of_cells: bytes, spans: Spans, ties: tuple[int, ...] | None, permutations: int, seed: int
+) -> Floats:
+    """Largest D(g) / s(g), (permutations,); `of_cells` are int64 counts (strata, cells)."""
+    counts = np.frombuffer(of_cells, dtype=np.int64).reshape(-1, spans.cells)
+    counts, ties = _fewer(counts, ties)
+    random = np.random.default_rng(seed)
+    bins = _bins_of_places(counts.sum(axis=1), ties)
+    n, n_bins = len(bins), int(bins.max()) + 1
+    shares = torch.from_numpy(counts.sum(axis=0) / n)[None]
+    share = spans.sums(shares)
+    scale = (1 / (n * share) + 1 / (n * (1 - share))).sqrt()
+    found = []
+    step = max(1, _BLOCK // max(n_bins * spans.cells, n))
+    for start in range(0, permutations, step):
+        shuffled = _shuffles(counts, min(step, permutations - start), random)
+        draws = len(shuffled)
+        flat = (np.arange(draws)[:, None] * spans.cells + shuffled) * n_bins + bins
+        tables = np.bincount(flat.ravel(), minlength=draws * spans.cells * n_bins) / n
+        inside = torch.from_numpy(tables).view(draws, spans.cells, n_bins).cumsum_(-1)
+        far = _apart(_excess(inside, shares, spans), spans)
+        found.append((far / (share * (1 - share)) / scale).amax(-1))
+    return torch.cat(found).numpy()
+
+
+def _fewer(
+    counts: Integers, ties: tuple[int, ...] | None
+) -> tuple[Integers, tuple[int, ...] | None]:
+    """The same design with at most `_MOST_PERMUTED` rows."""
+    n = int(counts.sum())
+    if n <= _MOST_PERMUTED:
+        return counts, ties
+    if len(counts) > 1:  # strata are alike: some of them will do
+        kept = np.linspace(0, len(counts) - 1, max(1, len(counts) * _MOST_PERMUTED // n))
+        return counts[kept.astype(np.int64)], ties
+    smaller = np.maximum(np.rint(counts * (_MOST_PERMUTED / n)), counts > 0).astype(np.int64)
+    if ties is None:
+        return smaller, None
+    ends = np.rint(np.cumsum(ties) * (int(smaller.sum()) / n)).astype(np.int64)
+    return smaller, tuple(np.diff(ends, prepend=0).tolist())
+
+
+def _bins_of_places(sizes: Integers, ties: tuple[int, ...] | None) -> Integers:
+    """Bin of each place of each stratum, stratum by stratum; distances are read at ends of bins."""
+    if ties is not None:
+        return np.repeat(np.arange(len(ties)), ties)
+    within = np.concatenate([(np.arange(size) + 0.5) / size for size in sizes])
+    values, bins = np.unique(within.round(12), return_inverse=True)
+    if len(values) > _PLACES:
+        return np.minimum((within * _PLACES).astype(np.int64), _PLACES - 1)
+    return np.asarray(bins, dtype=np.int64)
+
+
+def _shuffles(counts: Integers, draws: int, random: np.random.Generator) -> Integers:
+    """Cells of all rows, (draws, n), in random order within each stratum."""
+    cells = np.arange(counts.shape[1])
+    sizes = counts.sum(axis=1)
+    out = np.empty((draws, int(sizes.sum())), dtype=np.int64)
+    starts = sizes.cumsum() - sizes
+    for size in np.unique(sizes):  # strata of one size at once
+        alike = np.flatnonzero(sizes == size)
+        rows = np.stack([np.repeat(cells, counts[each]) for each in alike])
+        shuffled = random.permuted(np.broadcast_to(rows, (draws, *rows.shape)), axis=-1)
+        for number, start in enumerate(starts[alike]):
+            out[:, start : start + size] = shuffled[:, number]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Distances of every judged group of one sample, with their chance levels."""
+
+    comparisons: tuple[Comparison, ...]
+    distances: Tensor  # (R, K, G), over the groups of all comparisons
+    scales: Tensor  # (R, G)
+    permuted: Tensor  # (K, permutations): largest D / s over all groups
+    small: tuple[tuple[str, int], ...]  # groups with too few rows to judge, and how many
+
+    def reach(self, level: float) -> Tensor:
+        """How far D is from its population value, at most, for all groups together: (R, K, G).
+
+        Under permutations D(g) exceeds it for some group with probability at most 1 - level.
+        """
+        count = self.permuted.shape[1]
+        position = min(math.ceil(level * (count + 1)), count)
+        quantile = self.permuted.sort(-1).values[:, position - 1]
+        return self.scales[:, None] * quantile[:, None]
+
+    @property
+    def beyond(self) -> Tensor:
+        """What counts beyond chance, (R, K, G)."""
+        chance = self.reach(LEVEL)
+        # D takes few values in small groups: one that equals its chance level is not beyond it,
+        # whatever the rounding.
+        more = self.distances > chance * (1 + 1e-9)
+        return torch.where(more, self.distances.square() - chance.square(), 0.0).sqrt()
+
+    @property
+    def standardized(self) -> Tensor:
+        """Largest D / s over all groups, (R, K)."""
+        return (self.distances / self.scales[:, None]).amax(-1)
+
+    def located(self, member: int) -> tuple[Comparison, int, int]:
+        """Where the gap is attained: comparison, group in it, and group among all.
+
+        Where no group is beyond chance, the one that comes nearest to it.
+        """
+        beyond = self.beyond[0, member]
+        nearest = (self.distances / self.scales[:, None])[0, member]
+        order = beyond if bool((beyond > 0).any()) else nearest
+        place = number = int(order.argmax())
+        for comparison in self.comparisons:
+            if number < len(comparison.groups):
+                return comparison, number, place
+            number -= len(comparison.groups)
+        raise AssertionError("a group of no comparison")
+
+
+def gaps_of(
+    *samples: Sample,
+    notion: Notion,
+    decisions: bool = False,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> Gaps:
+    """Compare every group with all others, among all rows or among rows of equal outcome.
+
+    Samples set the same scores beside different attributes; the groups of all of them are judged
+    together. Each is permuted by itself: for attributes that go together, the chance level is then
+    a little too high.
+    """
+    comparisons = [each for one in samples for each in _comparisons(one, notion, decisions)]
+    judged = tuple(each for each in comparisons if len(each.groups))
+    small = tuple(found for each in comparisons for found in each.small)
+    weights = samples[0].weights
+    members = len(samples[0].scored.scores)
+    if not judged:
+        none = weights.new_zeros((len(weights), members, 0))
+        return Gaps((), none, none[:, 0], none.new_zeros((members, permutations)), small)
+    permuted = [
+        np.max([each.permuted(k, permutations, seed + s) for s, each in enumerate(judged)], axis=0)
+        for k in range(members)
+    ]
+    return Gaps(
+        judged,
+        torch.cat([each.distances() for each in judged], dim=-1),
+        torch.cat([each.scales() for each in judged], dim=-1),
+        torch.from_numpy(np.stack(permuted)).to(weights.device),
+        small,
+    )
+
+
+def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Comparison]:
+    """The sets of rows inside which groups are compared."""
+    scored = sample.scored
+    # Of several weightings, groups are those of the sample with every row counted once.
+    known = torch.from_numpy(~sample.column.missing).to(sample.weights)
+    base = sample.weights[0] if len(sample.weights) == 1 else known
+    counted = base > 0
+    ranking = rank(scored.responses) if decisions else scored.ranking
+    if notion.conditions_on_outcome and scored.outcome_kind == "continuous":
+        assert scored.y is not None
+        scores, strata = rank_among_alike(scored.scores, scored.y, counted)
+        yield _comparison(sample, "", rank(scores), counted, base, strata)
+        return
+    within = sample.within(notion)
+    for s, label in enumerate(within.labels):
+        rows = counted & within.inside(s)
+        where = label if notion.conditions_on_outcome else ""
+        yield _comparison(sample, where, ranking, rows, base, None)
+
+
+def _comparison(
+    sample: Sample,
+    where: str,
+    ranking: Ranking,
+    rows: Tensor,
+    weights: Tensor,
+    strata: Tensor | None,
+) -> Comparison:
+    groups = groups_of(sample.column, rows, weights)
+    sizes, n = groups.sizes(rows.to(torch.int64)).cpu().numpy(), int(rows.sum())
+    enough = np.minimum(sizes, n - sizes) >= SMALL_GROUP
+    if where:
+        labels = tuple(f"{label}, {where}" for label in groups.labels)
+        groups = Groups(groups.codes, groups.spans, labels)
+    small = tuple((groups.labels[g], int(sizes[g])) for g in np.flatnonzero(~enough))
+    kept = ranking if bool(rows.all()) else ranking.restrict(rows)
+    judged = groups.take(np.flatnonzero(enough))
+    return Comparison(kept, judged, rows, sample.weights, strata, small)
+
+
+def _compute(sample: Sample, notion: Notion, decisions: bool) -> Computed:
+    found = gaps_of(sample, notion=notion, decisions=decisions)
+    members = len(sample.scored.scores)
+    if not found.comparisons:
+        shape = (len(sample.weights), members)
+        return Computed(sample.weights.new_full(shape, math.nan), (too_few(found),) * members)
+    return Computed(found.beyond.amax(-1), (None,) * members)
+
+
+def too_few(found: Gaps) -> str:
+    """Why no group could be judged."""
+    listed = ", ".join(f"{label} ({size})" for label, size in found.small[:8])
+    more = f" and {len(found.small) - 8} more" if len(found.small) > 8 else ""
+    return (
+        f"no group has {SMALL_GROUP} rows inside and {SMALL_GROUP} outside, which a comparison "
+        f"needs; got {listed}{more}"
+    )
+
+
+_DISTANCE = "max over t of |P(score>t | g) - P(score>t | not g)|"
+_BEYOND = f"max over groups g of sqrt(max(0, D(g)^2 - c(g)^2)), D(g) = {_DISTANCE}, c(g) by chance"
+_GAPS = (
+    (
+        "gap",
+        Notion.INDEPENDENCE,
+        False,
+        "Largest difference between a group and all others in the share of people above a "
+        "threshold, at any threshold, beyond chance.",
+        _BEYOND,
+    ),
+    (
+        "gap given Y",
+        Notion.SEPARATION,
+        False,
+        "The gap among people of equal outcome.",
+        "discrete Y: the largest gap among the rows with Y=y; continuous Y: the gap of the rank of "
+        "the score among rows of nearly equal Y",
+    ),
+    (
+        "decision gap",
+        Notion.INDEPENDENCE,
+        True,
+        "Largest difference between a group and all others in the share of positive decisions, "
+        "beyond chance.",
+        "the gap with D(g) = |P(D=1 | g) - P(D=1 | not g)|",
+    ),
+    (
+        "decision gap given Y",
+        Notion.SEPARATION,
+        True,
+        "The decision gap among people of equal outcome.",
+        "the largest decision gap among the rows with Y=y",
+    ),
+)
+#: Names of the metrics of this module, and whether each looks at decisions.
+GAPS = {name: decides for name, _, decides, _, _ in _GAPS}
+
+for _name, _notion, _decides, _description, _formula in _GAPS:
+    register_metric(
+        Metric(
+            name=_name,
+            notion=_notion,
+            description=_description,
+            formula=_formula,
+            compute=partial(_compute, notion=_notion, decisions=_decides),
+            attributes=frozenset({"discrete", "continuous"}),
+            outcomes=frozenset(["binary"] if _decides else get_args(OutcomeKind)),
+            needs_decisions=_decides,
+            range=(0.0, 1.0),
+            rank_based=not _decides,
+            beyond_chance=True,
+        )
+    )
