@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,7 +18,10 @@ from equipoise.inference.bootstrap import estimates_of, utility_intervals
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import notes
+from equipoise.inference.gap import gap_estimates
+from equipoise.inference.multiplicity import holm
 from equipoise.metrics.dependence import MEASURES
+from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.registry import METRICS, Metric
 from equipoise.metrics.sample import (
@@ -105,9 +109,9 @@ def audit(
     >>> sex = np.repeat(["F", "M"], 500)
     >>> scores = random.random(1000) + 0.3 * (sex == "M")
     >>> found = audit(scores, None, {"sex": sex})
-    >>> found.to_frame().query("metric == 'KS-GSP'")[["attribute", "value", "p_value"]].round(3)
+    >>> found.to_frame().query("metric == 'gap'")[["attribute", "value", "p_value"]].round(3)
       attribute  value  p_value
-    0       sex  0.306    0.001
+    0       sex  0.294    0.001
     """
     settings = AuditSettings(
         notion=notion,
@@ -132,8 +136,10 @@ def audit(
     data = arrived.sorted()
     scored = data.scored(settings)
     found = list(_Assessor(data, arrived, scored, settings, notions).rows())
+    rows = [row for row in found if isinstance(row, AuditRow)]
+    jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
     return Audit(
-        rows=tuple(row for row in found if isinstance(row, AuditRow)),
+        rows=tuple(_adjusted(rows, jointly)),
         not_assessed=tuple(row for row in found if isinstance(row, NotAssessed)),
         settings=settings,
         notions=tuple(map(str, notions)),
@@ -149,6 +155,10 @@ def audit(
 
 
 Rows = Iterator[AuditRow | NotAssessed]
+#: The row of an audit that tests a notion for an attribute, whatever the dependence looks like.
+TEST = "permutation test"
+#: Metrics whose p-values are adjusted together.
+FAMILIES = (("gap", "gap given Y"), ("decision gap", "decision gap given Y"), (TEST,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +176,11 @@ class _Assessor:
         yield from self._utility()
         table = self.data.table
         for column in table.columns:
-            alone = SensitiveTable((column,))
-            tests = self._tests(alone)
-            yield from self._comparisons(column, self.arrived.table[column.name], tests)
-            yield from self._dependence(alone, column.name, tests)
+            yield from self._comparisons(column, self.arrived.table[column.name])
+            yield from self._dependence(SensitiveTable((column,)), column.name)
         if len(table.columns) > 1:
-            yield from self._dependence(table, ", ".join(table.names), self._tests(table))
+            yield from self._gaps(*table.columns, attribute=", ".join(table.names))
+            yield from self._dependence(table, ", ".join(table.names))
         crossed = None
         if self.settings.intersections and len(self.data.discrete) > 1:
             try:
@@ -180,9 +189,9 @@ class _Assessor:
                 names = " x ".join(column.name for column in self.data.discrete)
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
-            tests = self._tests(SensitiveTable(self.data.discrete))
-            arrived = intersect(self.arrived.discrete).column
-            yield from self._comparisons(crossed.column, arrived, tests)
+            yield from self._comparisons(crossed.column, intersect(self.arrived.discrete).column)
+            if len(self.data.discrete) < len(table.columns):  # else it is the test of all columns
+                yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
         yield from self._groups(crossed)
 
     def _utility(self) -> Rows:
@@ -201,16 +210,16 @@ class _Assessor:
         for measure, (estimate,) in zip(measures, found, strict=True):
             yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
-    def _comparisons(
-        self, column: SensitiveColumn, arrived: SensitiveColumn, tests: dict[Notion, Estimate]
-    ) -> Rows:
+    def _comparisons(self, column: SensitiveColumn, arrived: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
         settings = self.settings
+        yield from self._gaps(column, attribute=column.name)
         sample = self.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
         for metric in METRICS.values():
-            # The measures of dependence have rows of their own.
-            if metric.notion not in self.notions or metric.name.removesuffix("|Y") in MEASURES:
+            # Gaps and measures of dependence have rows of their own.
+            own_rows = metric.name in GAPS or metric.name.removesuffix("|Y") in MEASURES
+            if metric.notion not in self.notions or own_rows:
                 continue
             problem = metric.why_not(sample)
             if problem is None:
@@ -220,7 +229,6 @@ class _Assessor:
         small = _small_groups(column)
         found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
         for metric, estimate in zip(chosen, found, strict=True):
-            test = tests[metric.notion]
             bound, remark = certificate_of(
                 metric,
                 self.arrived.scores,
@@ -231,13 +239,33 @@ class _Assessor:
                 candidates=settings.candidates,
                 random_state=settings.random_state,
             )
-            note = notes(estimate.note, test.note, remark, small)
-            estimate = replace(estimate, p=test.p, certificate=bound, note=note)
+            note = notes(estimate.note, metric.caveat(self.data.outcome), remark, small)
+            estimate = replace(estimate, certificate=bound, note=note)
             yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
 
-    def _dependence(
-        self, table: SensitiveTable, attribute: str, tests: dict[Notion, Estimate]
-    ) -> Rows:
+    def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:
+        """Gaps over the groups of these columns."""
+        settings = self.settings
+        samples = [self.scored.against(column) for column in columns]
+        for metric in (METRICS[name] for name in GAPS):
+            if metric.notion not in self.notions:
+                continue
+            problem = metric.why_not(samples[0])
+            if problem is not None:
+                yield NotAssessed(metric.name, attribute, problem)
+                continue
+            (estimate,) = gap_estimates(
+                metric,
+                *samples,
+                level=settings.level,
+                permutations=settings.permutations,
+                candidates=settings.candidates,
+                random_state=settings.random_state,
+            )
+            yield AuditRow(str(metric.notion), metric.name, attribute, ALL_ROWS, estimate)
+
+    def _dependence(self, table: SensitiveTable, attribute: str) -> Rows:
+        """Measures of dependence on these columns jointly, and the test of it."""
         known = int(table.known.sum())
         for notion in self.notions:
             for name in MEASURES:
@@ -251,16 +279,16 @@ class _Assessor:
                     random_state=self.settings.random_state,
                 )
                 used = f"computed on {found.n} of {known} rows" if found.n < known else ""
-                estimate = replace(found, p=tests[notion].p, note=notes(used, tests[notion].note))
+                estimate = replace(found, note=notes(found.note, used))
                 metric = f"{name}|Y" if notion.conditions_on_outcome else name
                 yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
+        yield from self._tests(table, attribute)
 
-    def _tests(self, table: SensitiveTable) -> dict[Notion, Estimate]:
-        """Whether scores depend on these columns, notion by notion."""
-        found = {}
+    def _tests(self, table: SensitiveTable, attribute: str) -> Rows:
+        """Whether scores depend on these columns jointly, notion by notion."""
         for notion in self.notions:
             try:
-                found[notion] = permutation_test(
+                found = permutation_test(
                     self.data.scores,
                     table,
                     **self._given(notion),
@@ -268,8 +296,9 @@ class _Assessor:
                     random_state=self.settings.random_state,
                 )
             except InputError as impossible:
-                found[notion] = Estimate(note=f"no test: {impossible}")
-        return found
+                yield NotAssessed(TEST, attribute, str(impossible))
+                continue
+            yield AuditRow(str(notion), TEST, attribute, ALL_ROWS, found)
 
     def _given(self, notion: Notion) -> dict[str, Any]:
         """What a notion is conditioned on."""
@@ -285,6 +314,24 @@ class _Assessor:
             estimate = Estimate(reason="no row has this combination")
             group = group_label(combination)
             yield AuditRow("", "mean score", columns[-1].name, group, estimate)
+
+
+def _adjusted(rows: Sequence[AuditRow], jointly: str) -> Iterator[AuditRow]:
+    """The rows with p-values adjusted for all attributes and notions (Holm).
+
+    Gaps, decision gaps and permutation tests answer different questions and are adjusted by
+    themselves. The gap of all attributes `jointly` counts them already.
+    """
+    p_adjusted: dict[int, float] = {}
+    for family in FAMILIES:
+        places = [place for place, row in enumerate(rows) if row.metric in family]
+        together = [p for p in places if rows[p].attribute == jointly and TEST not in family]
+        places = [place for place in places if place not in together]
+        p_adjusted |= {place: rows[place].p_value for place in together}
+        p_adjusted |= dict(zip(places, holm([rows[p].p_value for p in places]), strict=True))
+    for place, row in enumerate(rows):
+        adjusted = float(p_adjusted.get(place, math.nan))
+        yield replace(row, estimate=replace(row.estimate, p_adjusted=adjusted))
 
 
 def _small_groups(column: SensitiveColumn) -> str:

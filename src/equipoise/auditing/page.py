@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
@@ -13,12 +12,16 @@ import pandas as pd
 from equipoise.auditing.groups import QUANTILES
 from equipoise.auditing.result import ALL_ROWS, AuditRow, versions
 from equipoise.auditing.summary import (
+    HEADLINES,
+    State,
     group_findings,
     headline_of,
     opening,
+    p_values_in_words,
     ranked_groups,
     remarks,
     sized,
+    state_of,
     verdict,
 )
 from equipoise.notions import Notion
@@ -81,6 +84,7 @@ def audit_page(audit: Audit) -> str:
         glance=_glance(audit, about),
         sections=sections,
         rows=records(frame),
+        smallest_p=1.5 / (1 + audit.settings.permutations),
         percent=f"{100 * audit.settings.level:g} %",
         settings=asdict(audit.settings),
         versions=versions(),
@@ -88,16 +92,11 @@ def audit_page(audit: Audit) -> str:
 
 
 def _glance(audit: Audit, about: list[AuditRow]) -> list[dict[str, Any]]:
-    """The number each attribute opens with, notion by notion; metrics of a kind share an axis."""
+    """The gap of each attribute, notion by notion."""
     found = []
-    for notion in map(Notion, audit.notions):
-        under = (row for row in about if row.notion == notion)
-        chosen = [
-            headline_of(list(some), notion)
-            for _, some in groupby(under, key=lambda row: row.attribute)
-        ]
-        for metric in dict.fromkeys(row.metric for row in chosen):
-            rows = [row.columns() for row in chosen if row.metric == metric]
+    for notion, metric in HEADLINES.items():
+        rows = [row.columns() for row in about if row.metric == metric]
+        if rows:
             found.append({"notion": str(notion), "metric": metric, "rows": rows})
     return found
 
@@ -116,41 +115,38 @@ def _findings(audit: Audit, rows: list[AuditRow]) -> Iterator[dict[str, Any]]:
 
 
 def answer(audit: Audit) -> Iterator[str]:
-    """On what scores depend, how much and how sure that is, a sentence for each notion.
+    """By what scores differ, how much and how sure that is, a sentence for each notion.
 
     Where one notion was assessed, the second sentence says why the other was not.
     """
     for notion in map(Notion, audit.notions):
-        yield _dependence(audit, notion)
+        yield _differences(audit, notion)
     if len(audit.notions) == 1:
         yield next(line for line in remarks(audit) if line.startswith("Only "))
 
 
-def _dependence(audit: Audit, notion: Notion) -> str:
-    found, not_found, untested = [], [], []
+def _differences(audit: Audit, notion: Notion) -> str:
+    by_state: dict[State, list[str]] = {}
     for attribute in audit.attributes:
-        rows = [
-            row
-            for row in audit.rows
-            if (row.notion, row.attribute, row.group) == (notion, attribute, ALL_ROWS)
-        ]
+        rows = [row for row in audit.rows if (row.attribute, row.group) == (attribute, ALL_ROWS)]
         headline = headline_of(rows, notion)
-        size = f"{headline.metric} {sized(headline, '[]')}"
-        if math.isnan(headline.p_value):
-            untested.append(f"{attribute} ({size})")
-            continue
-        size += f", p = {headline.p_value:.2g}"
-        if headline.p_value <= 1 - audit.settings.level:
-            found.append(f"{attribute} ({_range(audit, attribute, notion)}{size})")
-        else:
-            not_found.append(f"{attribute} ({size})")
-    parts = []
-    if found:
-        parts.append(f"scores depend on {listed(found)}")
-    if not_found:
-        parts.append(f"no dependence on {listed(not_found, 'or')} was found")
-    if untested:
-        parts.append(f"whether they depend on {listed(untested, 'or')} could not be tested")
+        state = state_of(audit, headline)
+        p, adjusted = p_values_in_words(audit, headline)
+        said = (
+            f"{headline.metric} {sized(headline, '[]')}, {p if state == 'not found' else adjusted}"
+        )
+        if state == "undefined":
+            said = "too few rows in every group"
+        elif state != "not found":
+            said = f"{_range(audit, attribute, notion)}{said}; {headline.where}"
+        by_state.setdefault(state, []).append(f"{attribute} ({said})")
+    words = {
+        "found": "scores differ by {}",
+        "unclear": "scores may differ by {}, which is not certain given all tests made",
+        "not found": "no difference beyond chance was found by {}",
+        "undefined": "nothing can be said about {}",
+    }
+    parts = [words[state].format(listed(by_state[state])) for state in words if state in by_state]
     sentence = "; ".join(parts) + "."
     if notion.conditions_on_outcome:
         return f"Among people of equal outcome, {sentence}"

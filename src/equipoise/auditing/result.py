@@ -34,18 +34,20 @@ class AuditRow:
     #: Column; "race x sex" is an intersection, "age, race, sex" all columns jointly, "" none.
     attribute: str
     group: str  # or range of a continuous attribute; "all rows" for a number about all of them
-    #: The number. Its `p` is that of the test of the notion for the attribute, whatever the metric.
-    estimate: Estimate
+    estimate: Estimate  # the number; only tests have a p-value, the gap among them
 
     COLUMNS: ClassVar = (
-        "notion", "metric", "attribute", "group", "value", "low", "high", "p_value", "certificate",
-        "n", "reason", "note",
+        "notion", "metric", "attribute", "group", "value", "low", "high", "chance", "p_value",
+        "p_adjusted", "certificate", "where", "n", "reason", "note",
     )  # fmt: skip
     value = property(attrgetter("estimate.value"))
     low = property(attrgetter("estimate.low"))
     high = property(attrgetter("estimate.high"))
+    chance = property(attrgetter("estimate.chance"))
     p_value = property(attrgetter("estimate.p"))
+    p_adjusted = property(attrgetter("estimate.p_adjusted"))
     certificate = property(attrgetter("estimate.certificate"))
+    where = property(attrgetter("estimate.where"))
     n = property(attrgetter("estimate.n"))
     reason = property(attrgetter("estimate.reason"))
     note = property(attrgetter("estimate.note"))

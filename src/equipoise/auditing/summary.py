@@ -7,9 +7,10 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
+from equipoise.inference.multiplicity import p_in_words
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.report.page import number
@@ -24,12 +25,10 @@ NOTIONS = {
     Notion.SEPARATION: "Separation: among people of equal outcome, scores should not depend on the "
     "attribute.",
 }
-# The number an attribute's paragraph opens with; of a joint vector only dependence is measured.
-_HEADLINES = {
-    Notion.INDEPENDENCE: ("KS-GSP", "dCor"),
-    Notion.SEPARATION: ("KS-GEO", "dCor|Y"),
-}
+#: The number an attribute's paragraph opens with.
+HEADLINES = {Notion.INDEPENDENCE: "gap", Notion.SEPARATION: "gap given Y"}
 _GROUPS_LISTED = 8
+State = Literal["found", "unclear", "not found", "undefined"]
 
 
 def summarize(audit: Audit) -> str:
@@ -76,27 +75,45 @@ def _findings(audit: Audit, notion: Notion) -> Iterator[str]:
 
 
 def headline_of(rows: Sequence[AuditRow], notion: Notion) -> AuditRow:
-    """The number to open with: the first that is defined; rows: about all rows of one attribute."""
-    ranked = [row for name in _HEADLINES[notion] for row in rows if row.metric == name]
-    return next((row for row in ranked if not math.isnan(row.value)), ranked[0])
+    """The gap under a notion; rows: about all rows of one attribute."""
+    return next(row for row in rows if row.metric == HEADLINES[notion])
+
+
+def state_of(audit: Audit, row: AuditRow) -> State:
+    """What a gap says, by the one rule that its interval and its p-value share."""
+    if math.isnan(row.value):
+        return "undefined"
+    error = 1 - audit.settings.level
+    if row.p_value > error:
+        return "not found"
+    return "found" if row.p_adjusted <= error else "unclear"
+
+
+def p_values_in_words(audit: Audit, row: AuditRow) -> tuple[str, str]:
+    """The p-value of a row, and the adjusted one."""
+    smallest = row.p_value * (1 + audit.settings.permutations) < 1.5
+    own, adjusted = (p_in_words(p, smallest=smallest) for p in (row.p_value, row.p_adjusted))
+    return own, adjusted
 
 
 def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
-    """Whether the score depends on the attribute, how much, and how sure that is."""
-    jointly = rows[0].attribute == ", ".join(audit.attributes) and len(audit.attributes) > 1
-    headline = headline_of(rows, notion)
-    of = "these columns together" if jointly else headline.attribute
-    p = headline.p_value
-    if math.isnan(p):
-        start = f"whether scores depend on {of} could not be tested."
-    elif p <= 1 - audit.settings.level:
-        start = f"scores depend on {of} (p = {p:.2g})."
-    else:
-        start = f"no dependence on {of} was found (p = {p:.2g})."
-    size = f"{headline.metric} is {sized(headline)}"
-    if not math.isnan(headline.certificate):
-        size += f", certified to be at most {number(headline.certificate)}"
-    return f"{start} {size}."
+    """Whether groups differ by more than chance, how much, where, and how sure that is."""
+    row = headline_of(rows, notion)
+    state = state_of(audit, row)
+    if state == "undefined":
+        return f"too few rows to say: {row.reason}."
+    p, adjusted = p_values_in_words(audit, row)
+    start = {
+        "found": f"groups differ by more than chance explains ({adjusted}).",
+        "unclear": f"groups differ by more than chance explains in this test alone ({p}), but not "
+        f"when all tests of the audit are counted ({adjusted}).",
+        "not found": f"no difference between groups beyond chance was found ({p}).",
+    }[state]
+    size = f"The {row.metric} is {sized(row)}"
+    if not math.isnan(row.certificate):
+        size += f", certified to be at most {number(row.certificate)}"
+    place = "Largest beyond chance" if row.value > 0 else "Nearest to it"
+    return f"{start} {size}. {place}: {row.where}."
 
 
 def ranked_groups(
@@ -175,13 +192,14 @@ def remarks(audit: Audit) -> Iterator[str]:
         yield "Only separation was assessed; independence was not asked for."
     if audit.outcome == "multiclass":
         yield "y has several classes: positive= names one to get AUC, decisions and their rates."
-    tests = {(r.notion, r.attribute) for r in audit.rows if not math.isnan(r.p_value)}
-    if tests:
-        made = "1 test was" if len(tests) == 1 else f"{len(tests)} tests were"
+    made = sum(not math.isnan(row.p_value) for row in audit.rows)
+    if made:
         yield (
-            f"{made} made. Each finds a dependence where there is none with probability "
-            f"{100 * (1 - audit.settings.level):.3g} %. Not finding one does not show that there "
-            "is none."
+            f"{made} {'test was' if made == 1 else 'tests were'} made. p-values are adjusted for "
+            "all attributes and notions (Holm), gaps, decision gaps and permutation tests each by "
+            "themselves: the chance of one wrong finding among them is "
+            f"{100 * (1 - audit.settings.level):.3g} %. Not finding a difference does not show "
+            "that there is none."
         )
     if any(not math.isnan(row.certificate) for row in audit.rows):
         count = audit.settings.candidates

@@ -22,6 +22,7 @@ class Estimate:
     level: float = NAN  # probability with which the interval holds, and the certificate
     chance: float = NAN  # what a fair score reaches by chance on as many rows
     p: float = NAN  # p-value of the hypothesis that the score is fair
+    p_adjusted: float = NAN  # the same for all tests made together
     certificate: float = NAN  # upper confidence bound in the population, at every number of rows
     n: int = 0  # rows it rests on
     where: str = ""  # the group and the score at which it is attained, in words

@@ -7,10 +7,12 @@ no decision shows yet. Formulas: section 5 and supplements D.2, D.3 of Sohn, Son
 from __future__ import annotations
 
 from functools import partial
+from typing import get_args
 
 import torch
 from torch import Tensor
 
+from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition, Ranking
 from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
@@ -118,6 +120,10 @@ for _name, _notion, _description, _formula in (
             compute=partial(_compute, notion=_notion),
             attributes=frozenset({"discrete", "continuous"}),
             outcomes=frozenset({"binary", "multiclass", "continuous"}),
+            # Within Y <= y the groups differ in Y itself, and so do their scores.
+            exact_for=frozenset(
+                {"binary", "multiclass"} if _notion is Notion.SEPARATION else get_args(OutcomeKind)
+            ),
             needs_decisions=False,
             rank_based=True,
             deviation=partial(ks_gap, notion=_notion),

@@ -55,14 +55,14 @@ _TAILS = (0.01, 0.02, 0.98, 0.99)
 _CUTS = tuple(sorted((*_TWENTIETHS, *_TAILS)))
 # Numbers held at once: 2 MiB of float64 stay in the processor's cache.
 _BLOCK = 2**18
-# Permuted distances are read at most at so many places: the largest of them falls short of the
-# largest anywhere by about 0.6 / sqrt(places) of its scale, some 1 %.
+# Where the limit is read: the largest distance there falls short of the largest anywhere by about
+# 0.6 / sqrt(places) of its scale, some 1 %.
 _PLACES = 1024
 # A score with more distinct values is treated as if all its values differed. That raises the
 # chance level, by at most about 0.6 / sqrt(values) of its scale.
 _TIED = 64
-# Permutations of more rows would not change the law of D(g) / s(g) noticeably.
-_MOST_PERMUTED = 50_000
+# With more rows, the limit of the law under permutations is drawn from instead.
+_EXACT_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -365,41 +365,66 @@ def _permuted(
 ) -> Floats:
     """Largest D(g) / s(g), (permutations,); `of_cells` are int64 counts (strata, cells)."""
     counts = np.frombuffer(of_cells, dtype=np.int64).reshape(-1, spans.cells)
-    counts, ties = _fewer(counts, ties)
-    random = np.random.default_rng(seed)
+    n = int(counts.sum())
+    share = spans.sums(torch.from_numpy(counts.sum(axis=0) / n))
+    paths = _limiting_paths if n > _EXACT_ROWS else _permuted_paths
+    found = [
+        (_apart(some, spans) / (share * (1 - share)).sqrt()).amax(-1)
+        for some in paths(counts, spans, ties, permutations, np.random.default_rng(seed))
+    ]
+    return torch.cat(found).numpy() * math.sqrt(n)
+
+
+def _permuted_paths(
+    counts: Integers,
+    spans: Spans,
+    ties: tuple[int, ...] | None,
+    permutations: int,
+    random: np.random.Generator,
+) -> Iterator[Tensor]:
+    """Paths (block, C + 1, places) as in `_excess`, under permutations within each stratum."""
     bins = _bins_of_places(counts.sum(axis=1), ties)
     n, n_bins = len(bins), int(bins.max()) + 1
     shares = torch.from_numpy(counts.sum(axis=0) / n)[None]
-    share = spans.sums(shares)
-    scale = (1 / (n * share) + 1 / (n * (1 - share))).sqrt()
-    found = []
-    step = max(1, _BLOCK // max(n_bins * spans.cells, n))
-    for start in range(0, permutations, step):
-        shuffled = _shuffles(counts, min(step, permutations - start), random)
-        draws = len(shuffled)
+    for draws in _blocks(permutations, spans.cells * n_bins):
+        shuffled = _shuffles(counts, draws, random)
         flat = (np.arange(draws)[:, None] * spans.cells + shuffled) * n_bins + bins
         tables = np.bincount(flat.ravel(), minlength=draws * spans.cells * n_bins) / n
         inside = torch.from_numpy(tables).view(draws, spans.cells, n_bins).cumsum_(-1)
-        far = _apart(_excess(inside, shares, spans), spans)
-        found.append((far / (share * (1 - share)) / scale).amax(-1))
-    return torch.cat(found).numpy()
+        yield _excess(inside, shares, spans)
 
 
-def _fewer(
-    counts: Integers, ties: tuple[int, ...] | None
-) -> tuple[Integers, tuple[int, ...] | None]:
-    """The same design with at most `_MOST_PERMUTED` rows."""
+def _limiting_paths(
+    counts: Integers,
+    spans: Spans,
+    ties: tuple[int, ...] | None,
+    permutations: int,
+    random: np.random.Generator,
+) -> Iterator[Tensor]:
+    """What `_permuted_paths` tend to for many rows: Brownian bridges, correlated between cells.
+
+    The counts of a permuted table with given margins are nearly normal. Their covariance between
+    cells is the mean over strata of diag(p) - p p', p being the shares of the cells in a stratum.
+    """
     n = int(counts.sum())
-    if n <= _MOST_PERMUTED:
-        return counts, ties
-    if len(counts) > 1:  # strata are alike: some of them will do
-        kept = np.linspace(0, len(counts) - 1, max(1, len(counts) * _MOST_PERMUTED // n))
-        return counts[kept.astype(np.int64)], ties
-    smaller = np.maximum(np.rint(counts * (_MOST_PERMUTED / n)), counts > 0).astype(np.int64)
-    if ties is None:
-        return smaller, None
-    ends = np.rint(np.cumsum(ties) * (int(smaller.sum()) / n)).astype(np.int64)
-    return smaller, tuple(np.diff(ends, prepend=0).tolist())
+    sizes = counts.sum(axis=1)
+    of_strata = counts / sizes[:, None]
+    covariance = np.diag(counts.sum(axis=0) / n) - (of_strata * (sizes / n)[:, None]).T @ of_strata
+    variances, directions = np.linalg.eigh(covariance)
+    below = np.vstack([np.zeros(spans.cells), np.tril(np.ones((spans.cells, spans.cells)))])
+    factor = below @ directions * np.sqrt(np.maximum(variances, 0.0) / n)  # (C + 1, C)
+    steps = np.full(_PLACES, 1 / _PLACES) if ties is None else np.array(ties) / n
+    reached = torch.from_numpy(steps.cumsum())
+    for draws in _blocks(permutations, spans.cells * len(steps)):
+        noise = random.standard_normal((draws, spans.cells, len(steps))) * np.sqrt(steps)
+        walks = torch.from_numpy(noise).cumsum_(-1)
+        yield torch.from_numpy(factor) @ (walks - reached * walks[..., -1:])
+
+
+def _blocks(permutations: int, numbers: int) -> Iterator[int]:
+    """Sizes of blocks of permutations, each of which holds so many numbers."""
+    size = max(1, _BLOCK // numbers)
+    yield from (min(size, permutations - done) for done in range(0, permutations, size))
 
 
 def _bins_of_places(sizes: Integers, ties: tuple[int, ...] | None) -> Integers:
@@ -407,10 +432,7 @@ def _bins_of_places(sizes: Integers, ties: tuple[int, ...] | None) -> Integers:
     if ties is not None:
         return np.repeat(np.arange(len(ties)), ties)
     within = np.concatenate([(np.arange(size) + 0.5) / size for size in sizes])
-    values, bins = np.unique(within.round(12), return_inverse=True)
-    if len(values) > _PLACES:
-        return np.minimum((within * _PLACES).astype(np.int64), _PLACES - 1)
-    return np.asarray(bins, dtype=np.int64)
+    return np.unique(within.round(12), return_inverse=True)[1].astype(np.int64)
 
 
 def _shuffles(counts: Integers, draws: int, random: np.random.Generator) -> Integers:

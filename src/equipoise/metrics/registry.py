@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from torch import Tensor
 
@@ -45,6 +45,8 @@ class Metric:
     #: Whether it looks at decisions, not at scores. With a continuous outcome, where nothing is
     #: decided, the paper's SP and EO take mean scores instead.
     needs_decisions: bool
+    #: Kinds of Y for which it has the fair value wherever the notion holds in the population.
+    exact_for: frozenset[OutcomeKind] = frozenset(get_args(OutcomeKind))
     range: tuple[float, float] = (0.0, float("inf"))
     fair_value: float = 0.0  # of a score that satisfies the notion
     rank_based: bool = False  # whether increasing transformations of the score leave it unchanged
@@ -58,6 +60,16 @@ class Metric:
     #: between their departures; the two sizes differ by at most that, on which bootstrap intervals
     #: rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
     deviation: Callable[[Sample, Sample], Tensor] | None = None
+
+    def caveat(self, outcome: OutcomeKind | None) -> str:
+        """What a reader must know of its value for this kind of outcome, or ""."""
+        if outcome is None or outcome in self.exact_for:
+            return ""
+        return (
+            f"{self.name} is not {self.fair_value:g} for a fair score when y is {outcome}: even a "
+            "perfect prediction departs from it. It says nothing about unfairness here; "
+            "gap given Y does"
+        )
 
     def why_not(self, sample: Sample) -> str | None:
         """Why the metric is not defined for this kind of attribute, outcome or score, or None."""
