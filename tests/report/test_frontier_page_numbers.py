@@ -37,9 +37,8 @@ from equipoise.frontier.selection import ReportSettings, pick, read_wish
 from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.metrics.sample import SMALL_GROUP
-from equipoise.report.frontier_page import frontier_page
+from equipoise.report.frontier_page import RunFacts, frontier_page, select_call
 from equipoise.report.page import json_text, render_page
-from equipoise.report.run_facts import RunFacts, select_call
 from equipoise.tables import SensitiveTable
 
 

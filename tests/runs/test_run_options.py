@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise import FairBoostingClassifier, FairFrontier, FairRegressor
-from equipoise.cli.commands import app
-from equipoise.cli.options import numbers
+from equipoise.cli.commands import app, numbers
 from equipoise.errors import InputError
 from equipoise.frontier.fitting import flat_options
 from equipoise.runs.record import PREDICTORS, FitOptions

@@ -59,9 +59,11 @@ def fit_run(
             f"--resume continues the run in --out as it was begun, got {other} too; leave one out"
         )
     with files.fitting_in(out, resume=resume, overwrite=overwrite):
-        earlier = read_record(settings) if settings is not None else None
+        earlier = None
         if resume:
             earlier = files.unfinished_run(out)
+        elif settings is not None:
+            earlier = read_record(settings)
         options = read_options(given, earlier)
         if resume and earlier is not None and (changes := earlier.options.changes(options)):
             raise InputError(
@@ -81,16 +83,12 @@ def fit_run(
                 f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
                 f"{file.sha256}, was {earlier.data.sha256}"
             )
-            if resume:
-                raise InputError(
-                    f"{changed}; restore the file, or choose another --out to train on this one"
-                )
-            if data is None:
-                assert settings is not None
+            remedy = "choose another --out to train on this one"
+            if settings is not None:
                 repeat = command_line("equipoise", "fit", path, "--settings", settings)
-                raise InputError(
-                    f"{changed}; restore the file, or name it to train on it as it is: {repeat}"
-                )
+                remedy = f"name it to train on it as it is: {repeat}"
+            if resume or data is None:
+                raise InputError(f"{changed}; restore the file, or {remedy}")
             say(f"note: {changed}; training on it with the settings of that run")
         for part in columns.parts:
             say(part)

@@ -13,10 +13,9 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.frontier.selection import granted
-from equipoise.report.frontier_page import frontier_page
+from equipoise.report.frontier_page import RunFacts, frontier_page
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
-from equipoise.report.run_facts import RunFacts
 from equipoise.runs import Answer
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run
