@@ -213,6 +213,7 @@ def fit(
 
 
 def select(
+    context: typer.Context,
     run: RunFolder,
     max_unfairness: Real = option("X", "Limit on unfairness; the best utility within it is taken."),
     min_utility: Real = option(
@@ -245,16 +246,7 @@ def select(
     """
     from equipoise.runs.selecting import Choice, select_in_run
 
-    return select_in_run(
-        run,
-        Choice(
-            max_unfairness=max_unfairness,
-            min_utility=min_utility,
-            metric=metric,
-            attribute=attribute,
-            candidates=candidates,
-        ),
-    )
+    return select_in_run(run, Choice(**_given(context, but=["run"])))
 
 
 def predict(

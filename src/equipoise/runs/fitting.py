@@ -74,7 +74,22 @@ def fit_run(
         path = data if earlier is None else data or Path(earlier.data.path)
         if path is None:
             raise InputError(f"DATA is required; {_EXAMPLE}")
-        frame, columns = _read(path, options, say)
+        # Before the data are read, which may take minutes: can these options be trained with?
+        parse_method(options.method)
+        for library in options.libraries:
+            library.module(f"--predictor {options.predictor}")
+        frame = read_table(path)
+        columns = read_columns(
+            frame,
+            target=options.target,
+            sensitive=options.sensitive,
+            id=options.id,
+            drop=options.drop,
+            features=options.features or None,
+            task=options.task or None,
+            sensitive_types=options.types or None,
+            say=say,
+        )
         file = DataFacts(
             path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
         )
@@ -128,26 +143,6 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
     return command_line("equipoise", "fit", data, *options.to_arguments(), "--out", out)
 
 
-def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Columns]:
-    """Read the data once sure that the options can be trained with."""
-    parse_method(options.method)
-    for library in options.libraries:
-        library.module(f"--predictor {options.predictor}")
-    frame = read_table(path)
-    columns = read_columns(
-        frame,
-        target=options.target,
-        sensitive=options.sensitive,
-        id=options.id,
-        drop=options.drop,
-        features=options.features or None,
-        task=options.task or None,
-        sensitive_types=options.types or None,
-        say=say,
-    )
-    return frame, columns
-
-
 def _train_and_write(
     run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, say: Say
 ) -> Answer:
@@ -167,7 +162,7 @@ def _train_and_write(
                 checkpoint=place / files.CHECKPOINT if keeps_state else None,
                 resume=resume and keeps_state,
             )
-        say(f"Picking a model and writing {run.path(files.REPORT)} ...")
+        say(f"Picking a model and writing {run.folder / files.REPORT} ...")
         return _finish(run, place, frontier)
     except BaseException:
         if resume or not files.abandon(run, place):
@@ -229,7 +224,7 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
     other = asked / 2 if picked_by == asked else 2 * picked_by
     parts = [
         f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
-        f"Report: {run.path(files.REPORT)}",
+        f"Report: {run.folder / files.REPORT}",
         f"Take another model: {select} --max-unfairness {other:g}\n"
         f"Score new rows:     {predict} DATA --out scores.parquet",
     ]
@@ -247,12 +242,12 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
         )
     document = {
         "run": str(run.folder),
-        "report": str(run.path(files.REPORT)),
+        "report": str(run.folder / files.REPORT),
         "state": record.state,
         "iterations": record.iterations_trained,
         "rounds": record.rounds_trained,
         "flags": list(record.flags),
         "selection": selection_document(selection, choice),
-        "files": sorted(str(run.path(n)) for n in files.FILES if run.path(n).exists()),
+        "files": sorted(str(run.folder / n) for n in files.FILES if (run.folder / n).exists()),
     }
     return Answer(tuple(parts), document, code=1 if interrupted else 0)

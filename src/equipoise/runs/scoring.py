@@ -127,24 +127,6 @@ def score_file(
     InputError
         When the file as a whole cannot be scored: it is unreadable, or lacks a column the model
         reads.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from equipoise import FairClassifier
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> data, out = f"{folder.name}/new.csv", f"{folder.name}/scores.csv"
-    >>> frame = pd.DataFrame({"hours": [20, 40, 35, 60] * 5, "hired": [0, 1, 0, 1] * 5})
-    >>> model = FairClassifier(strength=0, iterations=20, random_state=0)
-    >>> model = model.fit(frame[["hours"]], frame["hired"])
-    >>> new = pd.DataFrame({"name": ["Ada", "Bob"], "hours": ["50", "many"]})
-    >>> new.to_csv(data, index=False)
-    >>> report = score_file(model, data, out, id="name")
-    >>> report.scored, report.problems
-    (1, ((2, "column 'hours' must hold a number, got 'many'"),))
-    >>> pd.read_csv(out).columns.tolist()
-    ['name', 'score', 'problem']
-    >>> folder.cleanup()
     """
     keep = as_names("id", id)
     scorer = _RowScorer(model, threshold)
