@@ -182,7 +182,8 @@ class FitOptions:
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
             every.append(self.evaluate_every)
         for library in self.libraries:
-            estimators.append(trees(rounds=self.rounds, library=library.name, **shared))
+            own: dict[str, Any] = {"rounds": self.rounds, "library": library.name}
+            estimators.append(trees(**own, **shared))
             every.append("default")
         several = len(estimators) > 1
         return FairFrontier(
