@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from people import SMALL_ON_CPU, equipoise, same_model
+from people import SMALL_ON_CPU, equipoise, refused, same_model
 
 from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
@@ -22,14 +22,6 @@ from equipoise.runs.record import read_record, write_json
 from tests.messages import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
-
-
-def refused(*arguments):
-    """The one line in which a command was refused."""
-    ran = equipoise(*arguments)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: ") and ran.err.count("\n") == 1, ran.err
-    return ran.err.removeprefix("error: ").removesuffix("\n")
 
 
 def state_of(folder):

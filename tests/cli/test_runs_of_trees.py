@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from people import equipoise, table
+from people import equipoise, refused, table
 
 from equipoise import FairBoostingClassifier, load
 from equipoise.cli.commands import app
@@ -46,13 +46,6 @@ def place(folder, tmp_path_factory):
 
 def document(path):
     return json.loads(Path(path).read_text("utf-8"))
-
-
-def refused(*arguments):
-    ran = equipoise(*arguments)
-    assert (ran.code, ran.out) == (1, ""), ran.out
-    assert ran.err.startswith("error: ") and ran.err.count("\n") == 1, ran.err
-    return ran.err.removeprefix("error: ").removesuffix("\n")
 
 
 def test_numbers_are_those_of_the_library(place):
