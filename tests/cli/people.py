@@ -34,6 +34,14 @@ def equipoise(*arguments: object) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue())
 
 
+def refused(*arguments: object) -> str:
+    """The one line in which a command was refused."""
+    ran = equipoise(*arguments)
+    assert (ran.code, ran.out) == (1, ""), ran.out
+    assert ran.err.startswith("error: ") and ran.err.count("\n") == 1, ran.err
+    return ran.err.removeprefix("error: ").removesuffix("\n")
+
+
 def examples_of(command) -> list[str]:
     """Command lines in the help of a command."""
     lines = inspect.getdoc(command).partition("Examples\n--------\n")[2].splitlines()

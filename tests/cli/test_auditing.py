@@ -6,18 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from people import equipoise, table
+from people import equipoise, refused, table
 
 from equipoise import audit
+from tests.messages import says
 
 AUDIT = ("audit", "people.csv", "--score", "grade", "--sensitive", "age,sex")
-
-
-def refused(*arguments):
-    ran = equipoise(*arguments)
-    assert (ran.code, ran.out) == (1, "")
-    assert not Path("audit").exists()
-    return ran.err.removeprefix("error: ").removesuffix("\n")
 
 
 def test_numbers_are_those_of_the_library(people):
@@ -62,29 +56,22 @@ def test_labels_that_are_numbers_are_found_by_their_text(people):
 
 
 def test_wrong_columns_and_values(people):
-    assert refused(*AUDIT, "--target", "hird") == (
-        "target names a column 'hird' that the data do not have; did you mean 'hired'?"
-    )
-    assert refused("audit", "people.csv", "--score", "grad", "--sensitive", "age") == (
-        "score names a column 'grad' that the data do not have; did you mean 'grade'?"
-    )
-    assert refused(*AUDIT, "--favourable", "medium") == (
-        "favourable must be 'high' or 'low', got 'medium'; it says whether a high score is good "
-        "for the person it is about"
-    )
+    says(refused(*AUDIT, "--target", "hird"), "target", "'hird'", "'hired'?")
+    said = refused("audit", "people.csv", "--score", "grad", "--sensitive", "age")
+    says(said, "score", "'grad'", "'grade'?")
+    said = refused(*AUDIT, "--favourable", "medium")
+    says(said, "favourable", "must be 'high' or 'low'", "got 'medium'", "good for the person")
+    assert not Path("audit").exists()
 
 
 def test_other_files_are_left_alone(people):
     Path("mine").mkdir()
     Path("mine/letter.txt").write_text("dear", "utf-8")
-    assert refused(*AUDIT, "--out", "mine") == (
-        "--out must be new, empty or hold an audit, got 'mine', which holds other files; choose "
-        "another name"
-    )
+    said = refused(*AUDIT, "--out", "mine")
+    says(said, "--out", "must be new, empty or hold an audit", "got 'mine'", "another name")
     assert [path.name for path in Path("mine").iterdir()] == ["letter.txt"]
-    assert refused(*AUDIT, "--out", "people.csv") == (
-        "--out must name a folder, got 'people.csv', which is a file"
-    )
+    said = refused(*AUDIT, "--out", "people.csv")
+    says(said, "--out", "must name a folder", "got 'people.csv'", "is a file")
 
 
 def test_leftovers_of_a_killed_audit_are_no_other_files(people):

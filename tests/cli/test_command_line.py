@@ -20,6 +20,7 @@ from equipoise.cli.commands import COMMANDS, main
 from equipoise.cli.running import run
 from equipoise.errors import DataNotFound, InputError
 from equipoise.runs import Answer
+from tests.messages import says
 
 NAMES = [command.__name__ for command in COMMANDS]
 
@@ -115,6 +116,7 @@ def test_without_a_browser_the_page_is_named(tmp_path):
 import webbrowser
 from pathlib import Path
 from equipoise.cli.commands import open_page
+from tests.messages import says
 open_page(Path("run/report.html"))
 """
     done = in_a_child(program, BROWSER="no-such-browser %s", PATH=str(tmp_path), DISPLAY="")
@@ -130,32 +132,28 @@ def test_the_installed_program_is_this_one():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "parts"),
     [
-        (["fitt"], "no such command 'fitt'. Did you mean 'fit'?; see equipoise --help"),
+        (["fitt"], ("'fitt'", "'fit'?", "see equipoise --help")),
         (
             ["select", "run", "--max-unfairnes", "0.1"],
-            "no such option: --max-unfairnes (Possible options: --max-unfairness); see equipoise "
-            "select --help",
+            ("--max-unfairnes", "--max-unfairness", "see equipoise select --help"),
         ),
-        (["select"], "missing argument 'RUN'; see equipoise select --help"),
+        (["select"], ("missing", "'RUN'", "see equipoise select --help")),
         (
             ["audit", "x.csv", "--sensitive", "age"],
-            "missing option '--score'; see equipoise audit --help",
+            ("missing", "'--score'", "see equipoise audit --help"),
+        ),
+        (
+            ["select", "run", "--max-unfairness", "little"],
+            ("invalid value", "'--max-unfairness'", "see equipoise select --help"),
         ),
     ],
 )
-def test_a_misspelt_command_line_is_a_user_error_in_one_line(arguments, message):
+def test_a_misspelt_command_line_is_a_user_error_in_one_line(arguments, parts):
     ran = equipoise(*arguments)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == f"error: {message}\n"
-
-
-def test_a_wrong_kind_of_value_names_the_option():
-    ran = equipoise("select", "run", "--max-unfairness", "little")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: invalid value for '--max-unfairness': ")
-    assert ran.err.endswith("; see equipoise select --help\n") and ran.err.count("\n") == 1
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    says(ran.err, "error: ", *parts)
 
 
 @pytest.mark.parametrize("arguments", [("select", "--json"), ("select", "nowhere", "--json")])

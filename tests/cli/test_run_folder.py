@@ -13,22 +13,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from people import SMALL_ON_CPU, equipoise, same_model
+from people import SMALL_ON_CPU, equipoise, refused, same_model
 
 from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.folder import resume_command, writing
 from equipoise.runs.record import read_record, write_json
+from tests.messages import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
-
-
-def refused(*arguments):
-    """The one line in which a command was refused."""
-    ran = equipoise(*arguments)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: ") and ran.err.count("\n") == 1, ran.err
-    return ran.err.removeprefix("error: ").removesuffix("\n")
 
 
 def state_of(folder):
@@ -38,10 +31,8 @@ def state_of(folder):
 
 def test_a_run_is_not_overwritten_unless_asked_for(people, run):
     before = state_of(run)
-    assert refused(*FIT, *SMALL_ON_CPU, "--out", "run") == (
-        "--out must be new or empty, got 'run', which holds a run; choose another name, or give "
-        "--resume (for an unfinished run) or --overwrite"
-    )
+    said = refused(*FIT, *SMALL_ON_CPU, "--out", "run")
+    says(said, "--out", "must be new or empty", "got 'run'", "choose", "--resume", "--overwrite")
     assert state_of(run) == before
     (run / "notes.txt").write_text("mine", "utf-8")
     ran = equipoise(*FIT, *SMALL_ON_CPU, "--seed", "1", "--out", "run", "--overwrite")
@@ -57,10 +48,8 @@ def test_a_folder_of_somebody_else_is_never_written_to(people, content):
     for name, bytes_ in content.items():
         (other / name).write_bytes(bytes_)
     for more in ((), ("--overwrite",)):
-        assert refused(*FIT, *SMALL_ON_CPU, "--out", "other", *more) == (
-            "--out must be new, empty or a run folder, got 'other', which holds other files; "
-            "choose another name"
-        )
+        said = refused(*FIT, *SMALL_ON_CPU, "--out", "other", *more)
+        says(said, "--out", "must be new, empty or", "got 'other'", "other files", "another name")
     assert state_of(other) == content
 
 
@@ -69,9 +58,7 @@ def test_an_empty_folder_will_do_and_a_file_will_not(people):
     assert equipoise(*FIT, "--strengths", "0,1.5", "--out", "empty").code == 1
     assert Path("empty").is_dir()  # it was there before, so it is there after a failure
     assert equipoise(*FIT, *SMALL_ON_CPU, "--out", "empty").code == 0
-    assert refused(*FIT, "--out", "people.csv") == (
-        "--out must name a folder, got 'people.csv', which is a file"
-    )
+    says(refused(*FIT, "--out", "people.csv"), "--out", "must name a folder", "got 'people.csv'")
 
 
 def test_bad_input_loses_no_earlier_run(people, run):
@@ -88,9 +75,7 @@ def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(r
     spaced = run.rename(run.with_name("my run"))
     assert resume_command(Path("my run")) == "equipoise fit --resume --out 'my run'"
     (spaced / "selection.json").unlink()
-    assert refused("report", spaced).endswith(
-        f"is missing; select one: equipoise select '{spaced}' --max-unfairness 0.1"
-    )
+    says(refused("report", spaced), "missing", f"equipoise select '{spaced}' --max-unfairness 0.1")
 
 
 def test_a_settings_file_is_named_so_that_it_can_be_typed(people, run):
@@ -127,62 +112,48 @@ def test_a_truncated_frontier_is_found(run):
     size = (run / "frontier.equipoise").stat().st_size
     command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
     for arguments in (("select", run, "--max-unfairness", "0.5"), ("report", run)):
-        assert refused(*arguments) == (
-            f"'{run}' must be a whole run folder: path must name an undamaged model, got "
-            f"'{run / 'frontier.equipoise'}', whose checksum does not match its {size} bytes; copy "
-            f"it again or save the model again; for a run that is: {command} --overwrite"
-        )
+        found = (f"got '{run / 'frontier.equipoise'}'", "checksum", f"{size} bytes")
+        says(refused(*arguments), f"'{run}'", "whole run folder", *found, f"{command} --overwrite")
 
 
 def test_a_missing_file_is_named(run):
     command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
     (run / "frontier.equipoise").unlink()
-    assert refused("select", run, "--max-unfairness", "0.5") == (
-        f"'{run}' must be a whole run folder, but frontier.equipoise is missing; restore it from a "
-        f"copy, or make the run again: {command} --overwrite"
-    )
+    said = refused("select", run, "--max-unfairness", "0.5")
+    missing = "frontier.equipoise is missing"
+    says(said, f"'{run}'", "whole run folder", missing, "copy", f"{command} --overwrite")
     (run / "settings.json").unlink()
-    assert refused("report", run) == (
-        f"RUN must be a folder that equipoise fit wrote, got '{run}', which has no settings.json"
-    )
+    says(refused("report", run), "RUN", "must be a folder", f"got '{run}'", "no settings.json")
 
 
 def test_edited_settings_are_found(run):
     edited(run, task="regression")
-    assert refused("report", run) == (
-        f"'{run / 'settings.json'}' must be as equipoise wrote it, but its checksum says that it "
-        "was changed; undo the change (to train with other settings, give options beside "
-        "--settings), or fit again"
-    )
+    rule = "must be as equipoise wrote it"
+    remedies = ("undo the change", "--settings", "fit again")
+    says(refused("report", run), f"'{run / 'settings.json'}'", rule, "checksum", *remedies)
 
 
 def test_settings_that_are_no_json_are_found(run):
     truncated(run, "settings.json")
     said = refused("report", run)
-    assert said.startswith(f"'{run / 'settings.json'}' must hold JSON as equipoise wrote it, but ")
-    assert said.endswith("; restore it from a copy, or fit again")
+    says(said, f"'{run / 'settings.json'}'", "must hold JSON", "but", "restore it", "fit again")
 
 
 def test_a_run_of_another_version_is_named_as_such(run):
     edited(run, equipoise_run=2, versions={"equipoise": "9.1"})
-    assert refused("report", run) == (
-        f"'{run / 'settings.json'}' must be settings of format 1, got format 2, written by "
-        "equipoise 9.1; use that version, or fit again with this one "
-        f"({version('equipoise')})"
-    )
+    found = ("got format 2", "equipoise 9.1", "use that version", version("equipoise"))
+    says(refused("report", run), f"'{run / 'settings.json'}'", "must be", "format 1", *found)
 
 
 def test_another_model_in_the_folder_is_found(run, folder, tmp_path):
     (run / "model.equipoise").write_bytes((run / "frontier.equipoise").read_bytes())
-    assert refused("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv") == (
-        f"'{run / 'model.equipoise'}' must be the model that 'selection.json' describes, but it is "
-        f"missing or another one; select it again: equipoise select {run} ..."
-    )
+    said = refused("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv")
+    model = (f"'{run / 'model.equipoise'}'", "must be the model", "'selection.json'")
+    says(said, *model, "another one", f"equipoise select {run}")
     (run / "selection.json").unlink()
-    assert refused("report", run) == (
-        f"RUN must have a selected model, but '{run / 'selection.json'}' is missing; select one: "
-        f"equipoise select {run} --max-unfairness 0.1"
-    )
+    missing = f"'{run / 'selection.json'}' is missing"
+    remedy = f"equipoise select {run} --max-unfairness 0.1"
+    says(refused("report", run), "RUN", "must have a selected model", missing, remedy)
 
 
 def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
@@ -190,8 +161,7 @@ def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
     assert ran.code == 0, ran.err
     shutil.copy("other/frontier.equipoise", run)
     said = refused("select", run, "--max-unfairness", "0.9")
-    for part in (f"'{run}'", "frontier.equipoise", "settings.json", "SHA-256", "--overwrite"):
-        assert part in said
+    says(said, f"'{run}'", "frontier.equipoise", "settings.json", "SHA-256", "--overwrite")
     shutil.copy("other/model.equipoise", run)
     assert "'selection.json' describes" in refused("predict", run, people, "--out", "scores.csv")
     shutil.copy("other/selection.json", run)
@@ -209,9 +179,7 @@ def test_an_edited_selection_is_found(run, folder, tmp_path):
         ("predict", run, folder / "people.csv", "--out", tmp_path / "scores.csv"),
         ("report", run),
     ):
-        said = refused(*arguments)
-        for part in ("selection.json", "was changed", f"equipoise select {run}"):
-            assert part in said
+        says(refused(*arguments), "selection.json", "was changed", f"equipoise select {run}")
     assert not (tmp_path / "scores.csv").exists()
     assert equipoise("select", run, "--max-unfairness", "0.9").code == 0
     assert equipoise("report", run).code == 0
@@ -243,9 +211,8 @@ def test_a_folder_in_use_is_refused_to_others_that_would_write(people, run):
             ("select", run, "--max-unfairness", "0.9"),
             ("report", run),
         ):
-            said = refused(*command)
-            for part in ("must not be in use", f"'{run}'", f"process {os.getpid()} ", "wait"):
-                assert part in said
+            process = f"process {os.getpid()} "
+            says(refused(*command), "must not be in use", f"'{run}'", process, "wait")
         # Reading goes on meanwhile, for training may take hours.
         assert equipoise("predict", run, people, "--out", "scores.csv").code == 0
     assert state_of(run) == before
@@ -324,9 +291,7 @@ def test_a_frontier_that_was_saved_is_not_trained_again(people, run):
 
 def test_what_is_no_run_folder_is_refused(tmp_path, folder):
     for path, what in ((tmp_path / "gone", "does not exist"), (folder / "people.csv", "is a file")):
-        assert refused("report", path) == (
-            f"RUN must be a folder that equipoise fit wrote, got '{path}', which {what}"
-        )
+        says(refused("report", path), "RUN", "must be a folder", f"got '{path}'", what)
 
 
 LONG = ("--strengths", "0,0.9", "--seeds", "1", "--iterations", "400", "--evaluate-every", "20")
@@ -370,9 +335,8 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
 
     checkpoint = "cut/training.checkpoint"
     assert signalled(signal.SIGKILL, checkpoint, *fit, "--out", "cut") == -signal.SIGKILL
-    said = refused("report", "cut")
-    for part in ("RUN", "has ended", "'cut'", "equipoise fit --resume --out cut"):
-        assert part in said
+    remedy = "equipoise fit --resume --out cut"
+    says(refused("report", "cut"), "RUN", "has ended", "'cut'", remedy)
     assert "which holds a run" in refused(*fit, "--out", "cut")
 
     assert signalled(signal.SIGINT, checkpoint, "fit", "--resume", "--out", "cut") == 1
@@ -385,8 +349,7 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
     assert equipoise("report", "cut").code == 0
 
     said = refused("fit", "--resume", "--out", "cut", "--iterations", "500")
-    for part in ("--resume", "'cut'", "iterations was 400, is 500", "another --out"):
-        assert part in said
+    says(said, "--resume", "'cut'", "iterations was 400, is 500", "another --out")
     ran = equipoise("fit", "--resume", "--out", "cut")
     assert ran.code == 0, ran.err
     for name in ("table.csv", "members.csv"):
@@ -395,8 +358,7 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
         assert same_model(Path("cut", name), Path("whole", name))
     assert not Path("cut/training.checkpoint").exists()
     said = refused("fit", "--resume", "--out", "cut")
-    for part in ("--resume", "unfinished", "'cut', which is finished", "--out", "--overwrite"):
-        assert part in said
+    says(said, "--resume", "unfinished", "'cut', which is finished", "--out", "--overwrite")
 
 
 def test_data_that_changed_are_not_the_same_run(people, run, folder):
@@ -410,14 +372,11 @@ def test_data_that_changed_are_not_the_same_run(people, run, folder):
     ran = equipoise("fit", "people.csv", "--settings", settings, "--out", "new")
     assert ran.code == 0, ran.err
     (note,) = (line for line in ran.err.splitlines() if line.startswith("note: "))
-    for part in ("'people.csv' is not the file", now, before, "with the settings of that run"):
-        assert part in note
+    says(note, "'people.csv' is not the file", now, before, "with the settings of that run")
     with Path("people.csv").open("a", encoding="utf-8") as file:
         file.write("p99998,31,M,Ulm,40,0.5,no\n")
     later = hashlib.sha256(Path("people.csv").read_bytes()).hexdigest()
-    assert refused("fit", "--settings", "new/settings.json", "--out", "newer") == (
-        "'people.csv' is not the file that the earlier run was trained on: its SHA-256 is "
-        f"{later}, was {now}; restore the file, or name it to train on it as it is: equipoise fit "
-        "people.csv --settings new/settings.json"
-    )
+    said = refused("fit", "--settings", "new/settings.json", "--out", "newer")
+    repeat = "equipoise fit people.csv --settings new/settings.json"
+    says(said, "'people.csv' is not the file", later, now, "restore", repeat)
     assert len({before, now, later}) == 3

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.datasets import make_synthetic
-from equipoise.report.frontier_page import frontier_page
-from equipoise.report.run_facts import RunFacts
+from equipoise.report.frontier_page import RunFacts, frontier_page
 from tests.composing import composed
 
 SMALL = {

@@ -12,8 +12,8 @@ from page_reading import assert_table_is, cells, chosen, set_slider
 
 from equipoise.frontier.comparison import ComparedRun, compare
 from equipoise.report.compare_page import compare_page
+from equipoise.report.frontier_page import RunFacts
 from equipoise.report.model_card import model_card, to_markdown
-from equipoise.report.run_facts import RunFacts
 
 
 def origin(frontier, number):

@@ -13,10 +13,9 @@ from page_frontiers import SMALL, fitted, page_of, selected
 from equipoise.frontier.offer import SmallestGroup, grouped_rows, smallest_group
 from equipoise.frontier.rows import HeldOut
 from equipoise.metrics import find_metric
-from equipoise.report.frontier_page import answer, frontier_page
+from equipoise.report.frontier_page import RunFacts, answer, frontier_page
 from equipoise.report.model_card import model_card
 from equipoise.report.page import json_text
-from equipoise.report.run_facts import RunFacts
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
 

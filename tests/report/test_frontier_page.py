@@ -12,8 +12,7 @@ from page_reading import assert_table_is, cells, choose_view, chosen, number, se
 from sklearn.metrics import recall_score
 
 from equipoise.frontier.offer import DRAWS
-from equipoise.report.frontier_page import frontier_page
-from equipoise.report.run_facts import RunFacts
+from equipoise.report.frontier_page import RunFacts, frontier_page
 
 VIEWS = [("KS-GSP", None), ("KS-GSP", "group"), ("SP", "age"), ("SP", None)]
 

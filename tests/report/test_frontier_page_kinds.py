@@ -11,8 +11,7 @@ from page_reading import assert_table_is, cells, choose_view, chosen, number, se
 
 from equipoise import load
 from equipoise.metrics import measure
-from equipoise.report.frontier_page import frontier_page
-from equipoise.report.run_facts import RunFacts
+from equipoise.report.frontier_page import RunFacts, frontier_page
 
 
 def test_names_are_text_wherever_they_stand(open_page):

@@ -11,9 +11,9 @@ from curves import NASTY, curve
 from markdown_it import MarkdownIt
 
 from equipoise import FairFrontier, load
+from equipoise.report.frontier_page import RunFacts
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import code_block, escaped, markdown_table
-from equipoise.report.run_facts import RunFacts
 
 SECTIONS = [
     "Model Details",

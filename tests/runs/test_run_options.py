@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise import FairBoostingClassifier, FairFrontier, FairRegressor
-from equipoise.cli.commands import app
-from equipoise.cli.options import numbers
+from equipoise.cli.commands import app, numbers
 from equipoise.errors import InputError
 from equipoise.frontier.fitting import flat_options
 from equipoise.runs.record import PREDICTORS, FitOptions
+from tests.messages import says
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 # A name may end as a whole number of a list does.
@@ -150,6 +150,4 @@ def test_changes_are_said_in_words():
 def test_nothing_sensitive_is_refused():
     with pytest.raises(InputError) as refusal:
         FitOptions(target="y", sensitive=())
-    assert str(refusal.value) == (
-        "--sensitive must name at least one column, got none; for example --sensitive age,sex"
-    )
+    says(str(refusal.value), "--sensitive", "at least one column", "got none", "age,sex")

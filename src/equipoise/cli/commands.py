@@ -9,34 +9,120 @@ they need when they run: nothing that is loaded here may load torch, pandas or s
 
 from __future__ import annotations
 
+import csv
 import inspect
+import io
 import sys
 import webbrowser
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from equipoise.cli.options import (
-    AsJson,
-    Debug,
-    Names,
-    Place,
-    Real,
-    RunFolder,
-    Text,
-    Types,
-    Whole,
-    columns,
-    data_file,
-    names,
-    numbers,
-    option,
-    switch,
-)
 from equipoise.cli.running import note, run_process
 from equipoise.runs import Answer
+
+
+def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names separated by commas, from an option that may be given several times.
+
+    A name that holds a comma is put in double quotes, as in a CSV file.
+
+    >>> names(["age, sex", '"last, first"'])
+    ('age', 'sex', 'last, first')
+    """
+    if texts is None:
+        return None
+    lines = (io.StringIO(text, newline="") for text in texts)
+    rows = (row for each in lines for row in csv.reader(each, skipinitialspace=True))
+    return tuple(name for row in rows for name in row if name)
+
+
+def numbers(text: str | None) -> tuple[float, ...] | None:
+    """Strengths separated by commas.
+
+    >>> numbers("0, 0.5,0.9")
+    (0.0, 0.5, 0.9)
+    """
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        from equipoise.errors import InputError
+
+        raise InputError(
+            f"--strengths must be numbers separated by commas, got {text!r}; for example "
+            "--strengths 0,0.5,0.9"
+        ) from None
+
+
+def kinds(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """Types of columns, ``column=discrete`` or ``column=continuous`` separated by commas.
+
+    >>> kinds(["zip=discrete,age=continuous"])
+    {'zip': 'discrete', 'age': 'continuous'}
+    """
+    if texts is None:
+        return None
+    found = {}
+    for name in names(texts) or ():
+        column, _, kind = name.rpartition("=")
+        if not column or kind not in ("discrete", "continuous"):
+            from equipoise.errors import InputError
+
+            raise InputError(
+                "--types must be column=discrete or column=continuous, separated by commas, got "
+                f"{name!r}; for example --types zip=discrete"
+            )
+        found[column] = kind
+    return found
+
+
+def option(metavar: str, help: str, default: Any = None, **more: Any) -> Any:
+    """An option that is named as its parameter is; it is required where the default is ``...``."""
+    return typer.Option(default, metavar=metavar, help=help, **more)
+
+
+def columns(help: str, default: Any = None) -> Any:
+    """An option that names columns."""
+    return option("COLUMNS", help, default, callback=names)
+
+
+def switch(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(False, name, help=help)
+
+
+def data_file(
+    default: Any, help: str = "CSV, TSV, Parquet or Arrow file; text files also as .gz."
+) -> Any:
+    """The argument that names the data."""
+    return typer.Argument(default, metavar="DATA", help=help)
+
+
+Text = str | None
+Whole = int | None
+Real = float | None
+Place = Path | None
+Names = list[str] | None
+# Looked at before anything is parsed (see `running`), so that even a misspelled command line is
+# answered in the form that was asked for.
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Answer with one JSON object on standard output.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder that equipoise fit wrote.")
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=KIND",
+        help="Types of sensitive columns, such as zip=discrete,age=continuous.",
+        callback=kinds,
+    ),
+]
 
 
 def fit(
@@ -127,6 +213,7 @@ def fit(
 
 
 def select(
+    context: typer.Context,
     run: RunFolder,
     max_unfairness: Real = option("X", "Limit on unfairness; the best utility within it is taken."),
     min_utility: Real = option(
@@ -159,16 +246,7 @@ def select(
     """
     from equipoise.runs.selecting import Choice, select_in_run
 
-    return select_in_run(
-        run,
-        Choice(
-            max_unfairness=max_unfairness,
-            min_utility=min_utility,
-            metric=metric,
-            attribute=attribute,
-            candidates=candidates,
-        ),
-    )
+    return select_in_run(run, Choice(**_given(context, but=["run"])))
 
 
 def predict(

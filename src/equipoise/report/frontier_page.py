@@ -4,32 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.offer import (
-    DRAWS,
-    Assessed,
-    Offer,
-    SmallestGroup,
-    Spread,
-    View,
-    offer,
-)
+from equipoise.frontier.offer import DRAWS, Offer, SmallestGroup, Spread, View, offer
 from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors.registry import FAMILIES
 from equipoise.report.page import render_page
-from equipoise.report.run_facts import RunFacts, select_call
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")
 #: Marks of the first family of predictors in the picture, the second, ...
 _MARKS = ("dots", "triangles", "squares")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunFacts:
+    """Where a frontier came from, and how its models are put to use.
+
+    Everything is shown as text; what is left empty is left out of the page.
+    """
+
+    title: str  # heading of the page
+    data_name: str = ""  # such as the name of its file
+    rows: int = 0  # that were read; 0 where that is not known
+    target: str = ""  # name of the column that is predicted
+    picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
+    command: str = ""  # that made the run
+    #: Picks another model of the run; the page adds --max-unfairness, --metric and --attribute.
+    select_command: str = "equipoise select RUN"
+    #: Scores new rows with the selected model.
+    deploy_command: str = "equipoise predict RUN DATA --out scores.parquet"
+    #: Ends with the frontier loaded as ``frontier``; the page adds ``select``.
+    python_lines: tuple[str, ...] = (
+        "from equipoise import load",
+        'frontier = load("RUN/frontier.equipoise")',
+    )
+    columns: pd.DataFrame = field(default_factory=pd.DataFrame)  # how each was read, one a row
+    settings: Mapping[str, object] = field(default_factory=dict)  # to repeat the run
+    versions: Mapping[str, object] = field(default_factory=dict)  # of the software that made it
+    seed: int | None = None
+    device: str = ""
 
 
 def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts) -> str:
@@ -95,7 +116,17 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
             for entry in offered.entries
         ],
         "views": [_view(view, offered) for view in offered.views],
-        "models": [_model(model, offered) for model in offered.models],
+        "models": [
+            {
+                "snapshot": model.snapshot,
+                "threshold": model.threshold,
+                "rows": [row.columns() for row in model.rows],
+                "joint": model.joint_certificates,
+                "health": asdict(model.health),
+                "scores": [_spread(spread, offered) for spread in model.spreads],
+            }
+            for model in offered.models
+        ],
         "attributes": [
             {
                 "name": each.column.name,
@@ -120,12 +151,10 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
 
 def _front(offered: Offer) -> list[dict[str, Any]]:
     """The models on the first staircase, for readers without a script."""
-    view = offered.views[offered.first]
-    points = offered.points
-    place = {int(number): k for k, number in enumerate(points.number)}
+    view, points = offered.views[offered.first], offered.points
     found = []
     for step in (view.steps[position] for position in view.shown):
-        at = place[step.snapshot]
+        at = np.flatnonzero(points.number == step.snapshot)[0]
         entry = offered.entries[points.entry[at]]
         found.append(
             {
@@ -142,9 +171,7 @@ def _front(offered: Offer) -> list[dict[str, Any]]:
 
 def _view(view: View, offered: Offer) -> dict[str, Any]:
     return {
-        "metric": view.metric,
-        "attribute": view.attribute,
-        "columns": view.columns,
+        **{name: getattr(view, name) for name in ("metric", "attribute", "columns")},
         "unfairness": [step.unfairness for step in view.steps],
         "snapshots": [step.snapshot for step in view.steps],
         "shown": [
@@ -158,26 +185,12 @@ def _view(view: View, offered: Offer) -> dict[str, Any]:
     }
 
 
-def _model(model: Assessed, offered: Offer) -> dict[str, Any]:
-    return {
-        "snapshot": model.snapshot,
-        "threshold": model.threshold,
-        "rows": [row.columns() for row in model.rows],
-        "joint": model.joint_certificates,
-        "health": asdict(model.health),
-        "scores": [_spread(spread, offered) for spread in model.spreads],
-    }
-
-
 def _spread(spread: Spread, offered: Offer) -> dict[str, Any]:
-    edges = spread.edges
+    edges = vars(spread.edges).copy()
     return {
         "class": offered.labels[spread.column] if len(offered.labels) > 2 else None,
-        "first": edges.first,
-        "step": edges.step,
-        "bins": len(edges.values) - 1,
-        "own": edges.own,
-        "inserted": edges.inserted,
+        "bins": len(edges.pop("values")) - 1,
+        **edges,
         # Whole numbers of rows are written as such, which is shorter.
         "counts": spread.counts.round(4) if offered.weighted else spread.counts.astype(np.int64),
         "quantiles": _to_draw(spread.quantiles),
@@ -218,30 +231,31 @@ def _useful(
 ) -> Markup:
     row = selection.rows[0]
     share = _share(_value(row, selection))
-    sure = ""
+    rest = ""
     if not math.isnan(row.low):
         level = _percent(selection.level)
-        sure = f" ({level} interval {_share(row.low)} to {_share(row.high)})"
-    also = "; on the validation rows no model of this run did better"
-    if most_useful is not None:
+        rest = f" ({level} interval {_share(row.low)} to {_share(row.high)})"
+    if most_useful is None:
+        rest += "; on the validation rows no model of this run did better"
+    else:
         best = _share(_value(most_useful[0], selection))
-        also = f"; the most useful model of this run reaches {best}"
+        rest += f"; the most useful model of this run reaches {best}"
     if row.metric == "R2":
-        text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}{}.")
-        return text.format(share, target or "the outcome", sure, also)
+        text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}.")
+        return text.format(share, target or "the outcome", rest)
     if row.metric == "macro AUC":
         text = Markup(
             "Given a case of one class and a case of another, the selected model gives the first "
             "the higher probability of its class <strong>{}</strong> of the time, on average over "
-            "the {} classes{}{}."
+            "the {} classes{}."
         )
-        return text.format(share, len(labels), sure, also)
+        return text.format(share, len(labels), rest)
     case = f"with {target} = {labels[1]}" if target else f"of class {labels[1]}"
     text = Markup(
         "Given a case {} and a case without, the selected model gives the first the higher score "
-        "<strong>{}</strong> of the time{}{}."
+        "<strong>{}</strong> of the time{}."
     )
-    return text.format(case, share, sure, also)
+    return text.format(case, share, rest)
 
 
 def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) -> Markup:
@@ -258,13 +272,12 @@ def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) ->
     sure = [] if math.isnan(row.low) else [f"{level} interval {row.low:.3f} to {row.high:.3f}"]
     if not math.isnan(row.certificate):
         sure.append(f"with {level} confidence at most {row.certificate:.3f}")
-    how_sure = f" ({'; '.join(sure)})" if sure else ""
-    also = ""
+    rest = f" ({'; '.join(sure)})" if sure else ""
     if most_useful is not None:
-        also = f"; for the most useful model it is {_value(most_useful[place], selection):.3f}"
-    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference at all{}{}.")
+        rest += f"; for the most useful model it is {_value(most_useful[place], selection):.3f}"
     limit = _limit(selection, list(counted.values()), row)
-    return text.format(head, _value(row, selection), limit, how_sure, also)
+    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference at all{}.")
+    return text.format(head, _value(row, selection), limit, rest)
 
 
 def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: SelectionRow) -> str:
@@ -329,3 +342,22 @@ def _share(value: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}\N{NO-BREAK SPACE}%"
+
+
+def select_call(selection: Selection, attributes: tuple[str, ...]) -> str:
+    """The Python call that makes this selection; ``attributes`` are all the metric is for."""
+    limits = {
+        row.attribute: row.limit
+        for row in selection.rows
+        if row.attribute and not math.isnan(row.limit)
+    }
+    wishes: dict[str, object] = {}
+    if limits:
+        same = len(set(limits.values())) == 1 and len(limits) in (1, len(attributes))
+        wishes["max_unfairness"] = next(iter(limits.values())) if same else limits
+    if len(limits) < 2 and selection.attributes != attributes:
+        wishes["attribute"] = selection.attributes[0]
+    if not math.isnan(selection.rows[0].limit):
+        wishes["min_utility"] = selection.rows[0].limit
+    wishes["metric"] = selection.metric
+    return f"frontier.select({', '.join(f'{name}={wish!r}' for name, wish in wishes.items())})"

@@ -1,15 +1,10 @@
 """Model cards: what a chosen model is, how it did on test rows, and what its owner must add.
 
-The fields are those of two templates. Hugging Face: metadata in YAML (license, tags, library_name,
-pipeline_tag, metrics, model-index) above the sections Model Details, Uses, Bias, Risks, and
-Limitations, Training Details, Evaluation and Technical Specifications
-(https://huggingface.co/docs/hub/model-cards and
-https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/templates/modelcard_template.md).
-Google's Model Card Toolkit: JSON of model_details, model_parameters, quantitative_analysis and
-considerations (schema 0.0.2,
-https://github.com/tensorflow/model-card-toolkit/tree/main/model_card_toolkit/schema; its Python
-interface has confidence_interval with lower_bound and upper_bound beside them). Both go back to
-Mitchell et al. (2019), Model Cards for Model Reporting.
+Markdown has the metadata and the sections of Hugging Face's template
+(https://huggingface.co/docs/hub/model-cards). JSON has the fields of Google's Model Card Toolkit
+(https://github.com/tensorflow/model-card-toolkit/tree/main/model_card_toolkit/schema) and the
+confidence_interval of its Python interface. Both go back to Mitchell et al. (2019), Model Cards for
+Model Reporting.
 """
 
 from __future__ import annotations
@@ -28,8 +23,8 @@ from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods.registry import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
+from equipoise.report.frontier_page import RunFacts, select_call
 from equipoise.report.page import code_block, escaped, find_template, markdown_table
-from equipoise.report.run_facts import RunFacts, select_call
 from equipoise.tables import SensitiveColumn
 
 TO_FILL_IN = "to be filled in by the owner"
@@ -37,10 +32,9 @@ TO_FILL_IN = "to be filled in by the owner"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """The card of one model: facts of the run, and fields that only its owner can fill in.
+    """The card of one model: facts of the run and, from `owner` on, fields for its owner.
 
-    The owner's fields, from `owner` on, hold a text that says so; fill them in with
-    ``dataclasses.replace``.
+    Fill these in with ``dataclasses.replace``.
     """
 
     selection: Selection  # the model, and every number of the report on it
@@ -131,16 +125,15 @@ def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) ->
 
 
 def _architecture(selection: Selection) -> str:
-    averaged = selection.averaged
     options = selection.model.get_params(deep=False)
+    article = "a "
     if selection.model.family != "network":
-        library = LIBRARIES[options["library"]].title
-        trees = (
-            f"gradient-boosted trees ({library}), {options['rounds']} rounds at most, learning "
-            f"rate {options['learning_rate']:g}"
+        article = "of "
+        one = (
+            f"gradient-boosted trees ({LIBRARIES[options['library']].title}), {options['rounds']} "
+            f"rounds at most, learning rate {options['learning_rate']:g}"
         )
-        return trees if averaged == 1 else f"average of {averaged}, each of {trees}"
-    if not parse_method(options["method"]).capabilities.neural:
+    elif not parse_method(options["method"]).capabilities.neural:
         one = "linear model"
     elif options["network"] is not None:
         one = "network of the user's own"
@@ -149,7 +142,8 @@ def _architecture(selection: Selection) -> str:
     else:
         widths = ", ".join(map(str, options["hidden"]))
         one = f"fully connected network with hidden layers of {widths} units"
-    return one if averaged == 1 else f"average of {averaged}, each a {one}"
+    averaged = selection.averaged
+    return one if averaged == 1 else f"average of {averaged}, each {article}{one}"
 
 
 def _output(selection: Selection, target: str) -> str:
@@ -179,6 +173,17 @@ def _in_words(column: SensitiveColumn) -> str:
     return f"{column.name} ({column.kind}{groups})"
 
 
+#: True of every model.
+_LIMITATIONS = (
+    "Every number is about this score and the people in these rows. Other people, another time "
+    "or another source of data need a new assessment.",
+    "The notion compares distributions over groups. It says nothing about single persons, and a "
+    "small value is no proof that there is no dependence.",
+    "Recorded outcomes are taken as the truth. Where the record is unjust, so is what is measured "
+    "against it.",
+)
+
+
 def _limitations(selection: Selection) -> Iterator[str]:
     if selection.test_rows == 0:
         yield (
@@ -191,18 +196,7 @@ def _limitations(selection: Selection) -> Iterator[str]:
             f"It was picked on validation rows. On {selection.test_rows:,} test rows, used neither "
             f"to train nor to pick, it {kept} the limits it was picked by ({selection.wish})."
         )
-    yield (
-        "Every number is about this score and the people in these rows. Other people, another time "
-        "or another source of data need a new assessment."
-    )
-    yield (
-        "The notion compares distributions over groups. It says nothing about single persons, and "
-        "a small value is no proof that there is no dependence."
-    )
-    yield (
-        "Recorded outcomes are taken as the truth. Where the record is unjust, so is what is "
-        "measured against it."
-    )
+    yield from _LIMITATIONS
     classes = len(getattr(selection.model, "classes_", ()))
     if classes > 2:
         yield (
@@ -240,35 +234,36 @@ _METRIC_TYPES = {"AUC": "roc_auc", "macro AUC": "roc_auc", "R2": "r_squared"}
 def to_markdown(card: ModelCard) -> str:
     """Write the card; numbers to four digits in the text and in full in the metadata."""
     header = yaml.safe_dump(_metadata(card), sort_keys=False, allow_unicode=True, width=math.inf)
-    columns, results = _results(card)
+    results = _results(card)
     body = find_template("model_card.md", md=escaped, said=_said, fenced=code_block).render(
-        card=card, placeholder=TO_FILL_IN, table=markdown_table, header=columns, results=results
+        card=card,
+        placeholder=TO_FILL_IN,
+        table=markdown_table,
+        header=list(results[0]),
+        results=[row.values() for row in results],
     )
     return f"---\n{header}---\n\n{body.rstrip()}\n"
 
 
 def _metadata(card: ModelCard) -> dict[str, object]:
-    measured = [row for row in card.selection.rows if not math.isnan(row.test)]
-    results = [
-        {
-            "task": {"type": card.task},
-            "dataset": {"type": "tabular", "name": _line(card.data), "split": "test"},
-            "metrics": [
-                {"type": _metric_type(row), "name": _line(row.name), "value": row.test}
-                for row in measured
-            ],
-        }
-    ]
-    return {
+    found: dict[str, object] = {
         # The Hub refuses names of licenses that it does not know; the owner's own words are below.
         "license": "unknown",
         "library_name": "equipoise",
         "pipeline_tag": card.task,
         "tags": ["fairness", card.notion, "tabular"],
         "metrics": list(dict.fromkeys(map(_metric_type, card.selection.rows))),
-    } | (
-        {"model-index": [{"name": _line(card.about.title), "results": results}]} if measured else {}
-    )
+    }
+    metrics = [
+        {"type": _metric_type(row), "name": _line(row.name), "value": row.test}
+        for row in card.selection.rows
+        if not math.isnan(row.test)
+    ]
+    if metrics:
+        dataset = {"type": "tabular", "name": _line(card.data), "split": "test"}
+        result = {"task": {"type": card.task}, "dataset": dataset, "metrics": metrics}
+        found["model-index"] = [{"name": _line(card.about.title), "results": [result]}]
+    return found
 
 
 def _line(text: str) -> str:
@@ -280,25 +275,25 @@ def _metric_type(row: SelectionRow) -> str:
     return _METRIC_TYPES.get(row.metric, row.metric.lower())
 
 
-def _results(card: ModelCard) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table of the selection's report."""
-    header = ["metric", "by", "test", "interval", "certified at most", "validation", "limit"]
-    found = card.selection.rows
-    noted = any(row.note for row in found)
-    rows = []
-    for row in found:
-        limit = f"at {'most' if row.attribute else 'least'} {row.limit:g}"
-        cells = [
-            row.metric,
-            row.attribute,
-            _number(row.test),
-            "" if math.isnan(row.low) else f"{_number(row.low)} to {_number(row.high)}",
-            _number(row.certificate),
-            _number(row.validation),
-            "" if math.isnan(row.limit) else limit,
-        ]
-        rows.append([*cells, row.note] if noted else cells)
-    return [*header, "note"] if noted else header, rows
+def _results(card: ModelCard) -> list[dict[str, str]]:
+    """The selection's report, one mapping from heads to cells a row."""
+    rows = card.selection.rows
+    noted = any(row.note for row in rows)
+    return [
+        {
+            "metric": row.metric,
+            "by": row.attribute,
+            "test": _number(row.test),
+            "interval": "" if math.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}",
+            "certified at most": _number(row.certificate),
+            "validation": _number(row.validation),
+            "limit": ""
+            if math.isnan(row.limit)
+            else f"at {'most' if row.attribute else 'least'} {row.limit:g}",
+        }
+        | ({"note": row.note} if noted else {})
+        for row in rows
+    ]
 
 
 def _number(value: float) -> str:
@@ -310,9 +305,6 @@ def _said(value: object) -> str:
     return f"*{escaped(value)}*" if str(value).startswith(TO_FILL_IN) else escaped(value)
 
 
-SCHEMA_VERSION = "0.0.2"
-
-
 def to_json(card: ModelCard) -> str:
     """Write the card; numbers in full, undefined ones left out.
 
@@ -320,7 +312,7 @@ def to_json(card: ModelCard) -> str:
     ``limit``, where there are such, and ``note``.
     """
     content = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": "0.0.2",
         "model_details": {
             "name": card.about.title,
             "overview": card.overview,
@@ -366,16 +358,15 @@ def to_json(card: ModelCard) -> str:
 
 
 def _metric(row: SelectionRow) -> dict[str, Any]:
-    optional = {
+    numbers = {
         "value": row.test,
         "certificate": row.certificate,
         "validation": row.validation,
         "limit": row.limit,
     }
-    found: dict[str, Any] = {"type": row.metric}
-    if row.attribute:
-        found["slice"] = row.attribute
-    found |= {name: value for name, value in optional.items() if not math.isnan(value)}
+    found: dict[str, Any] = {"type": row.metric, "slice": row.attribute, "note": row.note}
+    found = {name: text for name, text in found.items() if text}
+    found |= {name: value for name, value in numbers.items() if not math.isnan(value)}
     if not math.isnan(row.low):
         found["confidence_interval"] = {"lower_bound": row.low, "upper_bound": row.high}
-    return found | ({"note": row.note} if row.note else {})
+    return found

@@ -10,13 +10,12 @@ from typing import Any
 import pandas as pd
 
 from equipoise.auditing import Audit, audit
-from equipoise.errors import InputError
 from equipoise.files import read_table
 from equipoise.files.columns import check_columns
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.runs import Answer
 from equipoise.runs.folder import names_in
-from equipoise.storage.atomic import is_leftover, only_writer, write_atomically
+from equipoise.storage.atomic import only_writer, write_atomically
 
 FILES = ("audit.html", "audit.csv", "audit.json")
 _LOCK = ".equipoise-lock"
@@ -35,7 +34,7 @@ def audit_file(
 
     ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``.
     """
-    _refuse_taken(out)
+    names_in(out, (*FILES, _LOCK), FILES, "an audit")
     frame = read_table(data)
     named = {
         "score": [score],
@@ -61,18 +60,8 @@ def audit_file(
     )
 
 
-def _refuse_taken(folder: Path) -> None:
-    """Raise unless an audit may be written to this folder: new, empty, or an older audit."""
-    taken = names_in(folder) - {*FILES, _LOCK}
-    if not all(is_leftover(name, FILES) for name in taken):
-        raise InputError(
-            f"--out must be new, empty or hold an audit, got '{folder}', which holds other files; "
-            "choose another name"
-        )
-
-
 def _write(folder: Path, found: Audit) -> None:
-    _refuse_taken(folder)  # another process may have been first
+    names_in(folder, (*FILES, _LOCK), FILES, "an audit")  # another process may have been first
     folder.mkdir(parents=True, exist_ok=True)
     table = spreadsheet_safe(found.to_frame()).to_csv(index=False)
     texts = (found.to_html(), table, found.to_json())

@@ -59,9 +59,11 @@ def fit_run(
             f"--resume continues the run in --out as it was begun, got {other} too; leave one out"
         )
     with files.fitting_in(out, resume=resume, overwrite=overwrite):
-        earlier = read_record(settings) if settings is not None else None
+        earlier = None
         if resume:
             earlier = files.unfinished_run(out)
+        elif settings is not None:
+            earlier = read_record(settings)
         options = read_options(given, earlier)
         if resume and earlier is not None and (changes := earlier.options.changes(options)):
             raise InputError(
@@ -72,7 +74,22 @@ def fit_run(
         path = data if earlier is None else data or Path(earlier.data.path)
         if path is None:
             raise InputError(f"DATA is required; {_EXAMPLE}")
-        frame, columns = _read(path, options, say)
+        # Before the data are read, which may take minutes: can these options be trained with?
+        parse_method(options.method)
+        for library in options.libraries:
+            library.module(f"--predictor {options.predictor}")
+        frame = read_table(path)
+        columns = read_columns(
+            frame,
+            target=options.target,
+            sensitive=options.sensitive,
+            id=options.id,
+            drop=options.drop,
+            features=options.features or None,
+            task=options.task or None,
+            sensitive_types=options.types or None,
+            say=say,
+        )
         file = DataFacts(
             path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
         )
@@ -81,16 +98,12 @@ def fit_run(
                 f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
                 f"{file.sha256}, was {earlier.data.sha256}"
             )
-            if resume:
-                raise InputError(
-                    f"{changed}; restore the file, or choose another --out to train on this one"
-                )
-            if data is None:
-                assert settings is not None
+            remedy = "choose another --out to train on this one"
+            if settings is not None:
                 repeat = command_line("equipoise", "fit", path, "--settings", settings)
-                raise InputError(
-                    f"{changed}; restore the file, or name it to train on it as it is: {repeat}"
-                )
+                remedy = f"name it to train on it as it is: {repeat}"
+            if resume or data is None:
+                raise InputError(f"{changed}; restore the file, or {remedy}")
             say(f"note: {changed}; training on it with the settings of that run")
         for part in columns.parts:
             say(part)
@@ -130,26 +143,6 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
     return command_line("equipoise", "fit", data, *options.to_arguments(), "--out", out)
 
 
-def _read(path: Path, options: FitOptions, say: Say) -> tuple[pd.DataFrame, Columns]:
-    """Read the data once sure that the options can be trained with."""
-    parse_method(options.method)
-    for library in options.libraries:
-        library.module(f"--predictor {options.predictor}")
-    frame = read_table(path)
-    columns = read_columns(
-        frame,
-        target=options.target,
-        sensitive=options.sensitive,
-        id=options.id,
-        drop=options.drop,
-        features=options.features or None,
-        task=options.task or None,
-        sensitive_types=options.types or None,
-        say=say,
-    )
-    return frame, columns
-
-
 def _train_and_write(
     run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, say: Say
 ) -> Answer:
@@ -169,7 +162,7 @@ def _train_and_write(
                 checkpoint=place / files.CHECKPOINT if keeps_state else None,
                 resume=resume and keeps_state,
             )
-        say(f"Picking a model and writing {run.path(files.REPORT)} ...")
+        say(f"Picking a model and writing {run.folder / files.REPORT} ...")
         return _finish(run, place, frontier)
     except BaseException:
         if resume or not files.abandon(run, place):
@@ -231,7 +224,7 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
     other = asked / 2 if picked_by == asked else 2 * picked_by
     parts = [
         f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
-        f"Report: {run.path(files.REPORT)}",
+        f"Report: {run.folder / files.REPORT}",
         f"Take another model: {select} --max-unfairness {other:g}\n"
         f"Score new rows:     {predict} DATA --out scores.parquet",
     ]
@@ -249,12 +242,12 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
         )
     document = {
         "run": str(run.folder),
-        "report": str(run.path(files.REPORT)),
+        "report": str(run.folder / files.REPORT),
         "state": record.state,
         "iterations": record.iterations_trained,
         "rounds": record.rounds_trained,
         "flags": list(record.flags),
         "selection": selection_document(selection, choice),
-        "files": sorted(str(run.path(n)) for n in files.FILES if run.path(n).exists()),
+        "files": sorted(str(run.folder / n) for n in files.FILES if (run.folder / n).exists()),
     }
     return Answer(tuple(parts), document, code=1 if interrupted else 0)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,10 +85,6 @@ class Run:
     folder: Path
     record: RunRecord
 
-    def path(self, name: str) -> Path:
-        """Path of one of its files."""
-        return self.folder / name
-
     def frontier(self) -> FairFrontier:
         """Load the frontier; errors say how to make a damaged one again."""
         found = self.load(FRONTIER)
@@ -98,16 +94,16 @@ class Run:
     def load(self, name: str) -> object:
         """Load one of its models; errors say how to make a damaged or missing one again."""
         again = f"{self.record.command} --overwrite"
-        if not self.path(name).exists():
+        if not (self.folder / name).exists():
             raise InputError(
                 f"'{self.folder}' must be a whole run folder, but {name} is missing; restore it "
                 f"from a copy, or make the run again: {again}"
             )
         try:
-            found = load(self.path(name))
+            found = load(self.folder / name)
         except InputError as problem:
             for library in self.record.options.libraries:
-                library.module(f"'{self.path(name)}'")  # if that is missing, nothing is damaged
+                library.module(f"'{self.folder / name}'")  # if that is missing, nothing is damaged
             raise InputError(
                 f"'{self.folder}' must be a whole run folder: {problem}; for a run that is: {again}"
             ) from None
@@ -122,7 +118,7 @@ class Run:
     def has(self, name: str) -> bool:
         """Whether a file belongs to the run; runs of older versions do not know, so any does."""
         known = self.record.files.get(name)
-        return known is None or known == sha256(self.path(name))
+        return known is None or known == sha256(self.folder / name)
 
 
 def resume_command(folder: Path) -> str:
@@ -172,13 +168,21 @@ def writing(
 
 
 @contextmanager
+def writing_to_run(folder: Path) -> Iterator[Run]:
+    """Open a run for changes; nothing is written to a folder that is no run."""
+    open_run(folder)
+    with writing(folder, argument="RUN"):
+        yield open_run(folder)
+
+
+@contextmanager
 def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
     """Be the only process that writes to ``--out``; refuse a folder that may not be written to.
 
     Folders made for it are removed after an error unless something is in them.
     """
     if not resume:
-        refuse_taken(folder, overwrite=overwrite)
+        _refuse_taken(folder, overwrite=overwrite)
     elif not _holds_run(folder):
         _record_in(folder)  # raises
     made = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -186,7 +190,7 @@ def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]
     try:
         with writing(folder, argument="--out", resume=resume):
             if not resume:
-                refuse_taken(folder, overwrite=overwrite)  # another process may have been first
+                _refuse_taken(folder, overwrite=overwrite)  # another process may have been first
             yield
     except BaseException:
         for each in made:
@@ -223,10 +227,10 @@ def unfinished_place(folder: Path) -> Path:
 
 def new_place(run: Run) -> Path:
     """Return the folder to train a new run in, with its settings; never in the place of a run."""
-    _remove(run.path(_CHANGES))
+    _remove(run.folder / _CHANGES)
     place = run.folder
-    if run.path(SETTINGS).exists():
-        place = run.path(_OVERWRITE)
+    if (run.folder / SETTINGS).exists():
+        place = run.folder / _OVERWRITE
         _remove(place)
         place.mkdir()
     try:
@@ -246,9 +250,9 @@ def abandon(run: Run, place: Path) -> bool:
     if place != run.folder:
         _remove(place)
     else:
-        _remove(run.path(_CHANGES))
+        _remove(run.folder / _CHANGES)
         for name in FILES:
-            run.path(name).unlink(missing_ok=True)
+            (run.folder / name).unlink(missing_ok=True)
     return True
 
 
@@ -292,28 +296,31 @@ def _staged(folder: Path, place: Path) -> Path:
     return folder / _CHANGES if place == folder else place
 
 
-def refuse_taken(folder: Path, *, overwrite: bool) -> None:
+def _refuse_taken(folder: Path, *, overwrite: bool) -> None:
     """Raise unless a new run may be written to this folder; nothing is changed yet."""
-    inside = names_in(folder)
     if not _holds_run(folder):
-        if all(name in _HIDDEN or is_leftover(name, FILES) for name in inside):
-            return
-        raise InputError(
-            f"--out must be new, empty or a run folder, got '{folder}', which holds other files; "
-            "choose another name"
-        )
-    if not overwrite:
+        names_in(folder, _HIDDEN, FILES, "a run")
+    elif not overwrite:
         raise InputError(
             f"--out must be new or empty, got '{folder}', which holds a run; choose another name, "
             "or give --resume (for an unfinished run) or --overwrite"
         )
 
 
-def names_in(folder: Path) -> set[str]:
-    """Names of what is in the folder that ``--out`` names, which may be new."""
+def names_in(folder: Path, known: Collection[str], written: Collection[str], what: str) -> set[str]:
+    """Names of what is in the folder ``--out``, which may be new; raise where others are.
+
+    ``known`` may be there, and what was left of files ``written``.
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+    inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if not all(is_leftover(name, written) for name in inside - set(known)):
+        raise InputError(
+            f"--out must be new, empty or hold {what}, got '{folder}', which holds other files; "
+            "choose another name"
+        )
+    return inside
 
 
 def _holds_run(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import inspect
 import json
 import platform
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from equipoise.errors import InputError, check_choice
+from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.estimators import (
     FairBoostingClassifier,
     FairBoostingRegressor,
@@ -82,13 +82,14 @@ class FitOptions:
                 "--sensitive age,sex"
             )
         check_choice("--predictor", self.predictor, tuple(PREDICTORS))
-        if self.rounds < 1:
-            raise InputError(f"--rounds must be at least 1, got {self.rounds}")
-        if not 0 <= self.max_unfairness < float("inf"):
-            raise InputError(
-                "--max-unfairness must be a finite number of at least 0, got "
-                f"{self.max_unfairness:g}; for example --max-unfairness 0.05"
-            )
+        check_whole("--rounds", self.rounds)
+        check_number(
+            "--max-unfairness",
+            self.max_unfairness,
+            "must be at least 0",
+            lambda limit: limit >= 0,
+            "; for example --max-unfairness 0.05",
+        )
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> FitOptions:
@@ -176,12 +177,14 @@ class FitOptions:
             else (FairClassifier, FairBoostingClassifier)
         )
         estimators: list[Any] = []
+        every: list[Any] = []
         if self.has_networks:
             estimators.append(network(iterations=self.iterations, device=self.device, **shared))
+            every.append(self.evaluate_every)
         for library in self.libraries:
             own: dict[str, Any] = {"rounds": self.rounds, "library": library.name}
             estimators.append(trees(**own, **shared))
-        every: list[Any] = [self.evaluate_every if self.has_networks else "default", "default"]
+            every.append("default")
         several = len(estimators) > 1
         return FairFrontier(
             estimators if several else estimators[0],
@@ -203,10 +206,8 @@ def _unread(predictor: str) -> tuple[str, ...]:
 def _as_argument(value: object) -> str:
     """Write a value as the command line reads it: commas between, quotes around what has one."""
     if isinstance(value, Mapping):
-        return _as_argument(tuple(f"{column}={kind}" for column, kind in value.items()))
-    if not isinstance(value, tuple):
-        return str(value)
-    return ",".join(map(_quoted, value))
+        value = tuple(f"{column}={kind}" for column, kind in value.items())
+    return ",".join(map(_quoted, value)) if isinstance(value, tuple) else str(value)
 
 
 def _quoted(part: str | float) -> str:
@@ -279,32 +280,29 @@ def sha256(path: Path) -> str:
 
 def read_record(path: Path) -> RunRecord:
     """Read settings.json; an `InputError` says what is wrong with another file."""
-    document = read_document(path)
-    found = document.get("equipoise_run")
+    content = read_document(path)
+    checksum, found = content.pop("checksum", None), content.get("equipoise_run")
     if found != FORMAT:
-        made = document.get("versions", {}).get("equipoise", "another version")
+        made = content.get("versions", {}).get("equipoise", "another version")
         raise InputError(
             f"'{path}' must be settings of format {FORMAT}, got format {found!r}, written by "
             f"equipoise {made}; use that version, or fit again with this one "
             f"({version('equipoise')})"
         )
-    content = {name: value for name, value in document.items() if name != "checksum"}
-    if document.get("checksum") != _checksum(content):
+    if checksum != _checksum(content):
         raise InputError(
             f"'{path}' must be as equipoise wrote it, but its checksum says that it was changed; "
             "undo the change (to train with other settings, give options beside --settings), or "
             "fit again"
         )
     del content["equipoise_run"]
-    return RunRecord(
-        **{
-            **content,
-            "options": FitOptions.from_document(content["options"]),
-            "data": DataFacts(**content["data"]),
-            "columns": tuple(content["columns"]),
-            "flags": tuple(content["flags"]),
-        }
-    )
+    read: dict[str, Callable[[Any], Any]] = {
+        "options": FitOptions.from_document,
+        "data": lambda facts: DataFacts(**facts),
+        "columns": tuple,
+        "flags": tuple,
+    }
+    return RunRecord(**content | {name: turn(content[name]) for name, turn in read.items()})
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from equipoise.runs import Answer, Say
 from equipoise.runs.fitting import fit_command, fit_run, read_options
 from equipoise.runs.folder import SETTINGS, names_in
 from equipoise.runs.record import FitOptions, command_line, plain_rows, read_record, sha256
-from equipoise.storage.atomic import checked_target, is_leftover, write_atomically, written_beside
+from equipoise.storage.atomic import checked_target, write_atomically, written_beside
 
 DATA, RUN = "adult.csv", "run"
 #: Enough to see the curve, little enough for a minute.
@@ -45,8 +45,8 @@ def list_datasets(out: Path | None = None) -> Answer:
     bundled = map(load_dataset, ("adult", "crime", "synthetic"))
     rows = [_facts(each.description, each.origin, each.description.rows) for each in bundled]
     rows += [_facts(about, "a file of yours", file_rows) for about, file_rows in UNBUNDLED]
-    by_name = {row["name"]: row for row in rows}
-    table = pd.DataFrame([by_name[name] for name in dataset_names()]).astype({"rows": "Int64"})
+    rows.sort(key=lambda row: dataset_names().index(row["name"]))
+    table = pd.DataFrame(rows).astype({"rows": "Int64"})
     return Answer(
         (
             table.drop(columns="source"),
@@ -127,19 +127,15 @@ def demonstrate(folder: Path, *, say: Say, options: Mapping[str, Any] = SMALL) -
 
 
 def _refuse_taken(folder: Path, options: FitOptions) -> None:
-    inside = names_in(folder)
+    inside = names_in(folder, (DATA, RUN), [DATA], "an older demo")
     other = None
-    if not all(is_leftover(name, [DATA]) for name in inside - {DATA, RUN}):
-        other = "which holds other files"
-    elif DATA in inside and (folder / DATA).read_bytes() != _as_csv(load_dataset("adult")):
+    if DATA in inside and (folder / DATA).read_bytes() != _as_csv(load_dataset("adult")):
         other = f"whose {DATA} is not that of the demo"
     elif (folder / RUN / SETTINGS).exists():
         record = read_record(folder / RUN / SETTINGS)
         # The same options on the same data: whatever is lost is made again.
-        if DATA not in inside or (record.options, record.data.sha256) != (
-            options,
-            sha256(folder / DATA),
-        ):
+        same_data = DATA in inside and record.data.sha256 == sha256(folder / DATA)
+        if record.options != options or not same_data:
             other = f"where '{RUN}' is not the run of the demo"
     if other is not None:
         raise InputError(

@@ -23,10 +23,11 @@ from equipoise.files.expected import as_expected, shown
 from equipoise.files.formats import find_data_file
 from equipoise.files.reading import column_names, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
+from equipoise.report.page import plain
 from equipoise.runs import Answer
 from equipoise.runs.folder import MODEL, reading
 from equipoise.runs.selecting import read_threshold
-from equipoise.tables import LearnedInput, Unfamiliar
+from equipoise.tables import LearnedInput
 from equipoise.tables.columns import Family, whole
 
 _PROBLEMS_KEPT = 20
@@ -53,14 +54,9 @@ class ScoringReport:
     @property
     def document(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        return {
-            "out": str(self.out),
-            "rows": self.rows,
-            "scored": self.scored,
-            "not_scored": self.not_scored,
-            "problems": [{"row": row, "problem": why} for row, why in self.problems],
-            "notes": list(self.notes),
-        }
+        problems = [{"row": row, "problem": why} for row, why in self.problems]
+        told = {**vars(self), "not_scored": self.not_scored, "problems": problems}
+        return {name: plain(value) for name, value in told.items()}
 
     def __str__(self) -> str:
         lines = [f"{self.scored:,} of {self.rows:,} rows scored, written to '{self.out}'."]
@@ -131,24 +127,6 @@ def score_file(
     InputError
         When the file as a whole cannot be scored: it is unreadable, or lacks a column the model
         reads.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from equipoise import FairClassifier
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> data, out = f"{folder.name}/new.csv", f"{folder.name}/scores.csv"
-    >>> frame = pd.DataFrame({"hours": [20, 40, 35, 60] * 5, "hired": [0, 1, 0, 1] * 5})
-    >>> model = FairClassifier(strength=0, iterations=20, random_state=0)
-    >>> model = model.fit(frame[["hours"]], frame["hired"])
-    >>> new = pd.DataFrame({"name": ["Ada", "Bob"], "hours": ["50", "many"]})
-    >>> new.to_csv(data, index=False)
-    >>> report = score_file(model, data, out, id="name")
-    >>> report.scored, report.problems
-    (1, ((2, "column 'hours' must hold a number, got 'many'"),))
-    >>> pd.read_csv(out).columns.tolist()
-    ['name', 'score', 'problem']
-    >>> folder.cleanup()
     """
     keep = as_names("id", id)
     scorer = _RowScorer(model, threshold)
@@ -174,7 +152,7 @@ def score_file(
                 (read + int(row) + 1, why[row]) for row in found[: _PROBLEMS_KEPT - len(problems)]
             ]
             read, scored = read + len(frame), scored + len(frame) - len(found)
-    return ScoringReport(writer.path, read, scored, tuple(problems), scorer.tally.notes())
+    return ScoringReport(writer.path, read, scored, tuple(problems), scorer.notes())
 
 
 def _carried(values: pd.Series[Any]) -> pd.Series[Any]:
@@ -215,11 +193,12 @@ class _RowScorer:
         self.features: Mapping[str, Family] = state.families
         self.learned = learned_inputs(model).columns
         self.attributes = {column[0]: _attribute_family(column) for column in self.learned}
-        self.tally = _Tally(state.unfamiliar(model.predictor_.network.never_missing()))
-
-    @property
-    def names(self) -> list[str]:
-        return list({**self.features, **self.attributes})
+        self.names = list({**self.features, **self.attributes})
+        # Rows that are scored although they hold something that no row held at fit.
+        self.unfamiliar = state.unfamiliar(model.predictor_.network.never_missing())
+        self.missing: Counter[str] = Counter()
+        self.unseen: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
 
     def check_columns(self, names: Sequence[str], keep: Sequence[str]) -> None:
         check_columns("id", keep, names)
@@ -230,8 +209,7 @@ class _RowScorer:
                 f"id must not name a column {taken[0]!r}, which is written here; rename it in the "
                 "data"
             )
-        known = set(names)
-        absent = [name for name in self.names if name not in known]
+        absent = [name for name in self.names if name not in set(names)]
         if absent:
             listed = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
             raise InputError(
@@ -243,15 +221,15 @@ class _RowScorer:
     def score(self, frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
         """Return what is written for the rows of a frame, by column."""
         reasons: dict[int, list[str]] = {}
-        features = self._expected(frame, self.features, reasons)
-        attributes = self._expected(frame, self.attributes, reasons)
+        features = _expected(frame, self.features, reasons)
+        attributes = _expected(frame, self.attributes, reasons)
         self._check_attributes(attributes, reasons)
         usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
         scores = np.full((len(frame), len(self.outputs)), np.nan)
         for start in range(0, len(usable), _ROWS_AT_ONCE):
             part = usable[start : start + _ROWS_AT_ONCE]
             self._fill(scores, part, features, attributes, reasons)
-        self.tally.count(features[np.isfinite(scores).all(axis=1)])
+        self._count(features[np.isfinite(scores).all(axis=1)])
         columns = {name: pd.Series(scores[:, place]) for place, name in enumerate(self.outputs)}
         texts = ["; ".join(reasons[row]) if row in reasons else None for row in range(len(frame))]
         why = pd.Series(texts, dtype="str")
@@ -260,16 +238,6 @@ class _RowScorer:
             columns["decision"] = above.where(why.isna())
         return {**columns, PROBLEM: why}
 
-    def _expected(
-        self, frame: pd.DataFrame, families: Mapping[str, Family], reasons: dict[int, list[str]]
-    ) -> pd.DataFrame:
-        columns = {}
-        for name, family in families.items():
-            columns[name], unusable = as_expected(frame[name], name, family)
-            for row, why in unusable.items():
-                reasons.setdefault(row, []).append(why)
-        return pd.DataFrame(columns, index=range(len(frame)))
-
     def _check_attributes(self, attributes: pd.DataFrame, reasons: dict[int, list[str]]) -> None:
         """Give a reason for rows whose sensitive value is missing or was not seen at fit."""
         for name, kind, categories, *_ in self.learned:
@@ -277,10 +245,9 @@ class _RowScorer:
             for row in np.flatnonzero(values.isna()):
                 reasons.setdefault(int(row), [f"sensitive {name!r} must be known to predict"])
             if kind == "discrete":
-                unseen = np.flatnonzero(values.notna() & ~values.isin(list(categories)))
                 rule = f"sensitive {name!r} must be a category seen at fit, got "
-                for row in unseen:  # a whole number by its own name: 7, not 7.0
-                    value = values[row]
+                for row in np.flatnonzero(values.notna() & ~values.isin(list(categories))):
+                    value = values[row]  # a whole number by its own name: 7, not 7.0
                     level = whole(float(value)) if isinstance(value, float) else value
                     reasons.setdefault(int(row), []).append(rule + shown(level))
 
@@ -314,12 +281,48 @@ class _RowScorer:
 
     def _predict(self, X: pd.DataFrame, attributes: pd.DataFrame | None) -> NDArray[np.float64]:
         with warnings.catch_warnings():
-            # What these warn of, `_Tally` counts over the whole file.
+            # What these warn of is counted over the whole file.
             warnings.filterwarnings("ignore", "X has (missing values|categories)", UserWarning)
             if isinstance(self.model, Regresses):
                 return self.model.predict(X, sensitive_features=attributes)[:, None]
             probabilities = self.model.predict_proba(X, sensitive_features=attributes)
             return probabilities if len(self.outputs) > 1 else probabilities[:, 1:]
+
+    def _count(self, features: pd.DataFrame) -> None:
+        for name in self.unfamiliar.missing:
+            self.missing[name] += int(features[name].isna().sum())
+        for name, categories in self.unfamiliar.known.items():
+            values = features[name]
+            unseen = values[values.notna() & ~values.isin(list(categories))]
+            self.unseen[name] += len(unseen)
+            if len(unseen):
+                self.examples.setdefault(name, str(unseen.iloc[0]))
+
+    def notes(self) -> tuple[str, ...]:
+        """What was unfamiliar in rows that have a score, over the whole file."""
+        missing = [
+            f"rows without a value in {name!r}, where every row had one at fit: {count:,}; "
+            f"{self.unfamiliar.missing[name]}"
+            for name, count in self.missing.items()
+            if count
+        ]
+        unseen = [
+            f"rows with a category in {name!r} not seen at fit, such as {example!r}: "
+            f"{self.unseen[name]:,}; {self.unfamiliar.unseen[name]}"
+            for name, example in self.examples.items()
+        ]
+        return (*missing, *unseen)
+
+
+def _expected(
+    frame: pd.DataFrame, families: Mapping[str, Family], reasons: dict[int, list[str]]
+) -> pd.DataFrame:
+    columns = {}
+    for name, family in families.items():
+        columns[name], unusable = as_expected(frame[name], name, family)
+        for row, why in unusable.items():
+            reasons.setdefault(row, []).append(why)
+    return pd.DataFrame(columns, index=range(len(frame)))
 
 
 def _attribute_family(learned: LearnedInput) -> Family:
@@ -327,38 +330,3 @@ def _attribute_family(learned: LearnedInput) -> Family:
     if kind == "continuous" or all(isinstance(each, int | float) for each in categories):
         return "boolean" if all(isinstance(each, bool) for each in categories or (1,)) else "number"
     return "text"
-
-
-class _Tally:
-    """Counts rows that were scored although they held something that no row held at fit."""
-
-    def __init__(self, unfamiliar: Unfamiliar) -> None:
-        self._unfamiliar = unfamiliar
-        self._missing: Counter[str] = Counter()
-        self._unseen: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-
-    def count(self, features: pd.DataFrame) -> None:
-        for name in self._unfamiliar.missing:
-            self._missing[name] += int(features[name].isna().sum())
-        for name, categories in self._unfamiliar.known.items():
-            values = features[name]
-            unseen = values.notna() & ~values.isin(list(categories))
-            if unseen.any():
-                self._examples.setdefault(name, str(values[unseen].iloc[0]))
-            self._unseen[name] += int(unseen.sum())
-
-    def notes(self) -> tuple[str, ...]:
-        missing = [
-            f"rows without a value in {name!r}, where every row had one at fit: {count:,}; "
-            f"{self._unfamiliar.missing[name]}"
-            for name, count in self._missing.items()
-            if count
-        ]
-        unseen = [
-            f"rows with a category in {name!r} not seen at fit, such as "
-            f"{self._examples[name]!r}: {count:,}; {self._unfamiliar.unseen[name]}"
-            for name, count in self._unseen.items()
-            if count
-        ]
-        return (*missing, *unseen)

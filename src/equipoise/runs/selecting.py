@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,9 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.frontier.selection import granted
-from equipoise.report.frontier_page import frontier_page
+from equipoise.report.frontier_page import RunFacts, frontier_page
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
-from equipoise.report.run_facts import RunFacts
 from equipoise.runs import Answer
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run
@@ -57,7 +54,7 @@ def select_in_run(folder: Path, choice: Choice) -> Answer:
             "--min-utility for the least unfairness that keeps it; for example equipoise select "
             "run --max-unfairness 0.05"
         )
-    with _open_to_write(folder) as run:
+    with files.writing_to_run(folder) as run:
         frontier = run.frontier()
         with files.changing(run) as staged:
             selection = take(run, staged, frontier, choice)
@@ -73,11 +70,11 @@ def select_in_run(folder: Path, choice: Choice) -> Answer:
 
 def rewrite_report(folder: Path) -> Answer:
     """Write report and model card of the selected model again."""
-    with _open_to_write(folder) as run:
+    with files.writing_to_run(folder) as run:
         choice = Choice(**_selection_of(run)["choice"])
         frontier = run.frontier()
         _write_pages(run, folder, frontier, choice.select(frontier), choice)
-    report = str(run.path(files.REPORT))
+    report = str(run.folder / files.REPORT)
     return Answer((report,), {"run": str(folder), "report": report})
 
 
@@ -144,7 +141,7 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
 
 def read_threshold(run: Run) -> float | None:
     """Return the threshold of decisions; refuse a folder whose model is not the selected one."""
-    document, model = _selection_of(run), run.path(files.MODEL)
+    document, model = _selection_of(run), run.folder / files.MODEL
     if model.exists() and document["model_sha256"] == sha256(model):
         threshold: float | None = document["threshold"]
         return threshold
@@ -155,7 +152,7 @@ def read_threshold(run: Run) -> float | None:
 
 
 def _selection_of(run: Run) -> dict[str, Any]:
-    path = run.path(files.SELECTION)
+    path = run.folder / files.SELECTION
     if not path.exists():
         raise InputError(
             f"RUN must have a selected model, but '{path}' is missing; select one: "
@@ -177,14 +174,6 @@ def _command(run: Run) -> str:
     return command_line("equipoise", "select", run.folder)
 
 
-@contextmanager
-def _open_to_write(folder: Path) -> Iterator[Run]:
-    """Open a run for changes; nothing is written to a folder that is no run."""
-    files.open_run(folder)
-    with files.writing(folder, argument="RUN"):
-        yield files.open_run(folder)
-
-
 def _write_pages(
     run: Run, folder: Path, frontier: FairFrontier, selection: Selection, choice: Choice
 ) -> None:
@@ -202,7 +191,7 @@ def _write_pages(
         "--out scores.parquet",
         python_lines=(
             "from equipoise import load",
-            f"frontier = load({str(run.path(files.FRONTIER))!r})",
+            f"frontier = load({str(run.folder / files.FRONTIER)!r})",
         ),
         columns=pd.DataFrame(record.columns),
         settings=record.options.to_document() | {"task": record.task},
