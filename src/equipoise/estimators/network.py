@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
-from equipoise.estimators.inputs import Outcome, learned_inputs, read_classes, read_numbers
+from equipoise.estimators.fitting import Outcome, learned_inputs, read_classes, read_numbers
 from equipoise.methods import parse_method
 from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion

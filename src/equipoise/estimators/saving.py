@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import n_inputs
+from equipoise.estimators.fitting import n_inputs
 from equipoise.networks import NetworkFactory
 from equipoise.predictors.registry import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json

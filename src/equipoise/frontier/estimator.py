@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_number, needs
-from equipoise.estimators.fitting import begin_run
+from equipoise.estimators.fitting import Fits, Run
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
-from equipoise.frontier.curve import Curve, table_of
-from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
-from equipoise.frontier.rows import Part, Split
+from equipoise.frontier.fitting import Part, Predicts, fit_curve, flat_options
+from equipoise.frontier.judging import UNINFORMED, ReportSettings
 from equipoise.frontier.saving import (
     Saved,
     check_network,
@@ -25,19 +23,18 @@ from equipoise.frontier.saving import (
     estimator_in,
     options_in,
 )
-from equipoise.frontier.selection import ReportSettings, Selection, read_wish
-from equipoise.frontier.snapshots import UNINFORMED
+from equipoise.frontier.selection import Selection, read_wish, select
+from equipoise.frontier.snapshots import Curve, Split, table_of
 from equipoise.networks import NetworkFactory
 from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
-from equipoise.training import Callback, History
-from equipoise.training.loop import gradients_on
+from equipoise.training import History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class FairFrontier(BaseEstimator):
+class FairFrontier(Fits):
     """The curve of utility against unfairness, from one training run; then choose a point on it.
 
     Trains every strength with every seed at once, evaluates all of them on validation rows as they
@@ -137,50 +134,11 @@ class FairFrontier(BaseEstimator):
         chosen = FairClassifier.as_in_paper() if estimator is None else estimator
         return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-        resume: bool = False,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Train all members at once and keep the snapshots on a front.
+    def _run_options(self) -> dict[str, Any]:
+        return flat_options(self)
 
-        Parameters
-        ----------
-        X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
-            Features.
-        y : (n,)
-            Outcome: labels of two or more classes, or numbers where the estimator is a regressor.
-        sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
-            Any mix of discrete and continuous attributes.
-        sample_weight : (n,), optional
-            Weights of the rows: in training, when judging and in the report; only their ratios
-            count. Rows of weight 0 are left out.
-        checkpoint : path of a file, optional
-            Where to keep the state of the run; needs an integer ``random_state``.
-        checkpoint_every : float
-            Least seconds between checkpoints, which are written at evaluations; 0 is at each one.
-        resume : bool
-            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on one CPU);
-            begin where there is none yet. A finished run is returned as it was.
-        callback : callable, optional
-            Receives an :class:`equipoise.training.Progress` after every evaluation; returning True
-            ends training.
-
-        Ctrl-C ends training and returns what there is, with a warning; a second one raises.
-        """
-        with (
-            gradients_on(),
-            begin_run(flat_options(self), checkpoint, checkpoint_every, resume, callback) as run,
-        ):
-            curve = fit_curve(self, run, X, y, sensitive_features, sample_weight)
-        return self._keep(curve)
+    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight))
 
     def _keep(self, curve: Curve) -> Self:
         self._curve = curve
@@ -292,8 +250,7 @@ class FairFrontier(BaseEstimator):
             metric=metric,
             attribute=attribute,
         )
-        settings = ReportSettings(level=level, draws=draws, candidates=candidates)
-        return curve.select(wish, settings)
+        return select(curve, wish, ReportSettings(level=level, draws=draws, candidates=candidates))
 
     def plot(self, metric: str | None = None, attribute: str | None = None) -> Figure:
         """Draw utility against one metric: all snapshots, and the front. Needs matplotlib."""

@@ -11,16 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.offer import (
-    DRAWS,
-    Assessed,
-    Offer,
-    SmallestGroup,
-    Spread,
-    View,
-    offer,
-)
-from equipoise.frontier.snapshots import Floats
+from equipoise.frontier.judging import Floats
+from equipoise.frontier.offer import DRAWS, Assessed, Offer, SmallestGroup, Spread, View, offer
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors.registry import FAMILIES
