@@ -53,7 +53,6 @@ _NOT_OF_THE_RUN = ("verbose", "device", "network")
 
 #: Spreads off zero, and sizes of the spread, at which trees keep the outcome's own units.
 _OFF_ZERO = 2.0**7
-
 _LEAST_SPREAD, _MOST_SPREAD = 1e-12, 1e12
 
 
@@ -220,9 +219,8 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
             "check the target column or the split"
         )
     if len(classes) == 2:
-        return Outcome(
-            numbers.astype(np.float32), numbers.astype(np.float32)[:, None], classes=classes
-        )
+        zero_or_one = numbers.astype(np.float32)
+        return Outcome(zero_or_one, zero_or_one[:, None], classes=classes)
     one_hot = np.eye(len(classes), dtype=np.float32)[numbers]
     return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
 
@@ -232,9 +230,9 @@ def read_numbers(
 ) -> Outcome:
     """Read a continuous outcome; the task gets it in standard units, or in its own.
 
-    Rows count by their ``weights`` (n,) in what is standard.
-    Those of its own are kept as far as single precision, in which LightGBM reads an outcome, can
-    tell its values apart: not more than 128 spreads off zero, and of a spread from 1e-12 to 1e12.
+    Mean and spread count rows by their ``weights`` (n,). LightGBM reads an outcome in single
+    precision, so its own units are kept where that can tell values apart: at most 128 spreads off
+    zero, with a spread from 1e-12 to 1e12.
     """
     try:
         values = y.astype(np.float64)
@@ -437,12 +435,11 @@ class Fitting(Generic[Model]):
 class Run:
     """How one training is looked after."""
 
-    file: CheckpointFile | None
-    # Where in the file this training keeps its state; the file itself unless given.
-    store: Store | None
-    seconds: float  # least time between checkpoints
     callback: Callback | None
     options: Mapping[str, Any]  # that a state in the store must be of
+    file: CheckpointFile | None = None
+    store: Store | None = None  # where in the file this training keeps its state
+    seconds: float = 0.0  # least time between checkpoints
     # Rows beside those that train on which the result depends.
     rows: Mapping[str, Iterable[Tensor]] = field(default_factory=dict)
     parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else must be remembered
@@ -544,14 +541,13 @@ def begin_run(
             "callback must be a function of one argument, the progress, got "
             f"{type(callback).__name__}"
         )
-    run = Run(file=None, store=None, seconds=0.0, callback=callback, options=options)
     if checkpoint is None:
         if resume:
             raise InputError(
                 "resume=True needs the file to go on from, got checkpoint=None; call "
                 "fit(..., checkpoint=path, resume=True)"
             )
-        yield run
+        yield Run(callback=callback, options=options)
         return
     file = CheckpointFile(checkpoint)
     if not isinstance(options["random_state"], int | np.integer):

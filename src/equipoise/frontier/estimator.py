@@ -24,7 +24,7 @@ from equipoise.frontier.saving import (
     options_in,
 )
 from equipoise.frontier.selection import Selection, read_wish, select
-from equipoise.frontier.snapshots import Curve, Split, table_of
+from equipoise.frontier.snapshots import Curve, Split, members_of, table_of
 from equipoise.networks import NetworkFactory
 from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
@@ -51,8 +51,8 @@ class FairFrontier(Fits):
         rows and compete on one front. The frontier trains copies; it decides ``strength``,
         ``random_state`` and ``verbose`` of each. A list is replaced as a whole by ``set_params``.
     strengths : tuple of float in [0, 1)
-        Weights of the penalty; 0 is plain training. The default is the paper's, 0,
-        and more of the fair end.
+        Weights of the penalty; 0 is plain training. The default adds 0 and more of the fair end
+        to the paper's strengths.
     seeds : int
         Members per strength; their seeds are random_state, random_state + 1, ...
     ensemble : bool
@@ -61,7 +61,7 @@ class FairFrontier(Fits):
         Iterations of a network, or rounds of boosted trees, between snapshots; 100 or 20 by
         default.
     metrics : "default" or sequence of str
-        Metrics of unfairness. The first is meant where none is named. Default: KS-GSP
+        Metrics of unfairness; questions that name none are about the first. Default: KS-GSP
         under independence, KS-GEO under separation, and SP or EO for two classes.
     validation, test : float or sequence of int
         Share of the rows, or positions of the rows, that pick and that report.
@@ -145,7 +145,8 @@ class FairFrontier(Fits):
         self.split_ = curve.split
         self.utility_ = curve.snapshots.criteria.utility
         self.sensitive_ = curve.sensitive
-        self.history_ = curve.history
+        histories = {strand.predictor: strand.history for strand in curve.strands}
+        self.history_ = histories if len(histories) > 1 else curve.strands[0].history
         return self
 
     def fitted_curve(self) -> Curve:
@@ -169,13 +170,12 @@ class FairFrontier(Fits):
 
     def members(self) -> pd.DataFrame:
         """Every member and average: strength, seed, snapshots on a front, how training ended."""
-        return self.fitted_curve().member_table()
+        return members_of(self.fitted_curve())
 
     def front(self, metric: str | None = None, attribute: str | None = None) -> pd.DataFrame:
         """Rows of the table on the front of utility against one metric, fairest first.
 
-        The first metric is meant where none is named; the attribute may be left out where there is
-        one.
+        It is the first metric unless named; the attribute may be left out where there is one.
         """
         snapshots = self.fitted_curve().snapshots
         column = snapshots.criteria.one(metric, attribute)
@@ -232,9 +232,8 @@ class FairFrontier(Fits):
         level, draws
             Of bootstrap intervals and certificates on the test rows.
         candidates : int
-            How many selections you will compare by their reports before you take one. The test
-            rows pick nothing within one selection, so 1 is right for a single one; whoever looks
-            at several reports lets the test rows pick, and certificates must count that.
+            How many selections you compare by their reports before you take one. Comparing lets
+            the test rows pick, and certificates must count that; 1 is right for a single one.
 
         Returns
         -------
@@ -259,27 +258,18 @@ class FairFrontier(Fits):
         with needs("matplotlib", user="plot", extra="report"):
             from matplotlib.figure import Figure
         table, front = self.table(), self.front(metric, attribute)
-        x = curve.snapshots.criteria.columns[column]
+        x, strengths = curve.snapshots.criteria.columns[column], sorted(set(table["strength"]))
         figure = Figure(figsize=(6.4, 4.8), layout="constrained")
         axes = figure.add_subplot()
         # The stronger, the darker; the front is a staircase.
-        strengths = sorted(table["strength"].unique())
         for number, strength in enumerate(strengths):
             rows = table[table["strength"] == strength]
             shade = f"{0.85 - 0.5 * number / max(1, len(strengths) - 1):.2f}"
             label = f"strength {strength:g}"
             axes.scatter(rows[x], rows["utility"], s=10, color=shade, label=label, zorder=2)
-        line: dict[str, Any] = {
-            "color": "black",
-            "marker": "o",
-            "markersize": 4,
-            "label": "front",
-            "zorder": 3,
-        }
-        axes.step(front[x], front["utility"], where="post", **line)
-        axes.set(
-            xlabel=f"{x} (validation rows; 0 is fair)", ylabel=f"{self.utility_} (validation rows)"
-        )
+        axes.step(front[x], front["utility"], "ko-", where="post", ms=4, label="front", zorder=3)
+        axes.set_xlabel(f"{x} (validation rows; 0 is fair)")
+        axes.set_ylabel(f"{self.utility_} (validation rows)")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small")
         return figure

@@ -251,9 +251,9 @@ def split_rows(
 ) -> Split:
     """Give every one of n rows to one part; rows that nobody named or drew train.
 
-    Shares are of all rows, drawn without a look at any value, so that the test rows are a simple
-    random sample of what is left when the validation rows are gone. Rows that are not ``counted``
-    (n,) are in no part, as if they had not been there.
+    Shares are of all rows. They are drawn at random whatever the values, so the test rows are a
+    simple random sample of the rows that do not validate. Rows that are not ``counted`` (n,) are in
+    no part.
 
     >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
     >>> split.validation.tolist(), len(split.test), len(split.train)
@@ -443,10 +443,10 @@ def _evidence(
 
 @dataclass(frozen=True)
 class Stage:
-    """The part of a checkpoint that is of one of several estimators; printed, it names the file.
+    """The part of a checkpoint that belongs to one of several estimators; it prints as the file.
 
-    The file holds the state of the estimator in training, so that any other run that is given the
-    file finds out what wrote it; inside it are the states of those that were trained before.
+    The file holds the state of the estimator in training, so that another run that is given the
+    file can tell what wrote it. Inside that state are those of the estimators trained before.
     """
 
     file: CheckpointFile
@@ -474,6 +474,6 @@ class Stage:
         if kept is None:
             return []
         before = kept.get(_BEFORE, [])
-        # A version of before kept one state here, which its identity refuses in words.
+        # An earlier version kept one state here, which its identity refuses in words.
         earlier = before if isinstance(before, list) else [before]
         return [*earlier, {name: part for name, part in kept.items() if name != _BEFORE}]

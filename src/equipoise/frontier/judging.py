@@ -188,7 +188,7 @@ def criteria_for(
         raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
     if not names:
         raise InputError("metrics must name at least one metric, got none")
-    samples = [_samples(part) for part in parts]
+    samples = [samples_of(part) for part in parts]
     measures: list[tuple[str, str]] = []
     for metric in map(find_metric, dict.fromkeys(names)):
         if metric.fair_value != 0:
@@ -212,12 +212,7 @@ def criteria_for(
     return Criteria(UTILITIES[rows.outcome], tuple(measures))
 
 
-def check_rows(rows: HeldOut) -> None:
-    """Refuse rows beside which no score can be judged."""
-    _samples(rows)
-
-
-def _samples(
+def samples_of(
     rows: HeldOut,
     device: torch.device | None = None,
     references: Mapping[str, Hashable] | None = None,
@@ -264,7 +259,7 @@ class Judge:
         device: torch.device,
         references: Mapping[str, Hashable] | None = None,
     ) -> None:
-        samples = _samples(rows, device, references)
+        samples = samples_of(rows, device, references)
         self._scored = next(iter(samples.values())).scored
         self._measures = [
             (find_metric(metric), samples[attribute]) for metric, attribute in criteria.measures

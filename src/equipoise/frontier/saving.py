@@ -37,7 +37,7 @@ from equipoise.estimators.saving import (
     written,
 )
 from equipoise.frontier.fitting import estimators_of
-from equipoise.frontier.judging import UTILITIES, Criteria, HeldOut, check_rows
+from equipoise.frontier.judging import UTILITIES, Criteria, HeldOut, samples_of
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots, Split, Strand
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks import NetworkFactory, member_tensors
@@ -324,7 +324,7 @@ def _check_test_rows(test: HeldOut, criteria: Criteria, scores: Sequence[NDArray
     for array in scores:
         own = array.shape == (len(test), width) and holds(array, NDArray[np.float64])
         require(own, "scores must be those of the test rows")
-    check_rows(test)
+    samples_of(test)
 
 
 def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -26,6 +26,7 @@ from equipoise.pareto import choose
 class Wish:
     """What a user wants of a snapshot."""
 
+    utility: str
     metric: str
     # Largest unfairness by attribute; infinite where it should be small but has no limit.
     limits: Mapping[str, float]
@@ -36,23 +37,23 @@ class Wish:
         """Whether the best utility is wanted; else the least unfairness."""
         return any(math.isfinite(limit) for limit in self.limits.values())
 
-    def by_measure(self, utility: str) -> dict[tuple[str, str], float]:
+    def by_measure(self) -> dict[tuple[str, str], float]:
         """The limits that there are, by metric and attribute; the attribute of utility is ""."""
         limits = {(self.metric, attribute): limit for attribute, limit in self.limits.items()}
-        limits[utility, ""] = self.min_utility
+        limits[self.utility, ""] = self.min_utility
         return {name: limit for name, limit in limits.items() if math.isfinite(limit)}
 
-    def describe(self, utility: str) -> str:
+    def describe(self) -> str:
         """Put the limits in words."""
         return " and ".join(
             f"{metric} by {attribute} <= {limit:g}" if attribute else f"{metric} >= {limit:g}"
-            for (metric, attribute), limit in self.by_measure(utility).items()
+            for (metric, attribute), limit in self.by_measure().items()
         )
 
-    def aim(self, utility: str) -> str:
+    def aim(self) -> str:
         """Say what is as good as possible within the limits."""
         if self.seeks_utility:
-            return f"the best {utility}"
+            return f"the best {self.utility}"
         return f"the least {self.metric} by {' and '.join(self.limits)}"
 
 
@@ -103,6 +104,7 @@ def read_wish(
             lambda least: least <= 1,
         )
     return Wish(
+        criteria.utility,
         name,
         dict(zip(attributes, map(float, limits), strict=True)),
         -math.inf if min_utility is None else float(min_utility),
@@ -136,7 +138,7 @@ def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
     reached = -granted(-utility[choice.row])
     worst = " of the worst class" if criteria.utility == "macro AUC" else ""
     raise InputError(
-        f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
+        f"no snapshot has {wish.describe()} on the validation rows; the nearest is "
         f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
         f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
         "train longer, or add strengths nearer to 1"
@@ -247,25 +249,17 @@ class Selection:
     ----------
     model : FairClassifier, FairRegressor, or their boosted counterparts
         Fitted: the chosen snapshot.
-    snapshot : int
-        Its row in ``FairFrontier.table()``.
-    origin : str
-        How it came about, in words.
-    strength : float
-    seed, iteration : int
-        The seed is -1 for an average; an iteration of boosted trees is a round.
-    predictor : str
-        "network" or "boosting".
-    averaged : int
-        How many members' scores are averaged; 1 for a member by itself.
+    snapshot, origin : int, str
+        Its row in ``FairFrontier.table()``, and how it came about, in words.
+    strength, seed, predictor, averaged, iteration
+        As in that table: the seed of an average is -1, an iteration of boosted trees is a round,
+        and ``averaged`` counts the members whose scores are averaged.
     threshold : float or None
         Where decisions were cut: Youden's on the validation rows; None but for two classes.
     wish, aim : str
         The limits, and what was sought within them.
-    metric : str
-        What the limits on unfairness are on.
-    attributes : tuple of str
-        Those that counted when it was picked.
+    metric, attributes : str, tuple of str
+        What the limits on unfairness are on, and the attributes that counted.
     candidates : int
         How many selections the certificates hold for together.
     picked_among : int
@@ -389,7 +383,7 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
     snapshots = curve.snapshots
     number = pick(snapshots, curve.entries, wish)
     _, entry = curve.owner(number)
-    iteration, utility = int(snapshots.iteration[number]), snapshots.criteria.utility
+    iteration = int(snapshots.iteration[number])
     (rows,) = reports(curve, [number], settings, wish)
     return Selection(
         model=curve.model(number),
@@ -401,8 +395,8 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
         averaged=len(entry.members),
         iteration=iteration,
         threshold=curve.threshold(number),
-        wish=wish.describe(utility),
-        aim=wish.aim(utility),
+        wish=wish.describe(),
+        aim=wish.aim(),
         metric=wish.metric,
         attributes=tuple(wish.limits),
         candidates=settings.candidates,
@@ -425,7 +419,7 @@ def reports(
         thresholds = [curve.threshold(number) for number in numbers]
         found = estimates(scores, curve.test, criteria, thresholds, settings)
     named = [(criteria.utility, ""), *criteria.measures]
-    limits = {} if wish is None else wish.by_measure(criteria.utility)
+    limits = {} if wish is None else wish.by_measure()
     return [
         tuple(
             SelectionRow(*name, limits.get(name, math.nan), float(value), estimate)

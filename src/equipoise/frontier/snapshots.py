@@ -382,25 +382,9 @@ class Curve:
         return tuple(dict.fromkeys(entry.family for entry in self.entries))
 
     @property
-    def history(self) -> History | dict[str, History]:
-        """The history of all members; by estimator where there are several."""
-        found = {strand.predictor: strand.history for strand in self.strands}
-        return found if len(found) > 1 else self.strands[0].history
-
-    @property
     def template(self) -> Classifies | Regresses:
         """What all models share: labels, names of columns; options and encoding of the first."""
         return self.strands[0].template
-
-    def member_table(self) -> pd.DataFrame:
-        """Every member and average, one a row; see `FairFrontier.members`."""
-        kept = self.snapshots.entry[self.snapshots.kept]
-        return _who(self.entries).assign(
-            snapshots_on_front=np.bincount(kept, minlength=len(self.entries)),
-            health=[
-                strand.health_in_words(entry) for strand in self.strands for entry in strand.entries
-            ],
-        )
 
     def threshold(self, number: int) -> float | None:
         """Where decisions are cut: Youden's on the validation rows; None but for two classes."""
@@ -428,6 +412,14 @@ class Curve:
         entry = self.entries[self.snapshots.entry[number]]
         (strand,) = (each for each in self.strands if each.predictor == entry.predictor)
         return strand, entry
+
+
+def members_of(curve: Curve) -> pd.DataFrame:
+    """Every member and average, one a row; see `FairFrontier.members`."""
+    kept = curve.snapshots.entry[curve.snapshots.kept]
+    health = [strand.health_in_words(each) for strand in curve.strands for each in strand.entries]
+    on_front = np.bincount(kept, minlength=len(curve.entries))
+    return _who(curve.entries).assign(snapshots_on_front=on_front, health=health)
 
 
 def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
