@@ -26,8 +26,8 @@ import torch
 from benchmarks.training import adult_rows
 from equipoise import FairClassifier, load_dataset
 from equipoise.estimators.fitting import Fitting
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Judge, Recorder, criteria_for, entries_of, scores_of
+from equipoise.frontier.judging import HeldOut, Judge, criteria_for
+from equipoise.frontier.snapshots import Recorder, entries_of, scores_of
 from equipoise.predictors.recipe import Inputs
 from equipoise.tables import SensitiveTable
 from equipoise.training import Member, Predictor, Trained, TrainingData

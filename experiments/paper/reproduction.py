@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import read_device
+from equipoise.estimators.fitting import read_device
 from equipoise.storage import write_atomically
 from experiments.paper.figures import caption, drawable
 from experiments.paper.layout import NOT_RUN

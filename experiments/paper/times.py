@@ -25,7 +25,7 @@ import pandas as pd
 import torch
 
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import read_device
+from equipoise.estimators.fitting import read_device
 from equipoise.estimators.network import PAPER_STRENGTHS
 from equipoise.training import Member, Progress, Supervision
 from experiments.paper.plan import METHODS, Cell, NotionName, Scenario

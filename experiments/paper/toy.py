@@ -19,7 +19,7 @@ import torch
 
 from equipoise.density_ratio import CountedRatio, NetworkRatio, RatioSettings
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import read_device
+from equipoise.estimators.fitting import read_device
 from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
 
 #: What the paper prints for each cell (a, y), in its order: point estimate and deviation.

@@ -35,8 +35,8 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
-from equipoise.estimators.fitting import Fitting
-from equipoise.estimators.inputs import (
+from equipoise.estimators.fitting import (
+    Fitting,
     Outcome,
     read_classes,
     read_device,
@@ -45,8 +45,7 @@ from equipoise.estimators.inputs import (
 )
 from equipoise.estimators.network import PAPER_STRENGTHS, PAPER_TRAINING
 from equipoise.frontier import FairFrontier
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Criteria, Judge
+from equipoise.frontier.judging import Criteria, HeldOut, Judge
 from equipoise.inference import bootstrap
 from equipoise.methods import parse_method
 from equipoise.metrics import mae

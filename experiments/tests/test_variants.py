@@ -12,7 +12,7 @@ from equipoise import FairClassifier
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import read_classes, training_data
+from equipoise.estimators.fitting import read_classes, training_data
 from equipoise.methods import (
     METHODS,
     Context,

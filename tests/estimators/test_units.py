@@ -14,7 +14,7 @@ import torch
 
 from equipoise import FairBoostingRegressor, FairClassifier, FairRegressor
 from equipoise.errors import ConvergenceWarning, InputError
-from equipoise.estimators.inputs import read_numbers, row_weights
+from equipoise.estimators.fitting import read_numbers, row_weights
 from equipoise.predictors.boosting.growing import level_and_unit
 from equipoise.tables import FeatureEncoder, TreeEncoder
 from tests.composing import composed

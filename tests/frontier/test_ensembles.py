@@ -15,6 +15,7 @@ from small_frontiers import SMALL, fitted, own_network, rows, three_classes
 
 from equipoise import FairClassifier, FairRegressor, load
 from equipoise.errors import InputError
+from equipoise.frontier.snapshots import members_of
 from equipoise.metrics import measure
 from equipoise.tables import SensitiveTable
 from equipoise.training import TASKS
@@ -155,7 +156,7 @@ def test_an_average_tells_which_of_its_members_are_unwell():
     healths = [replace(health, messages=()) for health in strand.member_health]
     healths[2] = replace(healths[2], messages=("It is dull.", "It is slow."))
     unwell = replace(strand, member_health=tuple(healths))
-    said = replace(curve, strands=(unwell,)).member_table()["health"].tolist()
+    said = members_of(replace(curve, strands=(unwell,)))["health"].tolist()
     expected = ["healthy"] * 8
     expected[2] = "It is dull.\nIt is slow."
     expected[6] = "seed 8: It is dull.\nseed 8: It is slow."

@@ -8,16 +8,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from small_frontiers import rows
 
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import (
-    Criteria,
-    Entry,
-    Judge,
-    Recorder,
-    criteria_for,
-    entries_of,
-    scores_of,
-)
+from equipoise.frontier.judging import Criteria, HeldOut, Judge, criteria_for
+from equipoise.frontier.snapshots import Entry, Recorder, entries_of, scores_of
 from equipoise.metrics import measure, youden_threshold
 from equipoise.networks import StackedMLP
 from equipoise.tables import SensitiveTable

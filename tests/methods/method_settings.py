@@ -7,7 +7,7 @@ import numpy as np
 
 from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
-from equipoise.estimators.inputs import read_classes, read_numbers, training_data
+from equipoise.estimators.fitting import read_classes, read_numbers, training_data
 from equipoise.methods import METHODS, parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe

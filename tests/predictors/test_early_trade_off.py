@@ -6,7 +6,7 @@ import torch
 
 from equipoise import FairBoostingClassifier
 from equipoise.critic import CriticSettings
-from equipoise.estimators.inputs import read_classes, training_data
+from equipoise.estimators.fitting import read_classes, training_data
 from equipoise.methods import SBP, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting.recipe import EarlyStopping

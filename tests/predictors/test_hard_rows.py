@@ -6,7 +6,7 @@ import torch
 
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import ConvergenceWarning, InputError
-from equipoise.estimators.inputs import read_numbers, training_data
+from equipoise.estimators.fitting import read_numbers, training_data
 from equipoise.predictors.boosting.growing import OBJECTIVES
 from equipoise.predictors.boosting.recipe import EarlyStopping, with_rows_aside
 from equipoise.training import Member

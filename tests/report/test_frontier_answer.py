@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from page_frontiers import SMALL, fitted, page_of, selected
 
+from equipoise.frontier.judging import HeldOut
 from equipoise.frontier.offer import SmallestGroup, grouped_rows, smallest_group
-from equipoise.frontier.rows import HeldOut
 from equipoise.metrics import find_metric
 from equipoise.report.frontier_page import RunFacts, answer, frontier_page
 from equipoise.report.model_card import model_card

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from page_frontiers import fitted, page_of, selected
 
 from equipoise.errors import InputError
+from equipoise.frontier.judging import Criteria, ReportSettings
 from equipoise.frontier.offer import (
     MOST_GROUPS,
     MOST_MODELS,
@@ -33,8 +34,8 @@ from equipoise.frontier.offer import (
     thinned,
     views_of,
 )
-from equipoise.frontier.selection import ReportSettings, pick, read_wish
-from equipoise.frontier.snapshots import Criteria, Entry, Snapshots
+from equipoise.frontier.selection import pick, read_wish
+from equipoise.frontier.snapshots import Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.frontier_page import RunFacts, frontier_page, select_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -14,20 +14,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import ConvergenceWarning, InputError, check_choice, check_number
-from equipoise.estimators.fitting import Fitting, begin_run, read_rows
-from equipoise.estimators.inputs import (
+from equipoise.estimators.fitting import (
+    Fits,
+    Fitting,
     Outcome,
+    Run,
     checked_features,
     new_inputs,
     read_classes,
     read_numbers,
+    read_rows,
     read_seed,
 )
 from equipoise.estimators.saving import contents_of
@@ -36,8 +39,7 @@ from equipoise.predictors.recipe import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.kinds import check_types
-from equipoise.training import Callback, Health, History, Member, OptimizerSettings, Predictor
-from equipoise.training.loop import gradients_on
+from equipoise.training import Health, History, Member, OptimizerSettings, Predictor
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,7 +60,7 @@ class Options:
     verbose: int = 0
 
 
-class FairEstimator(Options, BaseEstimator, ABC):
+class FairEstimator(Options, Fits):
     """Fit and evaluation; subclasses have more options, and say what Y and outputs mean."""
 
     #: These have defaults of their own in the subclasses, which a field here would win over.
@@ -80,58 +82,28 @@ class FairEstimator(Options, BaseEstimator, ABC):
     #: How sensitive features become inputs; only methods that need them to predict have it.
     attribute_inputs_: tuple[LearnedInput, ...]
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-        resume: bool = False,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Train on features, outcome and sensitive features.
+    def _run_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = self.get_params(deep=False)
+        return options
 
-        Parameters
-        ----------
-        X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
-            Features. Frames may hold categorical columns and missing values.
-        y : (n,)
-            Outcome.
-        sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
-            Any mix of discrete and continuous attributes; required unless ``strength=0``.
-        sample_weight : (n,), optional
-            Weights of the rows, in the task loss and in the penalty; only their ratios count. Rows
-            of weight 0 are left out, as if they had not been given: their classes and categories
-            are not known, and their values rank nothing.
-        checkpoint, checkpoint_every, resume, callback
-            As for :meth:`FairFrontier.fit`; the callback is called every 50 iterations or 10
-            rounds.
-        """
+    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
         # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
         # an earlier one behind.
-        fitted, options = self._unfitted(), self.get_params(deep=False)
-        with (
-            gradients_on(),
-            begin_run(options, checkpoint, checkpoint_every, resume, callback) as run,
-        ):
-            member = Member(self.strength, read_seed(self.random_state))
-            fitting = Fitting(fitted)
-            rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
-            if not rows.counted.all():
-                rows = rows.alone(np.flatnonzero(rows.counted))
-            fitting.learn(rows)
-            trained = fitting.train([member], run, verbose=self.verbose)
-            fitted.predictor_ = trained.predictor.settled()
-            fitted.history_ = trained.history
-            (fitted.health_,) = trained.health
+        fitted = self._unfitted()
+        member = Member(self.strength, read_seed(self.random_state))
+        fitting = Fitting(fitted)
+        rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
+        if not rows.counted.all():
+            rows = rows.alone(np.flatnonzero(rows.counted))
+        fitting.learn(rows)
+        trained = fitting.train([member], run, verbose=self.verbose)
+        fitted.predictor_ = trained.predictor.settled()
+        fitted.history_ = trained.history
+        (fitted.health_,) = trained.health
         self.__dict__ = fitted.__dict__
         fitting.warn_if_interrupted(trained, run)
         for message in self.health_.messages:
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        return self
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _unfitted(self) -> Self:
         """Return an estimator of the same options that has learned nothing."""

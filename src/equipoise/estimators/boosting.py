@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, check_choice, check_whole
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
-from equipoise.estimators.inputs import Outcome, read_numbers
+from equipoise.estimators.fitting import Outcome, read_numbers
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES, BoostingRecipe
 from equipoise.tables import TreeEncoder

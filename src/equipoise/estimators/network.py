@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_choice, check_widths
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
-from equipoise.estimators.inputs import Outcome, learned_inputs, read_classes, read_numbers
+from equipoise.estimators.fitting import Outcome, learned_inputs, read_classes, read_numbers
 from equipoise.methods import parse_method
 from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion
@@ -65,18 +65,8 @@ PAPER_REGRESSOR: Mapping[str, Any] = {
 }
 
 
-class _OnNetworks(FairEstimator):
-    """What is no option of every estimator with a network, so that it is no field below."""
-
-    #: A network of the user's own.
-    network: NetworkFactory | None = None
-    #: Widths of an encoder that carries the penalty; empty where the score does.
-    encoder_hidden: tuple[int, ...] = ()
-    encoder_: FeatureEncoder
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class NetworkEstimator(_OnNetworks):
+class NetworkEstimator(FairEstimator):
     """Options of networks and their training; subclasses say what a network's outputs mean."""
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
@@ -154,11 +144,12 @@ class NetworkEstimator(_OnNetworks):
         return FeatureEncoder(scaling=self.scaling)
 
     def _recipe(self) -> NetworkRecipe:
-        """Check all options at once, before any data is touched."""
-        if self.network is not None and not callable(self.network):
+        # An encoder has no network of the user's own; nothing else has an encoder.
+        network = getattr(self, "network", None)
+        if network is not None and not callable(network):
             raise InputError(
                 "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
-                f"got {type(self.network).__name__}"
+                f"got {type(network).__name__}"
             )
         return NetworkRecipe(
             notion=Notion.parse(self.notion),
@@ -179,10 +170,10 @@ class NetworkEstimator(_OnNetworks):
                 schedule=self.schedule,
             ),
             hidden=self.hidden,
-            encoder_hidden=self.encoder_hidden,
+            encoder_hidden=getattr(self, "encoder_hidden", ()),
             embedding=self.embedding,
             normalization=self.normalization,
-            network=self.network,
+            network=network,
         )
 
 

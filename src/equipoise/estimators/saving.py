@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import n_inputs
+from equipoise.estimators.fitting import n_inputs
 from equipoise.networks import NetworkFactory
 from equipoise.predictors.registry import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
-from equipoise.tables import ENCODERS, Encoder, LearnedInput
+from equipoise.tables import ENCODERS, LearnedInput
 from equipoise.training import TASKS, Health, History, Task
 
 if TYPE_CHECKING:
@@ -52,13 +52,14 @@ def contents_of(model: FairEstimator) -> Contents:
 
 def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
     """Return an estimator without its network: options, labels, names and encoding of columns."""
-    encoding = _encoding(model.encoder_)
+    (encoder,) = (name for name, kind in ENCODERS.items() if kind is type(model.encoder_))
+    values, arrays = model.encoder_.state().parts()
     document = {
         **options_of(model, own_network=own_network),
         "learned": written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
-        **encoding.document,
+        encoder: written(values),
     }
-    return Contents(document, encoding.arrays)
+    return Contents(document, arrays)
 
 
 def options_of(model: FairEstimator, *, own_network: bool) -> dict[str, Any]:
@@ -145,29 +146,19 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
         known = name in _LEARNED and holds(value, _LEARNED[name])
         require(known, f"no estimator learns such a {name!r}")
         setattr(model, name, value)
-    model.encoder_ = _encoder_in(contents)
-    columns = list(model.encoder_.state().families)
+    (encoder,) = ENCODERS.keys() & contents.document.keys()
+    kind = ENCODERS[encoder]
+    values = kind.state_type.fields_in(read(contents.document[encoder]), contents.arrays)
+    state = made(kind.state_type, values)
+    state.check()
+    model.encoder_ = kind.from_state(state)
+    columns = list(state.families)
     named = learned.get("feature_names_in_", np.array(columns)).tolist()
     fit = model.n_features_in_ == len(columns) and named == columns
     require(fit, "the columns of the estimator are not those of its encoding")
     if isinstance(model, RegressorMixin):
         finite = bool(np.isfinite([model.center_, model.scale_]).all())
         require(finite, "the units of the outcome must be finite")
-
-
-def _encoding(encoder: Encoder[Any]) -> Contents:
-    (name,) = (name for name, kind in ENCODERS.items() if kind is type(encoder))
-    values, arrays = encoder.state().parts()
-    return Contents({name: written(values)}, arrays)
-
-
-def _encoder_in(contents: Contents) -> Encoder[Any]:
-    (name,) = ENCODERS.keys() & contents.document.keys()
-    kind = ENCODERS[name]
-    values = kind.state_type.fields_in(read(contents.document[name]), contents.arrays)
-    state = made(kind.state_type, values)
-    state.check()
-    return kind.from_state(state)
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import same_form
-from equipoise.frontier.curve import Curve
 from equipoise.frontier.estimator import FairFrontier
-from equipoise.frontier.offer import DRAWS, steps
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import ReportSettings, SelectionRow
+from equipoise.frontier.judging import HeldOut, ReportSettings
+from equipoise.frontier.offer import DRAWS
+from equipoise.frontier.selection import SelectionRow, reports, steps
+from equipoise.frontier.snapshots import Curve
+from equipoise.inference.estimate import notes
 
 #: Tolerated unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)
@@ -75,10 +76,9 @@ class Comparison:
 
 def compare(runs: Sequence[ComparedRun]) -> Comparison:
     """Compare runs by every metric and attribute that all of them were judged by."""
-    measures = common_measures(runs)
-    rows = [row for run in runs for row in _rows_of(run, measures, other_test_rows(run, runs[0]))]
-    order = {measure: place for place, measure in enumerate(measures)}
-    rows.sort(key=lambda row: order[(str(row["metric"]), str(row["attribute"]))])
+    measures = _common_measures(runs)
+    reached = [_reached(run, measures, _other_test_rows(run, runs[0])) for run in runs]
+    rows = [row for measure in measures for found in reached for row in found[measure]]
     return Comparison(
         runs=tuple(run.name for run in runs),
         utility=runs[0].frontier.utility_,
@@ -90,18 +90,45 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
     )
 
 
+def _common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
+    """Metrics and attributes that all runs have, in the order of the first; InputError if none."""
+    names = [run.name for run in runs]
+    if len(names) < 2:
+        raise InputError(f"runs must be at least two to compare, got {len(names)}")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InputError(f"runs must have different names, got {name!r} more than once")
+    first, *others = (run.curve.snapshots.criteria for run in runs)
+    for name, criteria in zip(names[1:], others, strict=True):
+        if criteria.utility != first.utility:
+            raise InputError(
+                f"runs must have the same utility, got {first.utility} of {names[0]!r} and "
+                f"{criteria.utility} of {name!r}; compare runs on outcomes of one kind"
+            )
+    common = tuple(each for each in first.measures if all(each in c.measures for c in others))
+    if not common:
+        said = "; ".join(
+            f"{name!r} has {', '.join(criteria.columns)}"
+            for name, criteria in zip(names, (first, *others), strict=True)
+        )
+        raise InputError(
+            f"runs must share a metric by the same attribute, got none: {said}; fit with the same "
+            "notion, or name metrics= that all have"
+        )
+    return common
+
+
 def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
-    curve, mixed = run.curve, len(run.curve.strands) > 1
-    front = run.frontier.front(metric, attribute)
-    origins = [
-        curve.owner(int(str(number)))[1].describe(int(iteration), mixed=mixed)
-        for number, iteration in front["iteration"].items()
-    ]
+    curve, front = run.curve, run.frontier.front(metric, attribute)
+    mixed = len(curve.strands) > 1
     return pd.DataFrame(
         {
             "unfairness": front[f"{metric} {attribute}"].to_numpy(),
             "utility": front["utility"].to_numpy(),
-            "origin": origins,
+            "origin": [
+                curve.owner(int(str(number)))[1].describe(int(iteration), mixed=mixed)
+                for number, iteration in front["iteration"].items()
+            ],
         }
     )
 
@@ -110,40 +137,9 @@ def _differences(runs: Sequence[ComparedRun]) -> Iterator[Difference]:
     for name in dict.fromkeys(name for run in runs for name in run.settings):
         values = [run.settings.get(name, "") for run in runs]
         # The options of an estimator are settings by themselves.
-        if (
-            not any(hasattr(value, "get_params") for value in values)
-            and len({repr(same_form(value)) for value in values}) > 1
-        ):
+        estimators = any(hasattr(value, "get_params") for value in values)
+        if not estimators and len({repr(same_form(value)) for value in values}) > 1:
             yield Difference(name, tuple(map(str, values)))
-
-
-def common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
-    """Metrics and attributes that all runs have, in the order of the first; InputError if none."""
-    if len(runs) < 2:
-        raise InputError(f"runs must be at least two to compare, got {len(runs)}")
-    names = [run.name for run in runs]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"runs must have different names, got {name!r} more than once")
-    first, *others = (run.curve.snapshots.criteria for run in runs)
-    for run, criteria in zip(runs[1:], others, strict=True):
-        if criteria.utility != first.utility:
-            raise InputError(
-                f"runs must have the same utility, got {first.utility} of {runs[0].name!r} and "
-                f"{criteria.utility} of {run.name!r}; compare runs on outcomes of one kind"
-            )
-    common = tuple(
-        measure for measure in first.measures if all(measure in c.measures for c in others)
-    )
-    if not common:
-        said = "; ".join(
-            f"{run.name!r} has {', '.join(run.curve.snapshots.criteria.columns)}" for run in runs
-        )
-        raise InputError(
-            f"runs must share a metric by the same attribute, got none: {said}; fit with the same "
-            "notion, or name metrics= that all have"
-        )
-    return common
 
 
 def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterator[str]:
@@ -153,13 +149,12 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
         said = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
         yield f"The runs were trained for different notions: {said}."
     for run in others:
-        if other_test_rows(run, first):
+        if _other_test_rows(run, first):
             yield (
                 f"The test rows of {run.name} are not those of {first.name}: what differs may be "
                 "the people, not the models."
             )
-        same = np.array_equal(run.frontier.split_.validation, first.frontier.split_.validation)
-        if not same:
+        if not np.array_equal(run.frontier.split_.validation, first.frontier.split_.validation):
             yield (
                 f"The validation rows of {run.name} are not those of {first.name}: hypervolumes "
                 "and picks rest on different rows."
@@ -176,69 +171,65 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
             yield f"Not compared, as not all runs have it: {', '.join(left_out)} of {run.name}."
 
 
-def other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
+def _other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
     """Whether both runs have test rows and these are not the same."""
     here, there = run.curve.test, first.curve.test
-    return here is not None and there is not None and not _same(here, there)
-
-
-def _same(here: HeldOut, there: HeldOut) -> bool:
-    def named(rows: HeldOut) -> list[object]:
-        return [(column.name, column.categories) for column in rows.table.columns]
-
-    def values(rows: HeldOut) -> list[NDArray[Any]]:
-        columns = [
-            each.codes if each.values is None else each.values for each in rows.table.columns
-        ]
-        return [rows.y, rows.counts, *map(np.asarray, columns)]
-
-    return named(here) == named(there) and all(
-        np.array_equal(*pair, equal_nan=True)
-        for pair in zip(values(here), values(there), strict=True)
+    if here is None or there is None:
+        return False
+    (names, arrays), (other_names, other_arrays) = map(_values, (here, there))
+    return names != other_names or not all(
+        np.array_equal(*pair, equal_nan=True) for pair in zip(arrays, other_arrays, strict=True)
     )
 
 
-def _rows_of(
+def _values(rows: HeldOut) -> tuple[list[object], list[NDArray[Any]]]:
+    """Names and categories of sensitive columns; outcome, weights and values of the rows."""
+    columns = rows.table.columns
+    values = [each.codes if each.values is None else each.values for each in columns]
+    named: list[object] = [(column.name, column.categories) for column in columns]
+    return named, [rows.y, rows.counts, *map(np.asarray, values)]
+
+
+def _reached(
     run: ComparedRun, measures: Sequence[Measure], other_rows: bool
-) -> Iterator[dict[str, object]]:
+) -> dict[Measure, list[dict[str, object]]]:
+    """Rows of the table for one run, by measure: one for each budget."""
     curve = run.curve
     picks = {measure: _picks(curve, measure) for measure in measures}
     numbers = sorted({each for found in picks.values() for each in found if each is not None})
-    reports = curve.reports(numbers, ReportSettings(draws=DRAWS)) if numbers else []
-    tested = dict(zip(numbers, reports, strict=True))
+    assessed = reports(curve, numbers, ReportSettings(draws=DRAWS)) if numbers else []
+    tested = dict(zip(numbers, assessed, strict=True))
+    rows_note = "kept without test rows" if curve.test is None else ""
+    if other_rows:
+        rows_note = "other test rows than the first run"
+    found: dict[Measure, list[dict[str, object]]] = {}
     for metric, attribute in measures:
-        volume = run.frontier.hypervolume(metric, attribute)
+        shared = {
+            "metric": metric,
+            "attribute": attribute,
+            "run": run.name,
+            "hypervolume": run.frontier.hypervolume(metric, attribute),
+        }
+        found[metric, attribute] = lines = []
         for budget, number in zip(BUDGETS, picks[metric, attribute], strict=True):
-            found: dict[str, object] = {
-                "metric": metric,
-                "attribute": attribute,
-                "run": run.name,
-                "hypervolume": volume,
-                "budget": budget,
-                "snapshot": number,
-                "predictor": "" if number is None else curve.owner(number)[1].predictor,
-            }
-            notes = []
+            line: dict[str, object] = {**shared, "budget": budget, "snapshot": number}
             if number is None:
-                notes.append("no snapshot within the budget")
+                note, predictor = "no snapshot within the budget", ""
             else:
                 utility, *unfairness = tested[number]
-                found |= _numbers("utility", utility)
                 (row,) = (r for r in unfairness if (r.metric, r.attribute) == (metric, attribute))
-                found |= _numbers("unfairness", row)
-                notes += [row.note] if row.note and math.isnan(row.test) else []
-            if curve.test is None:
-                notes.append("kept without test rows")
-            elif other_rows:
-                notes.append("other test rows than the first run")
-            yield found | {"note": "; ".join(notes)}
+                line |= _numbers("utility", utility) | _numbers("unfairness", row)
+                note = row.note if math.isnan(row.test) else ""
+                predictor = curve.owner(number)[1].predictor
+            lines.append({**line, "predictor": predictor, "note": notes(note, rows_note)})
+    return found
 
 
 def _picks(curve: Curve, measure: Measure) -> list[int | None]:
     """What ``select`` picks within each budget."""
     stairs = steps(curve.snapshots, *measure)
-    within = [[step for step in stairs if step.unfairness <= budget] for budget in BUDGETS]
-    return [found[-1].snapshot if found else None for found in within]
+    within = [[step.snapshot for step in stairs if step.unfairness <= most] for most in BUDGETS]
+    return [found[-1] if found else None for found in within]
 
 
 def _numbers(name: str, row: SelectionRow) -> dict[str, float]:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_number, needs
-from equipoise.estimators.fitting import begin_run
+from equipoise.estimators.fitting import Fits, Run
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
-from equipoise.frontier.curve import Curve, table_of
-from equipoise.frontier.fitting import Predicts, fit_curve, flat_options
-from equipoise.frontier.rows import Part, Split
+from equipoise.frontier.fitting import Part, Predicts, fit_curve, flat_options
+from equipoise.frontier.judging import UNINFORMED, ReportSettings
 from equipoise.frontier.saving import (
     Saved,
     check_network,
@@ -25,19 +23,18 @@ from equipoise.frontier.saving import (
     estimator_in,
     options_in,
 )
-from equipoise.frontier.selection import ReportSettings, Selection, read_wish
-from equipoise.frontier.snapshots import UNINFORMED
+from equipoise.frontier.selection import Selection, read_wish, select
+from equipoise.frontier.snapshots import Curve, Split, members_of, table_of
 from equipoise.networks import NetworkFactory
 from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
-from equipoise.training import Callback, History
-from equipoise.training.loop import gradients_on
+from equipoise.training import History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class FairFrontier(BaseEstimator):
+class FairFrontier(Fits):
     """The curve of utility against unfairness, from one training run; then choose a point on it.
 
     Trains every strength with every seed at once, evaluates all of them on validation rows as they
@@ -54,8 +51,8 @@ class FairFrontier(BaseEstimator):
         rows and compete on one front. The frontier trains copies; it decides ``strength``,
         ``random_state`` and ``verbose`` of each. A list is replaced as a whole by ``set_params``.
     strengths : tuple of float in [0, 1)
-        Weights of the penalty; 0 is plain training. The default is the paper's, 0,
-        and more of the fair end.
+        Weights of the penalty; 0 is plain training. The default adds 0 and more of the fair end
+        to the paper's strengths.
     seeds : int
         Members per strength; their seeds are random_state, random_state + 1, ...
     ensemble : bool
@@ -64,7 +61,7 @@ class FairFrontier(BaseEstimator):
         Iterations of a network, or rounds of boosted trees, between snapshots; 100 or 20 by
         default.
     metrics : "default" or sequence of str
-        Metrics of unfairness. The first is meant where none is named. Default: KS-GSP
+        Metrics of unfairness; questions that name none are about the first. Default: KS-GSP
         under independence, KS-GEO under separation, and SP or EO for two classes.
     validation, test : float or sequence of int
         Share of the rows, or positions of the rows, that pick and that report.
@@ -137,57 +134,19 @@ class FairFrontier(BaseEstimator):
         chosen = FairClassifier.as_in_paper() if estimator is None else estimator
         return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-        resume: bool = False,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Train all members at once and keep the snapshots on a front.
+    def _run_options(self) -> dict[str, Any]:
+        return flat_options(self)
 
-        Parameters
-        ----------
-        X : DataFrame (pandas, polars, pyarrow) or numeric array, (n, p)
-            Features.
-        y : (n,)
-            Outcome: labels of two or more classes, or numbers where the estimator is a regressor.
-        sensitive_features : DataFrame, Series, array, list or dict of columns, n rows
-            Any mix of discrete and continuous attributes.
-        sample_weight : (n,), optional
-            Weights of the rows: in training, when judging and in the report; only their ratios
-            count. Rows of weight 0 are left out.
-        checkpoint : path of a file, optional
-            Where to keep the state of the run; needs an integer ``random_state``.
-        checkpoint_every : float
-            Least seconds between checkpoints, which are written at evaluations; 0 is at each one.
-        resume : bool
-            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on one CPU);
-            begin where there is none yet. A finished run is returned as it was.
-        callback : callable, optional
-            Receives an :class:`equipoise.training.Progress` after every evaluation; returning True
-            ends training.
-
-        Ctrl-C ends training and returns what there is, with a warning; a second one raises.
-        """
-        with (
-            gradients_on(),
-            begin_run(flat_options(self), checkpoint, checkpoint_every, resume, callback) as run,
-        ):
-            curve = fit_curve(self, run, X, y, sensitive_features, sample_weight)
-        return self._keep(curve)
+    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight))
 
     def _keep(self, curve: Curve) -> Self:
         self._curve = curve
         self.split_ = curve.split
         self.utility_ = curve.snapshots.criteria.utility
         self.sensitive_ = curve.sensitive
-        self.history_ = curve.history
+        histories = {strand.predictor: strand.history for strand in curve.strands}
+        self.history_ = histories if len(histories) > 1 else curve.strands[0].history
         return self
 
     def fitted_curve(self) -> Curve:
@@ -211,13 +170,12 @@ class FairFrontier(BaseEstimator):
 
     def members(self) -> pd.DataFrame:
         """Every member and average: strength, seed, snapshots on a front, how training ended."""
-        return self.fitted_curve().member_table()
+        return members_of(self.fitted_curve())
 
     def front(self, metric: str | None = None, attribute: str | None = None) -> pd.DataFrame:
         """Rows of the table on the front of utility against one metric, fairest first.
 
-        The first metric is meant where none is named; the attribute may be left out where there is
-        one.
+        It is the first metric unless named; the attribute may be left out where there is one.
         """
         snapshots = self.fitted_curve().snapshots
         column = snapshots.criteria.one(metric, attribute)
@@ -274,9 +232,8 @@ class FairFrontier(BaseEstimator):
         level, draws
             Of bootstrap intervals and certificates on the test rows.
         candidates : int
-            How many selections you will compare by their reports before you take one. The test
-            rows pick nothing within one selection, so 1 is right for a single one; whoever looks
-            at several reports lets the test rows pick, and certificates must count that.
+            How many selections you compare by their reports before you take one. Comparing lets
+            the test rows pick, and certificates must count that; 1 is right for a single one.
 
         Returns
         -------
@@ -292,8 +249,7 @@ class FairFrontier(BaseEstimator):
             metric=metric,
             attribute=attribute,
         )
-        settings = ReportSettings(level=level, draws=draws, candidates=candidates)
-        return curve.select(wish, settings)
+        return select(curve, wish, ReportSettings(level=level, draws=draws, candidates=candidates))
 
     def plot(self, metric: str | None = None, attribute: str | None = None) -> Figure:
         """Draw utility against one metric: all snapshots, and the front. Needs matplotlib."""
@@ -302,27 +258,18 @@ class FairFrontier(BaseEstimator):
         with needs("matplotlib", user="plot", extra="report"):
             from matplotlib.figure import Figure
         table, front = self.table(), self.front(metric, attribute)
-        x = curve.snapshots.criteria.columns[column]
+        x, strengths = curve.snapshots.criteria.columns[column], sorted(set(table["strength"]))
         figure = Figure(figsize=(6.4, 4.8), layout="constrained")
         axes = figure.add_subplot()
         # The stronger, the darker; the front is a staircase.
-        strengths = sorted(table["strength"].unique())
         for number, strength in enumerate(strengths):
             rows = table[table["strength"] == strength]
             shade = f"{0.85 - 0.5 * number / max(1, len(strengths) - 1):.2f}"
             label = f"strength {strength:g}"
             axes.scatter(rows[x], rows["utility"], s=10, color=shade, label=label, zorder=2)
-        line: dict[str, Any] = {
-            "color": "black",
-            "marker": "o",
-            "markersize": 4,
-            "label": "front",
-            "zorder": 3,
-        }
-        axes.step(front[x], front["utility"], where="post", **line)
-        axes.set(
-            xlabel=f"{x} (validation rows; 0 is fair)", ylabel=f"{self.utility_} (validation rows)"
-        )
+        axes.step(front[x], front["utility"], "ko-", where="post", ms=4, label="front", zorder=3)
+        axes.set_xlabel(f"{x} (validation rows; 0 is fair)")
+        axes.set_ylabel(f"{self.utility_} (validation rows)")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small")
         return figure

@@ -7,26 +7,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
 from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
-from equipoise.estimators.fitting import Fitting, Run, read_rows, same_form
-from equipoise.estimators.inputs import read_seed
-from equipoise.frontier.curve import Curve, Strand, table_of
-from equipoise.frontier.rows import HeldOut, split_rows
+from equipoise.estimators.fitting import Fitting, Positions, Run, read_rows, read_seed, same_form
+from equipoise.frontier.judging import Criteria, Floats, HeldOut, Judge, criteria_for
 from equipoise.frontier.snapshots import (
-    Criteria,
+    Curve,
     Entry,
-    Floats,
-    Judge,
     Recorder,
     Snapshots,
-    criteria_for,
+    Split,
+    Strand,
     entries_of,
     joined,
     scores_of,
+    table_of,
 )
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
@@ -34,6 +33,7 @@ from equipoise.predictors.registry import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
 from equipoise.training import Health, Member, Progress
+from equipoise.training.data import stream_seed
 from equipoise.training.health import HEALTH_ROWS, judge_health
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: An estimator that a frontier can train.
 Predicts = Classifies | Regresses
+#: A share of all rows to draw, or the positions of the rows.
+Part = float | Sequence[int] | NDArray[np.integer[Any]]
 #: Units of training between snapshots unless the user says otherwise.
 _EVALUATE_EVERY = {"iteration": 100, "round": 20}
 #: Options that all estimators of a frontier share, since they are judged on the same rows.
@@ -80,18 +82,18 @@ def fit_curve(
     train = rows.alone(split.train)
     for fitting in fittings.values():
         fitting.learn(train)
-    first = next(iter(fittings.values()))
+    outcome = next(iter(fittings.values())).outcome
     validation, test = (
         HeldOut.read(
             part,
             rows.y[positions],
             rows.table.take(positions),
             None if rows.weights is None else rows.weights[positions],
-            first.outcome,
+            outcome,
         )
         for part, positions in (("validation", split.validation), ("test", split.test))
     )
-    criteria = criteria_for(frontier.metrics, first.model.notion, validation, test)
+    criteria = criteria_for(frontier.metrics, models[0].notion, validation, test)
     trainings = [
         _Training(
             criteria,
@@ -115,11 +117,11 @@ def fit_curve(
         found.append(snapshots)
         if ended:
             break
-    snapshots = joined(found)
-    health, scores = _evidence(trainings, strands, everybody, snapshots)
+    together = joined(found)
+    health, scores = _evidence(trainings, strands, everybody, together)
     return Curve(
         strands=tuple(strands),
-        snapshots=snapshots,
+        snapshots=together,
         health=health,
         scores=scores,
         split=split,
@@ -150,9 +152,10 @@ def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
 
 def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]:
     """Check the options of copies of the estimators, and name them: "network", "network 2"."""
-    models = _checked_estimators(frontier.estimator)
+    models = estimators_of(frontier.estimator)
+    _check_estimators(models)
     found: dict[str, Fitting[Predicts]] = {}
-    for model, every in zip(models, _evaluations(frontier), strict=True):
+    for model, every in zip(models, _evaluations(frontier, len(models)), strict=True):
         copied = clone(model).set_params(
             strength=max(frontier.strengths), random_state=seed, verbose=frontier.verbose
         )
@@ -165,10 +168,9 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
     return found
 
 
-def _evaluations(frontier: FairFrontier) -> list[Any]:
+def _evaluations(frontier: FairFrontier, count: int) -> list[Any]:
     """How many units of training pass between snapshots of each estimator."""
     given: Any = frontier.evaluate_every
-    count = len(estimators_of(frontier.estimator))
     listed = all(isinstance(each, list | tuple) for each in (given, frontier.estimator))
     every = list(given) if listed else [given] * count
     if len(every) != count:
@@ -189,10 +191,11 @@ def estimators_of(estimator: Any) -> list[Any]:
     return list(estimator) if isinstance(estimator, list | tuple) else [estimator]
 
 
-def _checked_estimators(estimator: Any) -> list[Predicts]:
-    models = estimators_of(estimator)
+def _check_estimators(models: Sequence[Any]) -> None:
+    """Refuse what cannot be trained, and estimators that cannot compete on one front."""
     if not models:
         raise InputError("estimator must be an estimator or a list of them, got an empty list")
+    first, alone = models[0], "fit a frontier of each"
     for model in models:
         if not isinstance(model, Classifies | Regresses):
             raise InputError(
@@ -200,46 +203,119 @@ def _checked_estimators(estimator: Any) -> list[Predicts]:
                 f"FairBoostingRegressor, or a list of them, got {model!r}; for example "
                 "FairFrontier(FairClassifier())"
             )
-        options = model.get_params(deep=False)
+        options, name = model.get_params(deep=False), type(model).__name__
         if options["random_state"] is not None:
             raise InputError(
-                f"estimator must leave random_state to the frontier, got {type(model).__name__}"
+                f"estimator must leave random_state to the frontier, got {name}"
                 f"(random_state={options['random_state']!r}); set FairFrontier(random_state=...)"
             )
         if options.get("early_stopping") is not None:
             raise InputError(
-                f"estimator must leave out early_stopping, got {type(model).__name__}"
+                f"estimator must leave out early_stopping, got {name}"
                 f"(early_stopping={options['early_stopping']!r}): a frontier keeps the best rounds "
                 "for every wish as it is"
             )
-        if isinstance(model, Regresses) != isinstance(models[0], Regresses):
+        if isinstance(model, Regresses) != isinstance(first, Regresses):
             raise InputError(
                 "estimator must be a list of classifiers or of regressors, got both: "
-                f"{type(models[0]).__name__} and {type(model).__name__}; fit a frontier of each"
+                f"{type(first).__name__} and {name}; {alone}"
             )
-        for name in _SHARED:
-            one, other = (getattr(each, name) for each in (models[0], model))
+        for shared in _SHARED:
+            one, other = getattr(first, shared), getattr(model, shared)
             if same_form(one) != same_form(other):
                 raise InputError(
-                    f"estimator must be a list of estimators with the same {name}, which compete "
-                    f"on one front, got {one!r} and {other!r}; fit a frontier of each"
+                    f"estimator must be a list of estimators with the same {shared}, which compete "
+                    f"on one front, got {one!r} and {other!r}; {alone}"
                 )
-    return models
 
 
 def flat_options(frontier: FairFrontier) -> dict[str, Any]:
     """Return the options of a frontier and of its estimators, none of which is an estimator."""
     options: dict[str, Any] = frontier.get_params(deep=False)
     given = options.pop("estimator")
-    models = estimators_of(given)
-    numbered = isinstance(given, list | tuple)
-    for place, model in enumerate(models):
-        prefix = f"estimator__{place}__" if numbered else "estimator__"
-        if not isinstance(model, Classifies | Regresses):
-            continue  # refused before anything is trained
-        options[f"{prefix}class"] = type(model).__name__
-        options |= {f"{prefix}{name}": v for name, v in model.get_params(deep=False).items()}
+    for place, model in enumerate(estimators_of(given)):
+        prefix = f"estimator__{place}__" if isinstance(given, list | tuple) else "estimator__"
+        if isinstance(model, Classifies | Regresses):  # others are refused before training
+            options[f"{prefix}class"] = type(model).__name__
+            options |= {f"{prefix}{name}": v for name, v in model.get_params(deep=False).items()}
     return options
+
+
+def split_rows(
+    n: int,
+    *,
+    validation: Part,
+    test: Part,
+    seed: int,
+    counted: NDArray[np.bool_] | None = None,
+) -> Split:
+    """Give every one of n rows to one part; rows that nobody named or drew train.
+
+    Shares are of all rows. They are drawn at random whatever the values, so the test rows are a
+    simple random sample of the rows that do not validate. Rows that are not ``counted`` (n,) are in
+    no part.
+
+    >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
+    >>> split.validation.tolist(), len(split.test), len(split.train)
+    ([0, 1], 3, 5)
+    """
+    free = np.ones(n, dtype=bool) if counted is None else counted.copy()
+    total = int(free.sum())
+    random = np.random.default_rng(stream_seed(seed, "held-out rows"))
+    parts = {"validation": validation, "test": test}
+    # Rows that were named are taken out before any are drawn.
+    held: dict[str, Positions] = {
+        name: _named(name, part, n) for name, part in parts.items() if np.ndim(part) > 0
+    }
+    both = np.intersect1d(held.get("validation", []), held.get("test", [])).astype(int)
+    if len(both):
+        raise InputError(
+            f"validation and test must share no row, got {len(both)} in both (first {both[0]})"
+        )
+    held = {name: rows[free[rows]] for name, rows in held.items()}
+    for rows in held.values():
+        free[rows] = False
+    for name, part in parts.items():
+        if name not in held:
+            size = _size(name, part, total)
+            held[name] = np.sort(random.permutation(np.flatnonzero(free))[:size])
+            free[held[name]] = False
+    train = np.flatnonzero(free)
+    if len(train) < 2:
+        raise InputError(
+            f"validation and test must leave at least 2 of the {total} rows to train on, "
+            f"they leave {len(train)}; lower the shares"
+        )
+    return Split(train, held["validation"], held["test"])
+
+
+def _named(name: str, part: Any, n: int) -> Positions:
+    rows = np.asarray(part)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) < 2:
+        raise InputError(
+            f"{name} must be a share of the rows or the positions of at least two rows, got an "
+            f"array of {rows.dtype} and shape {rows.shape}"
+        )
+    outside = rows[(rows < 0) | (rows >= n)]
+    if len(outside):
+        raise InputError(f"{name} must hold positions from 0 to {n - 1}, got {outside[0]}")
+    unique = np.unique(rows)
+    if len(unique) < len(rows):
+        raise InputError(f"{name} must name every row once, got {len(rows) - len(unique)} repeats")
+    return unique.astype(np.intp)
+
+
+def _size(name: str, share: Any, n: int) -> int:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise InputError(
+            f"{name} must be a share strictly between 0 and 1, or positions of rows, got {share!r}"
+        )
+    size = round(share * n)
+    if size < 2:
+        raise InputError(
+            f"{name} must hold at least 2 of the {n} rows, got {size}; raise the share"
+        )
+    return size
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,18 +333,16 @@ class _Training:
     test_x: Tensor
 
     def run(
-        self,
-        everybody: Sequence[Entry],
-        before: Sequence[Snapshots],
-        run: Run,
-        verbose: int,
+        self, everybody: Sequence[Entry], before: Sequence[Snapshots], run: Run, verbose: int
     ) -> tuple[Strand, Snapshots, bool]:
         """Train all members together; the last value is whether the user ended training.
 
         everybody: entries of all estimators; before: snapshots of those already trained.
         """
-        fitting = self.fitting
-        judge = Judge(self.validation, self.criteria, self.validation_x.device)
+        fitting, judge = (
+            self.fitting,
+            Judge(self.validation, self.criteria, self.validation_x.device),
+        )
         recorder = Recorder(
             lambda predictor: judge(
                 scores_of(predictor, self.validation_x, self.entries, **self.units)
@@ -322,6 +396,19 @@ class _Training:
         return {"center": self.fitting.outcome.center, "scale": self.fitting.outcome.scale}
 
 
+def _best_in_words(snapshots: Snapshots) -> str:
+    """Say how good the best snapshot is whose unfairness is within a limit."""
+    criteria = snapshots.criteria
+    metric = criteria.metrics[0]
+    counted = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
+    # An undefined value is within no limit.
+    within = (counted <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
+    if not within.any():
+        return f"No model is within {metric} {_LIMIT:g} yet"
+    best = snapshots.utility[within].max()
+    return f"best {criteria.utility} {best:.3f} within {metric} {_LIMIT:g}"
+
+
 def _evidence(
     trainings: Sequence[_Training],
     strands: Sequence[Strand],
@@ -330,7 +417,6 @@ def _evidence(
 ) -> tuple[dict[int, Health], dict[int, Floats]]:
     """Return health and scores (n, s) on the test rows of every kept snapshot."""
     healths, scores = {}, {}
-    alone = [Entry(0.0, (0,), (0,))]
     by_name = {
         strand.predictor: (strand, training, training.fitting.data.sample(HEALTH_ROWS))
         for strand, training in zip(strands, trainings, strict=False)
@@ -349,6 +435,7 @@ def _evidence(
             has_critic=parse_method(recipe.method).has_critic,
             failures=[[each for member in entry.members for each in strand.failures[member]]],
         )
+        alone = [Entry(entry.strength, (0,), entry.seeds[:1])]
         found = scores_of(predictor.settled(), training.test_x, alone, **training.units)
         scores[number] = found[0].cpu().numpy()
     return healths, scores
@@ -356,10 +443,10 @@ def _evidence(
 
 @dataclass(frozen=True)
 class Stage:
-    """The part of a checkpoint that is of one of several estimators; printed, it names the file.
+    """The part of a checkpoint that belongs to one of several estimators; it prints as the file.
 
-    The file holds the state of the estimator in training, so that any other run that is given the
-    file finds out what wrote it; inside it are the states of those that were trained before.
+    The file holds the state of the estimator in training, so that another run that is given the
+    file can tell what wrote it. Inside that state are those of the estimators trained before.
     """
 
     file: CheckpointFile
@@ -387,19 +474,6 @@ class Stage:
         if kept is None:
             return []
         before = kept.get(_BEFORE, [])
-        # A version of before kept one state here, which its identity refuses in words.
+        # An earlier version kept one state here, which its identity refuses in words.
         earlier = before if isinstance(before, list) else [before]
         return [*earlier, {name: part for name, part in kept.items() if name != _BEFORE}]
-
-
-def _best_in_words(snapshots: Snapshots) -> str:
-    """Say how good the best snapshot is whose unfairness is within a limit."""
-    criteria = snapshots.criteria
-    metric = criteria.metrics[0]
-    counted = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
-    # An undefined value is within no limit.
-    within = (counted <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
-    if not within.any():
-        return f"No model is within {metric} {_LIMIT:g} yet"
-    best = snapshots.utility[within].max()
-    return f"best {criteria.utility} {best:.3f} within {metric} {_LIMIT:g}"

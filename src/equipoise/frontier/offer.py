@@ -15,15 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.frontier.curve import Curve
 from equipoise.frontier.estimator import FairFrontier
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.selection import ReportSettings, Selection, SelectionRow, certificates
-from equipoise.frontier.snapshots import Criteria, Floats, Snapshots
+from equipoise.frontier.judging import Criteria, Floats, HeldOut, ReportSettings, certificates
+from equipoise.frontier.selection import Selection, SelectionRow, Step, reports, steps
+from equipoise.frontier.snapshots import Curve, Snapshots
 from equipoise.metrics import measure
 from equipoise.metrics.partition import by_decile, quantiles
 from equipoise.metrics.sample import even_ranges
-from equipoise.pareto import choose
 from equipoise.tables import SensitiveColumn
 from equipoise.training import Health
 
@@ -95,31 +93,37 @@ class Offer:
 def offer(frontier: FairFrontier, selection: Selection) -> Offer:
     """Gather what a page shows of a fitted frontier and the model selected from it."""
     curve = frontier.fitted_curve()
-    _refuse_foreign(selection, curve)
-    test = curve.test
+    snapshots, number, test = curve.snapshots, selection.snapshot, curve.test
+    # Two frontiers may share a snapshot's number, but hardly its utility to the last digit.
+    own = number in snapshots.weights and selection.rows[0].validation == snapshots.utility[number]
+    if not own:
+        raise InputError(
+            f"selection must be one that this frontier's select returned, got snapshot {number} of "
+            "another; call frontier.select and pass what it returns"
+        )
     attributes = () if test is None else grouped_rows(test)
     most = _most_models(curve, attributes)
-    possible = views_of(curve.snapshots)
+    possible = views_of(snapshots)
     # Each staircase needs room for its two ends, and the selected model may be on none.
     some = offered(possible, (most - 1) // 2, possible[_first_view(possible, selection)])
-    views = thinned(some, most, always=[selection.snapshot])
+    views = thinned(some, most, always=[number])
     first = _first_view(views, selection)
-    numbers = sorted(snapshots_shown(views) | {selection.snapshot})
+    numbers = sorted(snapshots_shown(views) | {number})
     settings = ReportSettings(level=selection.level, draws=DRAWS, candidates=selection.candidates)
     # The selected model keeps its selection's numbers.
     models = tuple(
-        replace(each, rows=selection.rows) if each.snapshot == selection.snapshot else each
+        replace(each, rows=selection.rows) if each.snapshot == number else each
         for each in assess_snapshots(curve, numbers, settings, attributes)
     )
     needed = {*numbers, *(step.snapshot for view in views for step in view.steps)}
     return Offer(
-        criteria=curve.snapshots.criteria,
+        criteria=snapshots.criteria,
         families=curve.families,
         labels=tuple(str(label) for label in getattr(curve.template, "classes_", ())),
         weighted=test is not None and test.weights is not None,
         validation_rows=len(curve.split.validation),
         test_rows=selection.test_rows,
-        points=points_of(curve.snapshots, needed),
+        points=points_of(snapshots, needed),
         entries=_trained(curve),
         views=views,
         left_out=tuple(view for view in possible if view not in some),
@@ -127,19 +131,8 @@ def offer(frontier: FairFrontier, selection: Selection) -> Offer:
         attributes=attributes,
         first=first,
         limit=_limit(selection, views[first]),
-        kept=int(curve.snapshots.kept.sum()),
+        kept=len(snapshots.weights),
     )
-
-
-def _refuse_foreign(selection: Selection, curve: Curve) -> None:
-    """Two frontiers may share a snapshot's number, but hardly its utility to the last digit."""
-    snapshots, number = curve.snapshots, selection.snapshot
-    own = number in snapshots.weights and selection.rows[0].validation == snapshots.utility[number]
-    if not own:
-        raise InputError(
-            f"selection must be one that this frontier's select returned, got snapshot {number} of "
-            "another; call frontier.select and pass what it returns"
-        )
 
 
 def _most_models(curve: Curve, attributes: Sequence[GroupedRows]) -> int:
@@ -223,34 +216,6 @@ def _trained(curve: Curve) -> tuple[TrainedEntry, ...]:
             losses = [values[seen].mean(axis=1) for values in (history.task, history.penalty)]
             who = (entry.family, entry.strength, entry.seed, len(entry.members))
             found.append(TrainedEntry(*who, history.iterations[checks], *losses))
-    return tuple(found)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A snapshot, and the least limit from which on it is picked."""
-
-    unfairness: float  # on the validation rows; of several attributes the largest
-    snapshot: int
-
-
-def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
-    """Every snapshot that ``select(max_unfairness=limit)`` picks at some limit, least limit first.
-
-    A limit between two steps picks the one below it. Without an attribute the limit is on all
-    attributes at once.
-    """
-    places = snapshots.criteria.by_attribute(metric)
-    columns = list(places.values()) if attribute is None else [places[attribute]]
-    kept = np.flatnonzero(snapshots.kept)
-    kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
-    unfairness, utility = snapshots.unfairness[kept][:, columns], snapshots.utility[kept]
-    costs = np.column_stack([-utility, unfairness])
-    found: list[Step] = []
-    for limit in np.unique(unfairness.max(axis=1, initial=0.0)):
-        picked = kept[choose(-utility, costs, [math.inf] + [limit] * len(columns)).row]
-        if not found or found[-1].snapshot != picked:
-            found.append(Step(float(limit), int(picked)))
     return tuple(found)
 
 
@@ -353,7 +318,7 @@ def assess_snapshots(
 ) -> tuple[Assessed, ...]:
     """Assess E kept snapshots on the test rows; each gets the numbers ``select`` would give it."""
     criteria, test = curve.snapshots.criteria, curve.test
-    found = curve.reports(numbers, settings)
+    found = reports(curve, numbers, settings)
     joint = np.full((len(numbers), len(criteria.measures)), np.nan)
     spreads: list[tuple[Spread, ...]] = [()] * len(numbers)
     scores = curve.test_scores(numbers)
@@ -401,16 +366,17 @@ class GroupedRows:
 
 def grouped_rows(rows: HeldOut) -> tuple[GroupedRows, ...]:
     """Sort the test rows by every attribute."""
-    return tuple(_grouped(column, rows.counts) for column in rows.table.columns)
-
-
-def _grouped(column: SensitiveColumn, weights: Floats) -> GroupedRows:
-    labels, codes = groups_of(column, weights)
-    sizes = np.bincount(codes, weights).astype(np.float64)
-    if column.values is None:
-        smallest = smallest_group(column, weights)
-        return GroupedRows(column, labels, codes, sizes, smallest=smallest)
-    return GroupedRows(column, labels, codes, sizes, *positions_along(column))
+    found = []
+    for column in rows.table.columns:
+        labels, codes = groups_of(column, rows.counts)
+        sizes = np.bincount(codes, rows.counts).astype(np.float64)
+        grouped = GroupedRows(column, labels, codes, sizes)
+        if column.values is None:
+            found.append(replace(grouped, smallest=smallest_group(column, rows.counts)))
+        else:
+            middle, ranges = positions_along(column)
+            found.append(replace(grouped, middle=middle, ranges=ranges))
+    return tuple(found)
 
 
 def groups_of(column: SensitiveColumn, weights: Floats) -> tuple[tuple[str, ...], Numbers]:

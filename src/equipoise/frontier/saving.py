@@ -21,7 +21,7 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
-from equipoise.estimators.inputs import n_inputs
+from equipoise.estimators.fitting import n_inputs
 from equipoise.estimators.saving import (
     fill,
     fill_shell,
@@ -36,14 +36,13 @@ from equipoise.estimators.saving import (
     shell_of,
     written,
 )
-from equipoise.frontier.curve import Curve, Strand
 from equipoise.frontier.fitting import estimators_of
-from equipoise.frontier.rows import HeldOut, Split
-from equipoise.frontier.snapshots import UTILITIES, Criteria, Entry, Snapshots, Weights, samples_of
+from equipoise.frontier.judging import UTILITIES, Criteria, HeldOut, samples_of
+from equipoise.frontier.snapshots import Curve, Entry, Snapshots, Split, Strand
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks import NetworkFactory, member_tensors
 from equipoise.networks.mlp import check_columns
-from equipoise.predictors.registry import predictor_arrays, predictor_in
+from equipoise.predictors.registry import Weights, predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import SensitiveColumn, SensitiveTable
 from equipoise.training import TASKS, Health
@@ -71,7 +70,8 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     refuse_foreign_class(type(frontier))
     parameters = frontier.get_params(deep=False)
     given = parameters.pop("estimator")
-    own = [getattr(model, "network", None) for model in estimators_of(given)]
+    models = [] if given is None else estimators_of(given)
+    own = [getattr(model, "network", None) for model in models]
     if len({id(network) for network in own if network is not None}) > 1:
         raise InputError(
             "estimator must have one network of your own to be saved, got a list with several, "
@@ -80,17 +80,15 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     snapshots = curve.snapshots
     kept = list(snapshots.weights)
     strands = [_strand_contents(strand, curve) for strand in curve.strands]
-    test = curve.test if include_test_rows else None
+    test = _rows_contents(curve.test) if include_test_rows and curve.test is not None else None
     document = {
         "class": type(frontier).__name__,
         "own_network": any(network is not None for network in own),
         "parameters": written(parameters),
         "listed": isinstance(given, list | tuple),
-        "estimators": []
-        if given is None
-        else [
+        "estimators": [
             options_of(model, own_network=network is not None)
-            for model, network in zip(estimators_of(given), own, strict=True)
+            for model, network in zip(models, own, strict=True)
         ],
         "strands": [strand.document for strand in strands],
         "rest": written(
@@ -102,7 +100,7 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
                 "validation_rows": len(curve.split.validation),
             }
         ),
-        "test": None if test is None else rows_document(test),
+        "test": None if test is None else test.document,
     }
     arrays = {
         **_under("split", vars(curve.split)),
@@ -112,14 +110,14 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
     for place, strand in enumerate(strands):
         arrays |= _under(f"strand{place}", strand.arrays)
     if test is not None:
-        arrays |= _under("test", rows_arrays(test))
         assert curve.scores is not None
+        arrays |= _under("test", test.arrays)
         arrays |= {f"test_scores.{number}": curve.scores[number] for number in kept}
     return Contents(document, arrays)
 
 
 def _strand_contents(strand: Strand, curve: Curve) -> Contents:
-    """Return what one family's models are made from."""
+    """Return what the models of one estimator are made from."""
     kept = [
         weights
         for number, weights in curve.snapshots.weights.items()
@@ -169,12 +167,6 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     require(single, "rows of a part have one position each")
     told = rest["validation_rows"] == len(split.validation) and holds(rest["sensitive"], str)
     require(told, "what is said of the rows is wrong")
-    test = None if document["test"] is None else rows_in(document["test"], _of("test", arrays))
-    scores = None
-    if test is not None:
-        scores = {number: arrays[f"test_scores.{number}"] for number in kept}
-        _check_test_rows(test, criteria, list(scores.values()))
-    healths = [made(Health, health) for health in rest["health"]]
     parts = [
         Contents(each, _of(f"strand{place}", arrays))
         for place, each in enumerate(document["strands"])
@@ -185,8 +177,13 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     outcomes = {OUTCOMES[strand.prototype.task.name] for strand in strands}
     utilities = {UTILITIES[outcome] for outcome in outcomes}
     require(utilities == {criteria.utility}, "the utility is that of another task")
-    same = test is None or {test.outcome} == outcomes
-    require(same, "the test rows are of another task")
+    test = scores = None
+    if document["test"] is not None:
+        test = _rows_in(document["test"], _of("test", arrays))
+        require({test.outcome} == outcomes, "the test rows are of another task")
+        scores = {number: arrays[f"test_scores.{number}"] for number in kept}
+        _check_test_rows(test, criteria, list(scores.values()))
+    healths = [made(Health, health) for health in rest["health"]]
     return Curve(
         strands=strands,
         snapshots=_snapshots(arrays, criteria, strands, parts, kept),
@@ -242,18 +239,16 @@ def options_in(contents: Contents, network: NetworkFactory | None) -> dict[str, 
     document = contents.document
     options = read(document["parameters"])
     if "estimators" not in document:
-        options, estimators, listed = _options_before(options, document["strands"], network)
-    else:
-        estimators = [new_estimator(each, network) for each in document["estimators"]]
-        listed = document["listed"]
+        return _options_before(options, document["strands"], network)
+    estimators = [new_estimator(each, network) for each in document["estimators"]]
     if not estimators:
         return options
-    return {**options, "estimator": estimators if listed else estimators[0]}
+    return {**options, "estimator": estimators if document["listed"] else estimators[0]}
 
 
 def _options_before(
     flat: dict[str, Any], strands: Sequence[Mapping[str, Any]], network: NetworkFactory | None
-) -> tuple[dict[str, Any], list[Saved], bool]:
+) -> dict[str, Any]:
     """Read a file of 0.1.0.dev0, whose frontier repeated the options of its estimators."""
     both = flat["predictor"] == "both"
     every = [flat["evaluate_every"], flat["evaluate_every_rounds"]]
@@ -266,7 +261,7 @@ def _options_before(
         fresh = type(estimator)().get_params(deep=False)
         decided = {name: fresh[name] for name in ("strength", "random_state", "verbose")}
         estimators.append(estimator.set_params(**decided))
-    return options, estimators, both
+    return {**options, "estimator": estimators if both else estimators[0]}
 
 
 def _snapshots(
@@ -352,55 +347,46 @@ def _same_length(*parts: Sized) -> None:
 _PER_ROW = ("codes", "values", "scores")
 
 
-def rows_document(rows: HeldOut) -> dict[str, Any]:
-    """Return what is no array: kinds, and the columns by name with their categories."""
+def _rows_contents(rows: HeldOut) -> Contents:
+    """Return kinds, and the columns by name with their categories; arrays have the n rows first."""
     columns = [
         (column.name, column.kind, column.rule, tuple(map(_plain, column.categories)))
         for column in rows.table.columns
     ]
-    return {
+    document = {
         "part": rows.part,
         "outcome": rows.outcome,
         "columns": to_json(columns, argument="sensitive_features"),
     }
-
-
-def rows_arrays(rows: HeldOut) -> dict[str, NDArray[Any]]:
-    """Return arrays by name, each with the n rows first."""
-    arrays = {"y": rows.y}
-    if rows.weights is not None:
-        arrays["weights"] = rows.weights
+    arrays = {"y": rows.y, "weights": rows.weights}
     for number, column in enumerate(rows.table.columns):
-        for name in _PER_ROW:
-            values = getattr(column, name)
-            if values is not None:
-                arrays[f"{name}.{number}"] = values
-    return arrays
+        arrays |= {f"{name}.{number}": getattr(column, name) for name in _PER_ROW}
+    given = {name: array for name, array in arrays.items() if array is not None}
+    return Contents(document, given)
 
 
-def rows_in(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeldOut:
-    """Return the rows that `rows_document` and `rows_arrays` wrote."""
+def _rows_in(document: Mapping[str, Any], arrays: Arrays) -> HeldOut:
+    """Return the rows that `_rows_contents` wrote."""
     _same_length(*arrays.values())
-    y, weights = arrays["y"], arrays.get("weights")
+    y, weights, outcome = arrays["y"], arrays.get("weights"), document["outcome"]
+    _check_outcome(outcome, y, weights)
+    names = [field.name for field in fields(SensitiveColumn)]
     columns = []
     for number, (name, kind, rule, categories) in enumerate(from_json(document["columns"])):
         codes, values, scores = (arrays.get(f"{part}.{number}") for part in _PER_ROW)
-        found = (name, kind, rule, codes, categories, values, scores)
-        names = (field.name for field in fields(SensitiveColumn))
-        column = made(SensitiveColumn, dict(zip(names, found, strict=True)))
         right = (kind == "discrete") == (codes is not None) == (values is None)
         require(right, f"column {name!r} is of another kind than its values")
         within = codes is None or bool(((codes >= -1) & (codes < len(categories))).all())
         require(within, f"column {name!r} has a category without a name")
         shapes = {each.shape for each in (codes, values, scores) if each is not None}
         require(shapes == {y.shape}, f"column {name!r} has no values")
-        columns.append(column)
+        found = (name, kind, rule, codes, categories, values, scores)
+        columns.append(made(SensitiveColumn, dict(zip(names, found, strict=True))))
     named = {column.name for column in columns}
     require(0 < len(named) == len(columns), "sensitive columns must have distinct names")
-    _check_outcome(document["outcome"], y, weights)
-    outcome, table = document["outcome"], SensitiveTable(tuple(columns))
-    found_rows = {"part": document["part"], "y": y, "outcome": outcome, "weights": weights}
-    return made(HeldOut, {**found_rows, "table": table})
+    table = SensitiveTable(tuple(columns))
+    given = {"part": document["part"], "y": y, "outcome": outcome, "weights": weights}
+    return made(HeldOut, {**given, "table": table})
 
 
 def _check_outcome(outcome: str, y: NDArray[Any], weights: NDArray[Any] | None) -> None:

@@ -1,4 +1,4 @@
-"""The chosen snapshot as a fitted model, and what rows it never touched say about it."""
+"""Choosing: what a user wishes, the snapshot that meets it best, and the report on test rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,188 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from equipoise.errors import InputError, check_level, check_whole
+from equipoise.errors import InputError, check_number
 from equipoise.estimators import Classifies, Regresses
-from equipoise.frontier.rows import HeldOut
-from equipoise.frontier.snapshots import Criteria, Entry, Floats, Snapshots
-from equipoise.inference import Estimate, bootstrap
-from equipoise.inference.bootstrap import utility_intervals
-from equipoise.inference.certificate import certificate_of
+from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates
+from equipoise.frontier.snapshots import Curve, Entry, Snapshots
+from equipoise.inference import Estimate
 from equipoise.inference.estimate import notes
-from equipoise.metrics import Metric, find_metric, prepare
 from equipoise.pareto import choose
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user wants of a snapshot."""
+
+    utility: str
+    metric: str
+    # Largest unfairness by attribute; infinite where it should be small but has no limit.
+    limits: Mapping[str, float]
+    min_utility: float  # minus infinity where there is none
+
+    @property
+    def seeks_utility(self) -> bool:
+        """Whether the best utility is wanted; else the least unfairness."""
+        return any(math.isfinite(limit) for limit in self.limits.values())
+
+    def by_measure(self) -> dict[tuple[str, str], float]:
+        """The limits that there are, by metric and attribute; the attribute of utility is ""."""
+        limits = {(self.metric, attribute): limit for attribute, limit in self.limits.items()}
+        limits[self.utility, ""] = self.min_utility
+        return {name: limit for name, limit in limits.items() if math.isfinite(limit)}
+
+    def describe(self) -> str:
+        """Put the limits in words."""
+        return " and ".join(
+            f"{metric} by {attribute} <= {limit:g}" if attribute else f"{metric} >= {limit:g}"
+            for (metric, attribute), limit in self.by_measure().items()
+        )
+
+    def aim(self) -> str:
+        """Say what is as good as possible within the limits."""
+        if self.seeks_utility:
+            return f"the best {self.utility}"
+        return f"the least {self.metric} by {' and '.join(self.limits)}"
+
+
+def read_wish(
+    criteria: Criteria,
+    *,
+    max_unfairness: float | Mapping[str, float] | None,
+    min_utility: float | None,
+    metric: str | None,
+    attribute: str | None,
+) -> Wish:
+    """Check what the user asks for; a single limit is for every attribute, or for the one named."""
+    name = criteria.find(metric)
+    if max_unfairness is None and min_utility is None:
+        raise InputError(
+            "select needs a wish, got none: pass max_unfairness for the best utility within it, "
+            "or min_utility for the least unfairness that keeps it"
+        )
+    rule = "attribute must be a sensitive column"
+    if isinstance(max_unfairness, Mapping):
+        rule = "max_unfairness must name sensitive columns"
+        if attribute is not None:
+            raise InputError(
+                "attribute must not be given when max_unfairness names attributes, got "
+                f"{attribute!r}"
+            )
+        if not max_unfairness:
+            raise InputError("max_unfairness must name at least one attribute, got {}")
+        attributes, limits = list(max_unfairness), list(max_unfairness.values())
+    else:
+        attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
+        limits = [math.inf if max_unfairness is None else max_unfairness] * len(attributes)
+    for each, limit in zip(attributes, limits, strict=True):
+        criteria.find_attribute(name, each, rule=rule)
+        if max_unfairness is not None:
+            check_number(
+                "max_unfairness",
+                limit,
+                "must be a finite number of at least 0",
+                lambda limit: limit >= 0,
+                f" for {each}; leave out attributes without a limit",
+            )
+    if min_utility is not None:
+        check_number(
+            "min_utility",
+            min_utility,
+            f"must be a finite number of at most 1, the {criteria.utility} of perfect scores",
+            lambda least: least <= 1,
+        )
+    return Wish(
+        criteria.utility,
+        name,
+        dict(zip(attributes, map(float, limits), strict=True)),
+        -math.inf if min_utility is None else float(min_utility),
+    )
+
+
+def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
+    """Number of the snapshot that meets the wish best; if none does, an error names the nearest."""
+    criteria = snapshots.criteria
+    columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
+    kept, utility, unfairness = _candidates(snapshots, columns)
+    if len(kept) == 0:
+        raise InputError(
+            f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}; "
+            "table() shows where it is undefined"
+        )
+    choice = choose(
+        -utility if wish.seeks_utility else unfairness.max(axis=1),
+        np.column_stack([-utility, unfairness]),
+        [-wish.min_utility, *wish.limits.values()],
+    )
+    number = int(kept[choice.row])
+    if choice.feasible:
+        return number
+    entry = entries[snapshots.entry[number]]
+    # Rounded to the side on which asking for the numbers said is granted.
+    found = [
+        f"{wish.metric} by {attribute} {granted(value):.4f}"
+        for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
+    ]
+    reached = -granted(-utility[choice.row])
+    worst = " of the worst class" if criteria.utility == "macro AUC" else ""
+    raise InputError(
+        f"no snapshot has {wish.describe()} on the validation rows; the nearest is "
+        f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
+        f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
+        "train longer, or add strengths nearer to 1"
+    )
+
+
+def _candidates(
+    snapshots: Snapshots, columns: Sequence[int]
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Numbers, utility and unfairness of kept snapshots for which these measures are defined.
+
+    Only snapshots with weights are looked at: whatever the limits, no other whose metric is defined
+    for every attribute does better.
+    """
+    unfairness = snapshots.unfairness[:, columns]
+    kept = np.flatnonzero(snapshots.kept & ~np.isnan(unfairness).any(axis=1))
+    return kept, snapshots.utility[kept], unfairness[kept]
+
+
+def granted(unfairness: float) -> float:
+    """Rounded up to four digits, so that asking for the number said is granted.
+
+    >>> granted(0.12345), granted(0.0009000000000000001)
+    (0.1235, 0.001)
+    """
+    steps = math.ceil(1e4 * unfairness)
+    # The product may have lost the last digit of a number just above a round one.
+    return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
+
+
+@dataclass(frozen=True)
+class Step:
+    """A snapshot, and the least limit from which on it is picked."""
+
+    unfairness: float  # on the validation rows; of several attributes the largest
+    snapshot: int
+
+
+def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
+    """Every snapshot that ``select(max_unfairness=limit)`` picks at some limit, least limit first.
+
+    A limit between two steps picks the one below it. Without an attribute the limit is on all
+    attributes at once.
+    """
+    places = snapshots.criteria.by_attribute(metric)
+    columns = list(places.values()) if attribute is None else [places[attribute]]
+    kept, utility, unfairness = _candidates(snapshots, columns)
+    costs = np.column_stack([-utility, unfairness])
+    found: list[Step] = []
+    for limit in np.unique(unfairness.max(axis=1, initial=0.0)):
+        picked = kept[choose(-utility, costs, [math.inf] + [limit] * len(columns)).row]
+        if not found or found[-1].snapshot != picked:
+            found.append(Step(float(limit), int(picked)))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -78,25 +249,17 @@ class Selection:
     ----------
     model : FairClassifier, FairRegressor, or their boosted counterparts
         Fitted: the chosen snapshot.
-    snapshot : int
-        Its row in ``FairFrontier.table()``.
-    origin : str
-        How it came about, in words.
-    strength : float
-    seed, iteration : int
-        The seed is -1 for an average; an iteration of boosted trees is a round.
-    predictor : str
-        "network" or "boosting".
-    averaged : int
-        How many members' scores are averaged; 1 for a member by itself.
+    snapshot, origin : int, str
+        Its row in ``FairFrontier.table()``, and how it came about, in words.
+    strength, seed, predictor, averaged, iteration
+        As in that table: the seed of an average is -1, an iteration of boosted trees is a round,
+        and ``averaged`` counts the members whose scores are averaged.
     threshold : float or None
         Where decisions were cut: Youden's on the validation rows; None but for two classes.
     wish, aim : str
         The limits, and what was sought within them.
-    metric : str
-        What the limits on unfairness are on.
-    attributes : tuple of str
-        Those that counted when it was picked.
+    metric, attributes : str, tuple of str
+        What the limits on unfairness are on, and the attributes that counted.
     candidates : int
         How many selections the certificates hold for together.
     picked_among : int
@@ -215,280 +378,54 @@ def _said(row: SelectionRow) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a user wants of a snapshot."""
-
-    metric: str
-    # Largest unfairness by attribute; infinite where it should be small but has no limit.
-    limits: Mapping[str, float]
-    min_utility: float  # minus infinity where there is none
-
-    @property
-    def seeks_utility(self) -> bool:
-        """Whether the best utility is wanted; else the least unfairness."""
-        return any(math.isfinite(limit) for limit in self.limits.values())
-
-    def by_measure(self, utility: str) -> dict[tuple[str, str], float]:
-        """The limits that there are, by metric and attribute; the attribute of utility is ""."""
-        limits = {(self.metric, attribute): limit for attribute, limit in self.limits.items()}
-        limits[utility, ""] = self.min_utility
-        return {name: limit for name, limit in limits.items() if math.isfinite(limit)}
-
-    def describe(self, utility: str) -> str:
-        """Put the limits in words."""
-        return " and ".join(
-            f"{metric} by {attribute} <= {limit:g}" if attribute else f"{metric} >= {limit:g}"
-            for (metric, attribute), limit in self.by_measure(utility).items()
-        )
-
-    def aim(self, utility: str) -> str:
-        """Say what is as good as possible within the limits."""
-        if self.seeks_utility:
-            return f"the best {utility}"
-        return f"the least {self.metric} by {' and '.join(self.limits)}"
-
-
-def read_wish(
-    criteria: Criteria,
-    *,
-    max_unfairness: float | Mapping[str, float] | None,
-    min_utility: float | None,
-    metric: str | None,
-    attribute: str | None,
-) -> Wish:
-    """Check what the user asks for; a single limit is for every attribute, or for the one named."""
-    name = criteria.find(metric)
-    if max_unfairness is None and min_utility is None:
-        raise InputError(
-            "select needs a wish, got none: pass max_unfairness for the best utility within it, "
-            "or min_utility for the least unfairness that keeps it"
-        )
-    rule = "attribute must be a sensitive column"
-    if isinstance(max_unfairness, Mapping):
-        rule = "max_unfairness must name sensitive columns"
-        if attribute is not None:
-            raise InputError(
-                "attribute must not be given when max_unfairness names attributes, got "
-                f"{attribute!r}"
-            )
-        if not max_unfairness:
-            raise InputError("max_unfairness must name at least one attribute, got {}")
-        attributes, limits = list(max_unfairness), list(max_unfairness.values())
-    else:
-        attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
-        limits = [math.inf if max_unfairness is None else max_unfairness] * len(attributes)
-    for each, limit in zip(attributes, limits, strict=True):
-        criteria.find_attribute(name, each, rule=rule)
-        if max_unfairness is not None and not (_is_finite(limit) and limit >= 0):
-            raise InputError(
-                f"max_unfairness must be a finite number of at least 0, got {limit!r} for {each}; "
-                "leave out attributes without a limit"
-            )
-    if min_utility is not None and not (_is_finite(min_utility) and min_utility <= 1):
-        raise InputError(
-            f"min_utility must be a finite number of at most 1, the {criteria.utility} of perfect "
-            f"scores, got {min_utility!r}"
-        )
-    return Wish(
-        name,
-        dict(zip(attributes, map(float, limits), strict=True)),
-        -math.inf if min_utility is None else float(min_utility),
+def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
+    """Pick on what is known from validation rows; only then look at the test rows."""
+    snapshots = curve.snapshots
+    number = pick(snapshots, curve.entries, wish)
+    _, entry = curve.owner(number)
+    iteration = int(snapshots.iteration[number])
+    (rows,) = reports(curve, [number], settings, wish)
+    return Selection(
+        model=curve.model(number),
+        snapshot=number,
+        origin=entry.describe(iteration),
+        strength=entry.strength,
+        seed=entry.seed,
+        predictor=entry.predictor,
+        averaged=len(entry.members),
+        iteration=iteration,
+        threshold=curve.threshold(number),
+        wish=wish.describe(),
+        aim=wish.aim(),
+        metric=wish.metric,
+        attributes=tuple(wish.limits),
+        candidates=settings.candidates,
+        picked_among=len(snapshots.weights),
+        level=settings.level,
+        validation_rows=len(curve.split.validation),
+        test_rows=0 if curve.test is None else len(curve.test),
+        rows=rows,
     )
 
 
-def _is_finite(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        return False
-    return math.isfinite(value)
-
-
-def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
-    """Number of the snapshot that meets the wish best; InputError that names the nearest if none.
-
-    Only snapshots with weights are looked at: whatever the limits, no other whose metric is defined
-    for every attribute does better.
-    """
+def reports(
+    curve: Curve, numbers: Sequence[int], settings: ReportSettings, wish: Wish | None = None
+) -> list[tuple[SelectionRow, ...]]:
+    """What ``select`` reports of each kept snapshot: validation rows beside test rows."""
+    snapshots, scores = curve.snapshots, curve.test_scores(numbers)
     criteria = snapshots.criteria
-    columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
-    kept = np.flatnonzero(snapshots.kept)
-    kept = kept[~np.isnan(snapshots.unfairness[kept][:, columns]).any(axis=1)]
-    if len(kept) == 0:
-        raise InputError(
-            f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}; "
-            "table() shows where it is undefined"
-        )
-    utility = snapshots.utility[kept]
-    unfairness = snapshots.unfairness[kept][:, columns]
-    objective = -utility if wish.seeks_utility else unfairness.max(axis=1)
-    choice = choose(
-        objective,
-        np.column_stack([-utility, unfairness]),
-        [-wish.min_utility, *wish.limits.values()],
-    )
-    number = int(kept[choice.row])
-    if choice.feasible:
-        return number
-    entry = entries[snapshots.entry[number]]
-    # Rounded to the side on which asking for the numbers said is granted.
-    found = [
-        f"{wish.metric} by {attribute} {granted(value):.4f}"
-        for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
-    ]
-    reached = -granted(-utility[choice.row])
-    worst = " of the worst class" if criteria.utility == "macro AUC" else ""
-    raise InputError(
-        f"no snapshot has {wish.describe(criteria.utility)} on the validation rows; the nearest is "
-        f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
-        f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
-        "train longer, or add strengths nearer to 1"
-    )
-
-
-def granted(unfairness: float) -> float:
-    """Rounded up to four digits, so that asking for the number said is granted.
-
-    >>> granted(0.12345), granted(0.0009000000000000001)
-    (0.1235, 0.001)
-    """
-    steps = math.ceil(1e4 * unfairness)
-    # The product may have lost the last digit of a number just above a round one.
-    return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportSettings:
-    """How sure a report is to be, and for how many selections."""
-
-    level: float = 0.95
-    draws: int = 200
-    candidates: int = 1
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        check_level(self.level)
-        for name, least in (("draws", 2), ("candidates", 1)):
-            check_whole(name, getattr(self, name), least=least)
-
-
-def estimates(
-    scores: Floats,
-    rows: HeldOut,
-    criteria: Criteria,
-    thresholds: Sequence[float | None],
-    settings: ReportSettings,
-) -> list[tuple[Estimate, ...]]:
-    """Measure scores (E, n, s) of E snapshots on test rows: utility, then each measure.
-
-    Each snapshot gets the numbers it would get alone.
-    """
-    found = [
-        _utility(scores, rows, settings),
-        *(
-            _unfairness(scores, rows, find_metric(name), attribute, thresholds, settings)
-            for name, attribute in criteria.measures
-        ),
-    ]
-    return list(zip(*found, strict=True))
-
-
-def certificates(
-    scores: Floats, rows: HeldOut, criteria: Criteria, settings: ReportSettings
-) -> Floats:
-    """Upper bounds (E, M) of E snapshots, scores (E, n, s); NaN where there is none."""
-    measures = [(find_metric(name), attribute) for name, attribute in criteria.measures]
-    found = [
-        [_certificate(each.T, rows, *measure, settings)[0] for measure in measures]
-        for each in scores
-    ]
-    return np.array(found)
-
-
-def _utility(scores: Floats, rows: HeldOut, settings: ReportSettings) -> list[Estimate]:
-    by_class = _by_class(scores)
-    scored = prepare(by_class, rows.y, weights=rows.weights, threshold=None, outcome=rows.outcome)
-    (found,) = utility_intervals(
-        scored,
-        ["R2" if rows.outcome == "continuous" else "AUC"],
-        columns=scores.shape[-1],
-        draws=settings.draws,
-        level=settings.level,
-        random_state=settings.random_state,
-    )
-    return list(found)
-
-
-def _unfairness(
-    scores: Floats,
-    rows: HeldOut,
-    metric: Metric,
-    attribute: str,
-    thresholds: Sequence[float | None],
-    settings: ReportSettings,
-) -> list[Estimate]:
-    """One measure of scores (E, n, s); of several classes the largest.
-
-    The level of every class by itself is raised so that all intervals hold together (Bonferroni);
-    then the largest value lies between the largest lower and the largest upper end.
-    """
-    classes = scores.shape[-1]
-    decides = all(threshold is not None for threshold in thresholds)
-    intervals = bootstrap(
-        [metric],
-        _by_class(scores),
-        [rows.table[attribute]],
-        rows.y,
-        weights=rows.weights,
-        draws=settings.draws,
-        level=settings.level if classes == 1 else 1 - (1 - settings.level) / classes,
-        random_state=settings.random_state,
-        threshold=np.array(thresholds, np.float64) if decides else None,
-        outcome=rows.outcome,
-    )
+    found = [(Estimate(),) * (1 + len(criteria.measures))] * len(numbers)
+    if scores is not None and curve.test is not None:
+        thresholds = [curve.threshold(number) for number in numbers]
+        found = estimates(scores, curve.test, criteria, thresholds, settings)
+    named = [(criteria.utility, ""), *criteria.measures]
+    limits = {} if wish is None else wish.by_measure()
     return [
-        _worst(
-            intervals[classes * number : classes * (number + 1)],
-            settings.level,
-            *_certificate(each.T, rows, metric, attribute, settings),
+        tuple(
+            SelectionRow(*name, limits.get(name, math.nan), float(value), estimate)
+            for name, value, estimate in zip(
+                named, [snapshots.utility[number], *snapshots.unfairness[number]], each, strict=True
+            )
         )
-        for number, each in enumerate(scores)
+        for number, each in zip(numbers, found, strict=True)
     ]
-
-
-def _worst(classes: Sequence[Estimate], level: float, bound: float, why_none: str) -> Estimate:
-    """Sum up the classes of one snapshot."""
-    ends = np.array([(each.value, each.low, each.high) for each in classes])
-    value, low, high = map(float, ends.max(axis=0))
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        level=level,
-        certificate=bound,
-        n=classes[0].n,
-        reason=next((each.reason for each in classes if each.reason), ""),
-        note=why_none,
-    )
-
-
-def _by_class(scores: Floats) -> Floats:
-    """Scores (E, n, s) as (E * s, n), those of a snapshot together."""
-    return np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
-
-
-def _certificate(
-    by_class: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
-) -> tuple[float, str]:
-    """Upper bound for one snapshot, scores (s, n), or NaN and why there is none."""
-    return certificate_of(
-        metric,
-        by_class,
-        rows.table[attribute],
-        rows.y,
-        rows.outcome,
-        weights=rows.weights,
-        level=settings.level,
-        # The bounds of all classes hold together, and so does that of the worst.
-        candidates=settings.candidates * len(by_class),
-        random_state=settings.random_state,
-    )

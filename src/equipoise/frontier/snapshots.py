@@ -1,36 +1,41 @@
-"""Snapshots: every member, every so often, judged on validation rows; weights of the best kept."""
+"""What training leaves behind: snapshots of every member, and models made from the best of them.
+
+A *snapshot* is a member, or the average of the members of one strength, at one moment of training.
+`Recorder` has every snapshot judged and keeps the weights of those on a front; `Curve` holds all
+of them and makes models of those that were kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
-from equipoise.errors import InputError, did_you_mean
-from equipoise.frontier.rows import HeldOut
-from equipoise.metrics import OutcomeKind, Sample, find_metric, prepare
-from equipoise.metrics.partition import rank
-from equipoise.metrics.utility import youden_of_ranking
+from equipoise.estimators import Classifies, Regresses
+from equipoise.estimators.fitting import Positions
+from equipoise.frontier.judging import Criteria, Floats, HeldOut
+from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
-from equipoise.notions import Notion
 from equipoise.pareto import non_dominated
-from equipoise.predictors.registry import FAMILIES
-from equipoise.training import Member, Predictor
-from equipoise.training.predictor import averaged_output
-
-Floats = NDArray[np.float64]
-
-#: Weights and buffers by name, each with the M members of an entry first.
-Weights = Mapping[str, Tensor]
+from equipoise.predictors.registry import FAMILIES, Weights
+from equipoise.training import Health, History, Member, Predictor
+from equipoise.training.health import Failure
+from equipoise.training.predictor import AveragedPredictor, averaged_output
 
 #: Seed of an average, in tables.
 ALL_SEEDS = -1
+#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members,
+#: and on a CPU larger ones cost more time (benchmarks/evaluation.py).
+EVALUATED_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -107,176 +112,6 @@ def families_in_words(families: Sequence[str]) -> str:
     return " and ".join(FAMILIES[family].many for family in families)
 
 
-UtilityName = Literal["AUC", "macro AUC", "R2"]
-
-#: What is called utility, by the kind of outcome.
-UTILITIES: Mapping[OutcomeKind, UtilityName] = {
-    "binary": "AUC",
-    "multiclass": "macro AUC",
-    "continuous": "R2",
-}
-
-#: Utility of a score that knows nothing.
-UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """One utility (larger is better) and M measures of unfairness (0 is fair)."""
-
-    utility: UtilityName
-    # Metric and attribute: by metric, then by attribute; the first metric is meant where none is
-    # named.
-    measures: tuple[tuple[str, str], ...]
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics."""
-        return tuple(dict.fromkeys(metric for metric, _ in self.measures))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """A name for each measure, as tables print it."""
-        return tuple(f"{metric} {attribute}" for metric, attribute in self.measures)
-
-    @property
-    def fronts(self) -> tuple[tuple[int, ...], ...]:
-        """The fronts to keep: each measure by itself, and each metric by all attributes at once.
-
-        The best snapshot within limits on several attributes may be on no front of a single one,
-        but it is on the front of all of them.
-        """
-        single = [(number,) for number in range(len(self.measures))]
-        joint = [tuple(self.by_attribute(metric).values()) for metric in self.metrics]
-        return tuple(dict.fromkeys([*single, *joint]))
-
-    def by_attribute(self, metric: str) -> dict[str, int]:
-        """Position among the measures of this metric for each attribute it is defined for."""
-        return {
-            attribute: number
-            for number, (each, attribute) in enumerate(self.measures)
-            if each == metric
-        }
-
-    def find(self, metric: str | None) -> str:
-        """The metric of this name, or the first."""
-        if metric is None:
-            return self.metrics[0]
-        if metric not in self.metrics:
-            raise InputError(
-                f"metric must be one the frontier was judged by ({', '.join(self.metrics)}), got "
-                f"{metric!r}; name it in metrics= and fit again to add it"
-                f"{did_you_mean(metric, self.metrics)}"
-            )
-        return metric
-
-    def find_attribute(
-        self, metric: str, attribute: str, *, rule: str = "attribute must be a sensitive column"
-    ) -> int:
-        """Position of the measure for this attribute; ``rule`` begins the message if none."""
-        known = self.by_attribute(metric)
-        if not isinstance(attribute, str) or attribute not in known:
-            raise InputError(
-                f"{rule} that {metric} was measured for "
-                f"({', '.join(known)}), got {attribute!r}{did_you_mean(attribute, known)}"
-            )
-        return known[attribute]
-
-    def one(self, metric: str | None, attribute: str | None) -> int:
-        """Position of one measure; the attribute may be left out where there is one."""
-        name = self.find(metric)
-        if attribute is not None:
-            return self.find_attribute(name, attribute)
-        known = self.by_attribute(name)
-        if len(known) > 1:
-            raise InputError(
-                f"attribute must be named where there are several ({', '.join(known)}), got none"
-            )
-        return next(iter(known.values()))
-
-
-def criteria_for(
-    metrics: Literal["default"] | Sequence[str], notion: str, *parts: HeldOut
-) -> Criteria:
-    """Find which metrics apply to which attributes, and refuse parts on which they would fail.
-
-    ``"default"`` is the paper's distance of distributions for the notion, and its parity of
-    decisions where the outcome is binary.
-    """
-    rows = parts[0]
-    names: tuple[str, ...]
-    if isinstance(metrics, str) and metrics == "default":
-        separation = Notion.parse(notion).conditions_on_outcome
-        distance, parity = ("KS-GEO", "EO") if separation else ("KS-GSP", "SP")
-        names = (distance, parity) if rows.outcome == "binary" else (distance,)
-    else:
-        listed = metrics.tolist() if isinstance(metrics, np.ndarray) else metrics
-        sequence = isinstance(listed, Sequence) and not isinstance(listed, str)
-        if not sequence or not all(isinstance(name, str) for name in listed):
-            raise InputError(f"metrics must be 'default' or a sequence of names, got {metrics!r}")
-        names = tuple(dict.fromkeys(listed))
-        if not names:
-            raise InputError("metrics must name at least one metric, got none")
-    chosen = [find_metric(name) for name in names]
-    for metric in chosen:
-        if metric.fair_value != 0:
-            raise InputError(
-                f"metrics must be 0 for a fair score, got {metric.name!r}, which is "
-                f"{metric.fair_value:g}; take the difference instead of the ratio"
-            )
-        if rows.weights is not None and not metric.weighted:
-            raise InputError(
-                f"metrics must count row weights when sample_weight is given, got {metric.name!r}, "
-                "which does not; leave one of the two out"
-            )
-    samples = [samples_of(part) for part in parts]
-    measures: list[tuple[str, str]] = []
-    for metric in chosen:
-        problems = {name: metric.why_not(sample) for name, sample in samples[0].items()}
-        applies = [(metric.name, name) for name, problem in problems.items() if problem is None]
-        if not applies:
-            said = next(iter(problems.values()))
-            raise InputError(f"metrics must apply to some attribute: {said}")
-        measures += applies
-    criteria = Criteria(UTILITIES[rows.outcome], tuple(measures))
-    for part, beside in zip(parts, samples, strict=True):
-        _refuse_empty_sets(criteria, part, beside)
-    return criteria
-
-
-def samples_of(rows: HeldOut) -> dict[str, Sample]:
-    """Any scores, all distinct, beside each attribute: what metrics need to know of the rows."""
-    try:
-        any_scores = np.linspace(0.0, 1.0, len(rows))
-        scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
-        return {column.name: scored.against(column) for column in rows.table.columns}
-    except InputError as problem:
-        raise InputError(
-            f"the {len(rows)} {rows.part} rows do not suffice: {problem}; or merge rare groups, "
-            f"or raise {rows.part}"
-        ) from None
-
-
-def _refuse_empty_sets(criteria: Criteria, rows: HeldOut, samples: Mapping[str, Sample]) -> None:
-    """Say before training, not after, that a metric has no rows to compare."""
-    for name, attribute in criteria.measures:
-        metric = find_metric(name)
-        # Whether a rate is 0 depends on the score; whether a set is empty does not.
-        if metric.needs_decisions:
-            continue
-        (reason,) = metric.compute(samples[attribute]).reasons
-        if reason is not None:
-            raise InputError(
-                f"the {len(rows)} {rows.part} rows do not suffice for {name} by "
-                f"{attribute}: {reason}; merge rare groups, or raise {rows.part}"
-            )
-
-
-#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members,
-#: and on a CPU larger ones cost more time (benchmarks/evaluation.py).
-EVALUATED_AT_ONCE = 2**16
-
-
 @torch.no_grad()
 def scores_of(
     predictor: Predictor,
@@ -289,8 +124,8 @@ def scores_of(
     """Scores (E, n, s) of every entry on encoded rows x (n, p), in double precision.
 
     s is 1 for the probability of the second of two classes and for a prediction (times ``scale``
-    plus ``center``), else the number of classes. In double precision the selected model will
-    predict, too.
+    plus ``center``), else the number of classes. The selected model predicts in double precision,
+    too.
     """
     exact = {
         name: tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
@@ -306,66 +141,11 @@ def scores_of(
         output = functional_call(predictor, exact, (rows.expand(members, *rows.shape),))[0]
         outputs = output[alone]
         if averages:
-            averaged = averaged_output(
-                output[torch.tensor(averages, device=output.device)], predictor.task
-            )
-            outputs = torch.cat([outputs, averaged])
+            groups = output[torch.tensor(averages, device=output.device)]
+            outputs = torch.cat([outputs, averaged_output(groups, predictor.task)])
         scores.append(predictor.task.score(outputs))
     predictor.train(was_training)
     return torch.cat(scores, dim=1) * scale + center
-
-
-class Judge:
-    """Judges scores on one set of rows; what does not depend on the scores is prepared once.
-
-    The numbers of all models stay on the device until all are there. ``references`` names the group
-    of a column that SP and EO compare with; the largest one where it names none.
-    """
-
-    def __init__(
-        self,
-        rows: HeldOut,
-        criteria: Criteria,
-        device: torch.device,
-        references: Mapping[str, Hashable] | None = None,
-    ) -> None:
-        self._decides = rows.outcome == "binary"
-        any_scores = torch.linspace(0, 1, len(rows), dtype=torch.float64, device=device)
-        self._scored = prepare(any_scores, rows.y, weights=rows.weights, outcome=rows.outcome)
-        self._samples = {
-            column.name: self._scored.against(column, (references or {}).get(column.name))
-            for column in rows.table.columns
-        }
-        self._measures = [
-            (find_metric(metric), self._samples[attribute])
-            for metric, attribute in criteria.measures
-        ]
-
-    def __call__(self, scores: Tensor, threshold: Tensor | None = None) -> Tensor:
-        """Utility, threshold and M measures of each of E models, (E, 2 + M), on the CPU.
-
-        scores: (E, n, s). threshold: (E,), where decisions are cut; Youden's on these rows unless
-        given. It is NaN unless there are two classes. With several classes a measure is the largest
-        over the classes. NaN where undefined.
-        """
-        columns = scores.shape[-1]
-        flat = scores.transpose(1, 2).flatten(0, 1)
-        scored = replace(self._scored, scores=flat, ranking=rank(flat))
-        utility = scored.utility(columns=columns)[0]
-        cut = torch.full_like(utility, torch.nan)
-        if self._decides:
-            assert scored.y is not None
-            cut = (
-                youden_of_ranking(scored.ranking, scored.y, scored.weights[0])
-                if threshold is None
-                else threshold.to(utility)
-            )
-            scored = replace(scored, threshold=cut)
-        found = [utility, cut]
-        for metric, sample in self._measures:
-            values = metric.compute(replace(sample, scored=scored)).values[0]
-            found.append(values.view(-1, columns).amax(-1))
-        return torch.stack([each.to(utility.device) for each in found], dim=1).cpu()
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,45 +169,38 @@ class Snapshots:
 
     def front(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """Numbers of the snapshots on the front of utility against these measures, ascending."""
-        return front_of(
-            np.arange(len(self.utility)), self.utility, self.unfairness[:, list(columns)]
-        )
+        everybody = np.arange(len(self.utility))
+        return _front_of(everybody, self.utility, self.unfairness[:, list(columns)])
+
+
+def _front_of(numbers: NDArray[np.int64], utility: Floats, unfairness: Floats) -> NDArray[np.int64]:
+    """Which ``numbers`` (n,) are non-dominated; those with an undefined value are left out."""
+    costs = np.column_stack([-utility, unfairness])
+    defined = ~np.isnan(costs).any(axis=1)
+    return numbers[defined][non_dominated(costs[defined])]
 
 
 def joined(parts: Sequence[Snapshots]) -> Snapshots:
-    """Snapshots of several strands one after the other; those on a front of all are kept."""
+    """Snapshots of several estimators one after the other; those on a front of all are kept."""
     if len(parts) == 1:
         return parts[0]
-    criteria = parts[0].criteria
     entries = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
     firsts = np.cumsum([0, *(len(part.utility) for part in parts)]).tolist()
-
-    def all_of(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
+    names = ("iteration", "utility", "threshold", "unfairness")
     together = Snapshots(
-        criteria=criteria,
+        criteria=parts[0].criteria,
         entry=np.concatenate([p.entry + first for p, first in zip(parts, entries, strict=False)]),
-        iteration=all_of("iteration"),
-        utility=all_of("utility"),
-        threshold=all_of("threshold"),
-        unfairness=all_of("unfairness"),
         weights={
             first + number: weights
             for part, first in zip(parts, firsts, strict=False)
             for number, weights in part.weights.items()
         },
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
     )
-    kept = {number for columns in criteria.fronts for number in together.front(columns).tolist()}
+    fronts = [together.front(columns) for columns in together.criteria.fronts]
+    kept = set(np.concatenate(fronts).tolist())
     weights = {number: found for number, found in together.weights.items() if number in kept}
     return replace(together, weights=weights)
-
-
-def front_of(numbers: NDArray[np.int64], utility: Floats, unfairness: Floats) -> NDArray[np.int64]:
-    """Which ``numbers`` (n,) are non-dominated; those with an undefined value are left out."""
-    costs = np.column_stack([-utility, unfairness])
-    defined = ~np.isnan(costs).any(axis=1)
-    return numbers[defined][non_dominated(costs[defined])]
 
 
 class Recorder:
@@ -460,7 +233,7 @@ class Recorder:
         self._weights = {number: w for number, w in self._weights.items() if number in kept}
         fresh = [number for number in new.tolist() if number in kept]
         groups = [self._entries[number - first].members for number in fresh]
-        self._weights |= zip(fresh, weights_of(predictor, groups), strict=True)
+        self._weights |= zip(fresh, _weights_of(predictor, groups), strict=True)
         return False
 
     def _update_fronts(self, new: NDArray[np.int64]) -> None:
@@ -470,7 +243,7 @@ class Recorder:
         for columns, front in self._fronts.items():
             rivals = np.concatenate([front, new])
             costs = unfairness[rivals][:, columns]
-            self._fronts[columns] = front_of(rivals, utility[rivals], costs)
+            self._fronts[columns] = _front_of(rivals, utility[rivals], costs)
 
     def snapshots(self) -> Snapshots:
         """Everything recorded so far."""
@@ -487,11 +260,10 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything recorded so far, as tensors, numbers, text, lists and dicts."""
-        weights = {str(number): dict(found) for number, found in self._weights.items()}
         return {
             "iterations": list(self._iterations),
             "judged": list(self._judged),
-            "weights": weights,
+            "weights": {str(number): dict(found) for number, found in self._weights.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -510,7 +282,7 @@ class Recorder:
             self._update_fronts(np.arange(len(self._entries) * len(self._judged)))
 
 
-def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[Weights]:
+def _weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[dict[str, Tensor]]:
     """Copies of the weights and buffers of each group of members, off the device."""
     wanted = sorted({member for group in groups for member in group})
     place = {member: position for position, member in enumerate(wanted)}
@@ -520,4 +292,159 @@ def weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[We
         block = tensor.detach()[torch.tensor(wanted, dtype=torch.long, device=tensor.device)].cpu()
         for weights, group in zip(found, groups, strict=True):
             weights[name] = block[[place[member] for member in group]]
-    return list(found)
+    return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Strand:
+    """What training the members of one estimator left behind."""
+
+    predictor: str  # as in its entries
+    entries: tuple[Entry, ...]  # its members and their averages
+    prototype: Predictor  # a stack of one member, to be given the weights of a snapshot
+    history: History  # of all its members
+    member_health: tuple[Health, ...]  # after the last iteration
+    # Options, feature encoding, labels and names of columns that all its models share.
+    template: Classifies | Regresses
+    # Of each member: networks that failed in phases before the run; empty once loaded, when health
+    # tells of them.
+    failures: tuple[tuple[Failure, ...], ...] = ()
+
+    def filled(self, entry: Entry, weights: Weights) -> Predictor:
+        """Build the network of one snapshot of an entry, or the average of its networks."""
+        stack = select_members(self.prototype, [0] * len(entry.members))
+        with torch.no_grad():
+            for name, tensor in member_tensors(stack):
+                tensor.copy_(weights[name])
+        return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
+
+    def health_in_words(self, entry: Entry) -> str:
+        """How training of an entry ended."""
+        found = [self.member_health[member] for member in entry.members]
+        if all(health.ok for health in found) or not entry.is_average:
+            return str(found[0])
+        return "\n".join(
+            f"seed {seed}: {message}"
+            for seed, health in zip(entry.seeds, found, strict=True)
+            for message in health.messages
+        )
+
+    def history_until(self, entry: Entry, iteration: int) -> History:
+        """What the checks saw of one entry up to an iteration; averages of its members."""
+        members = list(entry.members)
+        seen = self.history.iterations <= iteration
+        stops = self.history.stopped_at[members]
+        stops = stops[(stops > 0) & (stops <= iteration)]
+        # The mean of a single member is its value to the last bit.
+        task, penalty = (
+            values[seen][:, members].mean(axis=1, keepdims=True)
+            for values in (self.history.task, self.history.penalty)
+        )
+        return History(
+            iterations=self.history.iterations[seen],
+            task=task,
+            penalty=penalty,
+            stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions of the rows of each part, ascending; no row is in two parts."""
+
+    train: Positions
+    validation: Positions
+    test: Positions
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curve:
+    """What training all members left behind."""
+
+    strands: tuple[Strand, ...]  # one for each estimator
+    snapshots: Snapshots  # of all strands, one after the other; so are entries
+    health: Mapping[int, Health]  # of kept snapshots: how training had gone by then
+    # Scores (n, s) of kept snapshots on the test rows. None, as are the test rows, where the
+    # frontier was saved without them.
+    scores: Mapping[int, Floats] | None
+    split: Split
+    sensitive: str  # how sensitive columns were typed
+    test: HeldOut | None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Members and averages, as the table has them."""
+        return tuple(entry for strand in self.strands for entry in strand.entries)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Kinds of predictors, each once."""
+        return tuple(dict.fromkeys(entry.family for entry in self.entries))
+
+    @property
+    def template(self) -> Classifies | Regresses:
+        """What all models share: labels, names of columns; options and encoding of the first."""
+        return self.strands[0].template
+
+    def threshold(self, number: int) -> float | None:
+        """Where decisions are cut: Youden's on the validation rows; None but for two classes."""
+        cut = float(self.snapshots.threshold[number])
+        return None if math.isnan(cut) else cut
+
+    def test_scores(self, numbers: Sequence[int]) -> Floats | None:
+        """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""
+        return None if self.scores is None else np.stack([self.scores[each] for each in numbers])
+
+    def model(self, number: int) -> Classifies | Regresses:
+        """Build the fitted estimator of one kept snapshot."""
+        strand, entry = self.owner(number)
+        model = copy.copy(strand.template)
+        model.set_params(strength=entry.strength, random_state=entry.seeds[0])
+        model.health_ = self.health[number]
+        model.predictor_ = strand.filled(entry, self.snapshots.weights[number]).settled()
+        model.history_ = strand.history_until(entry, int(self.snapshots.iteration[number]))
+        if entry.is_average:
+            model.averaged_seeds_ = entry.seeds
+        return model
+
+    def owner(self, number: int) -> tuple[Strand, Entry]:
+        """Whose snapshot it is."""
+        entry = self.entries[self.snapshots.entry[number]]
+        (strand,) = (each for each in self.strands if each.predictor == entry.predictor)
+        return strand, entry
+
+
+def members_of(curve: Curve) -> pd.DataFrame:
+    """Every member and average, one a row; see `FairFrontier.members`."""
+    kept = curve.snapshots.entry[curve.snapshots.kept]
+    health = [strand.health_in_words(each) for strand in curve.strands for each in strand.entries]
+    on_front = np.bincount(kept, minlength=len(curve.entries))
+    return _who(curve.entries).assign(snapshots_on_front=on_front, health=health)
+
+
+def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
+    """Every snapshot of these entries, one a row; see `FairFrontier.table`."""
+    who = {str(name): column.to_numpy()[found.entry] for name, column in _who(entries).items()}
+    columns: dict[str, NDArray[Any]] = {
+        "member": found.entry,
+        **who,
+        "iteration": found.iteration,
+        "utility": found.utility,
+    }
+    if found.criteria.utility == "AUC":
+        columns["threshold"] = found.threshold
+    columns |= dict(zip(found.criteria.columns, found.unfairness.T, strict=True))
+    columns["on_front"] = found.kept
+    return pd.DataFrame(columns).rename_axis("snapshot")
+
+
+def _who(entries: Sequence[Entry]) -> pd.DataFrame:
+    columns: dict[str, NDArray[Any]] = {
+        "strength": np.array([entry.strength for entry in entries], np.float64),
+        "seed": np.array([entry.seed for entry in entries], np.int64),
+    }
+    if len({entry.predictor for entry in entries}) > 1:
+        columns["predictor"] = np.array([entry.predictor for entry in entries], object)
+    if any(entry.is_average for entry in entries):
+        columns["averaged"] = np.array([len(entry.members) for entry in entries])
+    return pd.DataFrame(columns).rename_axis("member")

@@ -12,8 +12,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
+from equipoise.frontier.judging import Floats
 from equipoise.frontier.offer import DRAWS, Offer, SmallestGroup, Spread, View, offer
-from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors.registry import FAMILIES

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.estimators.inputs import read_device
+from equipoise.estimators.fitting import read_device
 from equipoise.files import Columns, read_columns, read_table
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection

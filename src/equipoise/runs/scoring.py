@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError
 from equipoise.estimators import Classifies, Regresses
-from equipoise.estimators.inputs import learned_inputs
+from equipoise.estimators.fitting import learned_inputs
 from equipoise.files.columns import as_names, check_columns, nearest
 from equipoise.files.expected import as_expected, shown
 from equipoise.files.formats import find_data_file
