@@ -15,7 +15,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from equipoise.divergences import DIVERGENCES
-from equipoise.errors import InputError, check_choice, check_number, check_whole, check_widths
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+    check_widths,
+    refuse_unread,
+)
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
 from equipoise.networks.kernels import fused_kernels
 from equipoise.training import OptimizerSettings
@@ -51,6 +58,9 @@ class CriticSettings:
             "gradient_penalty", self.gradient_penalty, "must not be negative", lambda w: w >= 0
         )
         object.__setattr__(self, "gradient_penalty", weight)
+        if self.normalization == "batch" and not self.hidden:
+            remedy = "set critic_hidden, such as critic_hidden=(64, 64)"
+            refuse_unread("critic_normalization", "batch", "critic_hidden=()", remedy)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
                 "gradient_penalty needs a critic without batch normalization, whose gradient at a "

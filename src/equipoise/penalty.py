@@ -10,12 +10,15 @@ from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings, Weights
 from equipoise.density_ratio import RatioNetwork, RatioSettings
-from equipoise.errors import InputError, check_choice, check_whole, check_widths
+from equipoise.errors import InputError, check_choice, check_whole, check_widths, refuse_unread
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import generator, mean_one
 from equipoise.training.step import minimize
+
+#: Another momentum is refused where the optimizer has none.
+_MOMENTUM = 0.2
 
 
 class SBPPenalty(nn.Module):
@@ -75,7 +78,7 @@ class SBPPenalty(nn.Module):
         gradient_penalty: float = 0.0,
         optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float = 3e-3,
-        momentum: float = 0.2,
+        momentum: float = _MOMENTUM,
         random_state: int = 0,
     ) -> None:
         super().__init__()
@@ -88,6 +91,8 @@ class SBPPenalty(nn.Module):
         self._optimizer_settings = OptimizerSettings(
             kind=optimizer, learning_rate=learning_rate, momentum=momentum
         )
+        if normalization == "batch" and check_widths("hidden", hidden) == ():
+            refuse_unread("normalization", "batch", "hidden=()", "set hidden=(64, 64)")
         self._critic_settings = CriticSettings(
             divergence=divergence,
             hidden=check_widths("hidden", hidden),
@@ -96,6 +101,11 @@ class SBPPenalty(nn.Module):
             gradient_penalty=gradient_penalty,
             optimizer=self._optimizer_settings,
         )
+        if optimizer == "adam" and momentum != _MOMENTUM:
+            refuse_unread("momentum", momentum, "optimizer='adam'", "set optimizer='sgd'")
+        if density_ratio == "none" and not self.notion.conditions_on_outcome:
+            setting = f"notion='{self.notion}'"
+            refuse_unread("density_ratio", density_ratio, setting, "set notion='separation'")
         self._seed = random_state
         self._resampling = generator(random_state, "batches")
         self._widths: tuple[int, int, int] | None = None

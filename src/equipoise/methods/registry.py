@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from equipoise.errors import InputError, did_you_mean
+from equipoise.errors import InputError, did_you_mean, refuse_unread
 from equipoise.methods import (
     adel,
     agarwal,
@@ -109,15 +109,11 @@ def refuse_unused_options(
     for option, value in changed.items():
         if not method.reads(option):
             able = ", ".join(repr(name) for name, other in METHODS.items() if other.reads(option))
-            raise InputError(
-                f"{option} has no meaning for method={method.name!r}, got {value!r}; leave it out, "
-                f"or use a method that has it: {able}"
-            )
+            remedy = f"use a method that has it: {able}"
+            refuse_unread(option, value, f"method={method.name!r}", remedy)
     if "density_ratio" in changed and not notion.conditions_on_outcome:
-        raise InputError(
-            f"density_ratio has no meaning for notion='{notion}', got "
-            f"{changed['density_ratio']!r}; leave it out, or set notion='separation'"
-        )
+        ratio = changed["density_ratio"]
+        refuse_unread("density_ratio", ratio, f"notion='{notion}'", "set notion='separation'")
 
 
 def capability_table() -> pd.DataFrame:
