@@ -126,10 +126,11 @@ def test_defaults_of_torch_change_nothing_on_cuda():
 
 @pytest.mark.parametrize("options", [{}, {"network": dropout_network}], ids=["built-in", "own"])
 def test_a_fit_on_the_cpu_never_wakes_the_gpu(options):
+    own = ", network=dropout_network, hidden=UNSET" if options else ""
     program = (
         "import torch; from torch import nn; from equipoise import FairClassifier\n"
         "from test_cuda import UNSET, dropout_network, fitted\n"
-        f"fitted(device='cpu', iterations=5{', network=dropout_network, hidden=UNSET' if options else ''})\n"
+        f"fitted(device='cpu', iterations=5{own})\n"
         "print('awake' if torch.cuda.is_initialized() else 'asleep')"
     )
     ended = subprocess.run(

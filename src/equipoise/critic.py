@@ -23,8 +23,7 @@ from equipoise.errors import (
     check_widths,
     refuse_unread,
 )
-from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
-from equipoise.networks.kernels import fused_kernels
+from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP, fused_kernels
 from equipoise.training import OptimizerSettings
 from equipoise.training.step import minimize
 

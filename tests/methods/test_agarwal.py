@@ -130,7 +130,7 @@ def test_a_saved_model_and_its_onnx_file_need_no_fairlearn(mitigated, rows, tmp_
 
 
 def test_a_damaged_vote_is_refused(mitigated, tmp_path):
-    from equipoise.predictors.registry import predictor_arrays, predictor_in
+    from equipoise.predictors import predictor_arrays, predictor_in
 
     arrays = predictor_arrays(mitigated.predictor_, 8)
     arrays["weights.network.share"] = arrays["weights.network.share"][:, :-1]

@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from equipoise.divergences import DIVERGENCES
 from equipoise.networks import StackedBatchNorm
-from equipoise.networks.kernels import fused
+from equipoise.networks import kernels as fused
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEMBERS, WIDTH, ROWS = 3, 5, 130

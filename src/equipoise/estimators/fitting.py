@@ -31,8 +31,7 @@ from equipoise.estimators.inputs import (
     row_weights,
     training_data,
 )
-from equipoise.predictors.recipe import Inputs
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES, Inputs
 from equipoise.storage import CheckpointFile
 from equipoise.tables import SensitiveTable, check_aligned, take_rows
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData

@@ -20,7 +20,7 @@ from equipoise.metrics.utility import youden_of_ranking
 from equipoise.networks.stack import member_tensors
 from equipoise.notions import Notion
 from equipoise.pareto import non_dominated
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES
 from equipoise.training import Member, Predictor
 from equipoise.training.predictor import averaged_output
 

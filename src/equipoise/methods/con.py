@@ -21,7 +21,7 @@ from equipoise.methods.shared.conditional import (
     near_rows,
 )
 from equipoise.networks import StackedMLP, select_members
-from equipoise.networks.layers import SINGLE
+from equipoise.networks.mlp import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
 from equipoise.training.step import minimize

@@ -18,7 +18,7 @@ from equipoise.networks import (
     StackedModule,
     find_pieces,
 )
-from equipoise.predictors.recipe import Recipe, Run
+from equipoise.predictors.family import Recipe, Run
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
 from equipoise.training.data import generators, stream_seed
 from equipoise.training.predictor import exact_device

@@ -23,7 +23,7 @@ from equipoise.frontier.offer import (
 from equipoise.frontier.snapshots import Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES
 from equipoise.report.page import render_page
 from equipoise.report.run_facts import RunFacts, select_call
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
 from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
-from equipoise.predictors.recipe import Recipe, Run
+from equipoise.predictors.family import Recipe, Run
 from equipoise.training import TASKS, Member, Predictor, Trained, TrainingData, train
 from equipoise.training.checkpoints import Stateful
 from equipoise.training.data import set_aside, take
