@@ -25,7 +25,7 @@ from equipoise.errors import (
 )
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP, fused_kernels
 from equipoise.training import OptimizerSettings
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 Weights = tuple[Tensor | None, Tensor | None]
 
@@ -171,7 +171,7 @@ class CriticGame(nn.Module):
         """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""
         output: Tensor = self.critic(pairs).squeeze(-1)
         if self.settings.divergence == "js" and (kernels := fused_kernels(output)):
-            value: Tensor = kernels.jensen_shannon(output, *weights)
+            value: Tensor = kernels.JensenShannon.apply(output, *weights)
             return value
         real, drawn = output.view(len(output), 2, -1).unbind(1)
         return DIVERGENCES[self.settings.divergence](real, drawn, *weights)

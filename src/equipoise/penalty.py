@@ -15,7 +15,7 @@ from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import generator, mean_one
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 #: Another momentum is refused where the optimizer has none.
 _MOMENTUM = 0.2

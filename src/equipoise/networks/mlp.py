@@ -90,7 +90,7 @@ class StackedLinear(nn.Module):
         if self.bias is None:
             out = torch.bmm(weight, x)
         elif fusible and (kernels := fused_kernels(x)) is not None:
-            cut: Tensor = kernels.bias_relu(torch.bmm(weight, x), self.bias)
+            cut: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
             return cut
         else:
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
@@ -98,7 +98,6 @@ class StackedLinear(nn.Module):
         return torch.relu_(out) if relu else out
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add one member's layer; return its output (rows, n_out)."""
         parts = [self.weight] if self.bias is None else [self.weight, self.bias]
         weights = [graph.constant(of_member(part, member)) for part in parts]
         return graph.add("Gemm", rows, *weights, transB=1)
@@ -163,15 +162,8 @@ class StackedBatchNorm(nn.Module):
         weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
         if self.training and (kernels := fused_kernels(x)) is not None:
             running = self.running_mean, self.running_var, self.batches_seen
-            out: Tensor = kernels.normalize(
-                channels,
-                weight,
-                bias,
-                running=running,
-                epsilon=self.epsilon,
-                newest_weight=self.newest_weight,
-                relu=relu,
-            )
+            given = running, self.epsilon, self.newest_weight, relu
+            out: Tensor = kernels.Normalize.apply(channels, weight, bias, *given)
         else:
             out = self._by_library(channels, weight, bias, relu)
         return out.view(members, width, rows)
@@ -326,13 +318,11 @@ class PiecewiseLinear(nn.Module):
             self.register_buffer(name, values.repeat(members, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Append the pieces to the columns."""
         along = x.index_select(1, self.column[0])
         along = (along - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
         return torch.cat([x, along.clamp_(0, 1)], 1)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add the pieces to the columns of ``rows`` (rows, p)."""
         along = graph.add("Gather", rows, graph.constant(self.column[0].cpu().numpy()), axis=1)
         along = graph.add("Sub", along, graph.constant(of_member(self.start, member)))
         along = graph.add("Mul", along, graph.constant(of_member(self.slope, member)))
@@ -401,7 +391,6 @@ class StackedMLP(Stack):
         return last.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return every member's output on its own rows."""
         return _through(list(self.layers), x)
 
     def first_hidden(self, x: Tensor) -> Tensor:
@@ -425,7 +414,6 @@ class StackedMLP(Stack):
         return self
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add the layers of one member."""
         for layer in self.layers:
             if isinstance(layer, nn.ReLU):
                 rows = graph.add("Relu", rows)
@@ -528,7 +516,6 @@ class StackedVote(Stack):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the log odds of a positive decision."""
         value = torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
         votes = (value > 0).to(x.dtype) @ self.share.unsqueeze(-1)
         return votes.logit(CERTAIN)
@@ -549,7 +536,6 @@ class StackedVote(Stack):
 
     @classmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return a vote of the saved shape."""
         saved.check_outputs(1)
         weight, bias, share = (saved.state[name] for name in ("weight", "bias", "share"))
         if weight.shape != (*bias.shape, saved.inputs) or bias.shape != share.shape:

@@ -78,7 +78,6 @@ class NetworkRecipe(Recipe):
 
     @property
     def on_representation(self) -> bool:
-        """Whether there is an encoder."""
         return bool(self.encoder_hidden)
 
     def carry_out(self, run: Run) -> Trained:
@@ -122,9 +121,7 @@ class NetworkRecipe(Recipe):
             starts = [stream_seed(seed, "predictor") for seed in seeds]
             return Predictor(StackedModule(make, seeds=starts, device=x.device), TASKS[task])
         mlp = partial(
-            StackedMLP,
-            generators=generators(seeds, "predictor"),
-            normalization=self.normalization,
+            StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
         pieces = find_pieces(x) if self.embedding == "pieces" else None
         if not self.encoder_hidden:

@@ -47,7 +47,6 @@ class TreeModel(ABC):
 
     @property
     def plan(self) -> Plan:
-        """How it grows."""
         assert self._plan is not None
         return self._plan
 
@@ -60,8 +59,7 @@ class TreeModel(ABC):
         """Outputs (m, o) on the rows that it grows on, in double precision."""
 
     @abstractmethod
-    def rounds(self) -> int:
-        """How many rounds there are."""
+    def rounds(self) -> int: ...
 
     @abstractmethod
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:

@@ -88,7 +88,6 @@ class LightGBM(Library):
     def rows(
         self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
     ) -> Any:
-        """Bin the rows."""
         about = {"label": target, "weight": weight, "categorical_feature": kinds}
         rows = self.module("boosting").Dataset(x, **about, params=_complete(given))
         return rows.construct()
@@ -114,7 +113,6 @@ class LightGBM(Library):
         return _Model(self._booster(plan, outputs), plan, text, rounds)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
-        """Let LightGBM read a text that was checked."""
         library = self.module("a model of boosted trees")
         booster = library.Booster(model_str=checked_text(text, outputs))
         if booster.num_feature() != inputs:
