@@ -161,7 +161,7 @@ class SBPPenalty(nn.Module):
         given = {"score": score, "a": a, "y": y, "sample_weight": sample_weight}
         found = {name: tensor for name, tensor in given.items() if tensor is not None}
         for name, tensor in found.items():
-            self._check_tensor(name, tensor)
+            _check_tensor(name, tensor)
         if self.notion.conditions_on_outcome and y is None:
             raise InputError("y is required under notion='separation': call penalty(score, a, y)")
         if not self.notion.conditions_on_outcome and y is not None:
@@ -202,23 +202,6 @@ class SBPPenalty(nn.Module):
             floats.get("y"),
             None if weight is None else _checked_weight(weight).to(score.dtype),
         )
-
-    @staticmethod
-    def _check_tensor(name: str, tensor: Any) -> None:
-        """Refuse what is no tensor of numbers, (n,) or (n, width)."""
-        if not isinstance(tensor, Tensor):
-            made = "torch.as_tensor(values)"
-            if name == "a":
-                made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
-            raise InputError(
-                f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one"
-            )
-        if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
-            raise InputError(
-                f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}"
-            )
-        if tensor.is_complex():
-            raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
     def _check_like_first(self, score: Tensor, widths: tuple[int, int, int], like: Tensor) -> None:
         if (score.dtype, score.device) != (like.dtype, like.device):
@@ -289,6 +272,19 @@ class SBPPenalty(nn.Module):
         game.optimizer.load_state_dict(state["critic_optimizer"])
         if self._ratio_optimizer is not None:
             self._ratio_optimizer.load_state_dict(state["ratio_optimizer"])
+
+
+def _check_tensor(name: str, tensor: Any) -> None:
+    """Refuse what is no tensor of numbers, (n,) or (n, width)."""
+    if not isinstance(tensor, Tensor):
+        made = "torch.as_tensor(values)"
+        if name == "a":
+            made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
+        raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one")
+    if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
+        raise InputError(f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}")
+    if tensor.is_complex():
+        raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
 
 def _pair_weights(sample_weight: Tensor | None, resampled: Tensor) -> Weights:

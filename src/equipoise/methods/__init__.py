@@ -32,17 +32,7 @@ from equipoise.methods.sbp import SBP as SBP
 for _declaration in (
     sbp.DECLARATION,
     sbp.WITHOUT_RATIO,
-    con.DECLARATION,
-    hgr.DECLARATION,
-    kde.DECLARATION,
-    neu.DECLARATION,
-    scutari.DECLARATION,
-    agarwal.DECLARATION,
-    edwards_storkey.DECLARATION,
-    adel.DECLARATION,
-    dcov.DECLARATION,
-    hsic.DECLARATION,
-    gdp.DECLARATION,
-    icp.DECLARATION,
+    *(each.DECLARATION for each in (con, hgr, kde, neu, scutari, agarwal, edwards_storkey)),
+    *(each.DECLARATION for each in (adel, dcov, hsic, gdp, icp)),
 ):
     register_method(_declaration)

@@ -100,10 +100,8 @@ class Checkpoints:
         seconds: float,
         loops: Mapping[str, Mapping[str, Stateful]],
     ) -> None:
-        self._store = store
-        self._identity = identity
-        self._seconds = seconds
-        self._loops = loops
+        self._store, self._identity = store, identity
+        self._seconds, self._loops = seconds, loops
         self._kept = self._read()
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 

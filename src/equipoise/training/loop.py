@@ -219,10 +219,8 @@ class NetworkStep:
         optimizers: Sequence[torch.optim.Optimizer],
         settings: TrainingSettings,
     ) -> None:
-        self.modules = modules
-        self._update = update
+        self.modules, self._update, self._settings = modules, update, settings
         self._rates = {each: float(each.param_groups[0]["lr"]) for each in optimizers}
-        self._settings = settings
 
     def prepare(self, iteration: int) -> None:
         share = self._settings.learning_rate_share(iteration - 1)
