@@ -115,11 +115,11 @@ class RatioNetwork(nn.Module):
         attribute_width: int,
         outcome_width: int,
         *,
-        settings: RatioSettings,
+        hidden: Sequence[int] = RatioSettings.hidden,
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
-        width, hidden = attribute_width + outcome_width, settings.hidden
+        width = attribute_width + outcome_width
         self.critic = StackedMLP(width, hidden, 1, generators=generators, normalization="none")
 
     def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class NetworkRatio:
         self._network = RatioNetwork(
             data.attribute.shape[1],
             data.outcome.shape[1],
-            settings=settings,
+            hidden=settings.hidden,
             generators=generators([seed for seed, _ in streams], "density ratio"),
         ).to(data.x)
         self._optimizer = settings.optimizer.build(self._network.parameters())

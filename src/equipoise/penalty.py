@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings, Weights
-from equipoise.density_ratio import RatioNetwork, RatioSettings
+from equipoise.density_ratio import RatioNetwork
 from equipoise.errors import InputError, check_choice, check_whole, check_widths, refuse_unread
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
@@ -225,7 +225,7 @@ class SBPPenalty(nn.Module):
         self.game = game
         if self._weighs:
             start = [generator(self._seed, "density ratio")]
-            ratio = RatioNetwork(*widths[1:], settings=RatioSettings(), generators=start).to(like)
+            ratio = RatioNetwork(*widths[1:], generators=start).to(like)
             self.ratio = ratio
             self._ratio_optimizer = self._optimizer_settings.build(ratio.parameters())
         return game

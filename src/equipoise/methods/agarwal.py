@@ -88,7 +88,7 @@ def fit_vote(
         return vote_of([plain], [1.0])
     bound = (1 - strength) * largest_distance(plain.predict(x), y, cell, notion)
     kind = "EqualizedOdds" if notion.conditions_on_outcome else "DemographicParity"
-    # A bound of 0 cannot be met but by chance; the reduction needs room to end.
+    # A bound of 0 is met only by accident; the reduction needs room to end.
     bound = max(bound, 1e-4)
     constraint = getattr(reductions, kind)(difference_bound=bound)
     reduction = reductions.ExponentiatedGradient(base_learner(), constraint, eps=bound)

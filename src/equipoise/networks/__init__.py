@@ -2,7 +2,6 @@
 
 from equipoise.networks.mlp import Embedding as Embedding
 from equipoise.networks.mlp import Normalization as Normalization
-from equipoise.networks.mlp import Pieces as Pieces
 from equipoise.networks.mlp import PiecewiseLinear as PiecewiseLinear
 from equipoise.networks.mlp import StackedBatchNorm as StackedBatchNorm
 from equipoise.networks.mlp import StackedLinear as StackedLinear

@@ -161,8 +161,8 @@ def _normalize_kernel(
 ):
     feature, at, inside = _rows_of_program(rows, BLOCK)
     z = tl.load(raw + at, mask=inside, other=0.0)
-    centre = tl.sum(z, 0) / rows
-    off = tl.where(inside, z - centre, 0.0)
+    center = tl.sum(z, 0) / rows
+    off = tl.where(inside, z - center, 0.0)
     scatter = tl.sum(off * off, 0)
     inv = 1.0 / tl.sqrt(scatter / rows + epsilon)
     y = off * inv
@@ -171,13 +171,13 @@ def _normalize_kernel(
     if RELU:
         y = tl.maximum(y, 0.0)
     tl.store(out + at, y, mask=inside)
-    tl.store(mean + feature, centre)
+    tl.store(mean + feature, center)
     tl.store(inverse + feature, inv)
     count = tl.load(seen + feature) + 1
     tl.store(seen + feature, count)
     share = tl.maximum(1.0 / count.to(tl.float32), newest)
     old = tl.load(running_mean + feature)
-    tl.store(running_mean + feature, old + share * (centre - old))
+    tl.store(running_mean + feature, old + share * (center - old))
     old = tl.load(running_var + feature)
     tl.store(running_var + feature, old + share * (scatter / (rows - 1) - old))
 

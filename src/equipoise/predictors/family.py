@@ -91,7 +91,7 @@ class Recipe(ABC):
         check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
 
     def need_penalty_on_score(self, models: str) -> None:
-        """Refuse a method whose penalty does not sit on the score, for ``models`` without more."""
+        """Refuse a method whose penalty sits elsewhere: ``models`` have nothing but a score."""
         declared = parse_method(self.method)
         if declared.build is None or declared.sits_on != "score":
             raise InputError(
@@ -214,7 +214,8 @@ def predictor_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return all weights, and outputs on fixed rows where only the user knows the network.
 
-    A predictor that is a shell has what the weights need that it will be ``filled_with``.
+    An empty predictor gets its weights later; the states that it will be ``filled_with`` decide
+    what else the file must hold.
     """
     state = predictor.state_dict()
     arrays = {f"weights.{name}": tensor.detach().cpu().numpy() for name, tensor in state.items()}
@@ -235,7 +236,7 @@ def predictor_in(
     """Return the predictor whose arrays these are; weights of several members are an average.
 
     ``outputs`` is how many it must have, None for any number. A user's ``network`` is checked to
-    give what it gave when the model was saved; a shell, to fit the weights it will be
+    give what it gave when the model was saved; an empty predictor, to fit the weights it will be
     ``filled_with``. ValueError where the arrays are not those of a predictor.
     """
     # A copy: arrays read from a file may lie in memory that must not be written to.

@@ -17,7 +17,6 @@ from equipoise.training.loop import NetworkStep as NetworkStep
 from equipoise.training.loop import Objective as Objective
 from equipoise.training.loop import OptimizerSettings as OptimizerSettings
 from equipoise.training.loop import PredictorStep as PredictorStep
-from equipoise.training.loop import RunState as RunState
 from equipoise.training.loop import TrainingSettings as TrainingSettings
 from equipoise.training.loop import minimize as minimize
 from equipoise.training.loop import run as run

@@ -23,8 +23,8 @@ _LONGEST_SHOWN = 200
 class Stateful(Protocol):
     """Something whose state is tensors, plain values, lists, tuples and dicts.
 
-    A state may share memory with what goes on changing; it is taken over into the tensors that are
-    there.
+    A state may share memory with tensors that go on changing; loading copies it into those that
+    are there.
     """
 
     def state_dict(self) -> dict[str, Any]: ...

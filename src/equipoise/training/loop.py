@@ -52,18 +52,15 @@ class OptimizerSettings:
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimizer over these parameters, which are on their device already."""
         weights = list(parameters)
+        rate: float | Tensor = self.learning_rate
+        fused = None
         if weights[0].is_cuda:
-            return self._build_on_gpu(weights)
-        if self.kind == "adam":
-            return torch.optim.Adam(weights, lr=self.learning_rate)
-        return torch.optim.SGD(weights, lr=self.learning_rate, momentum=self.momentum)
-
-    def _build_on_gpu(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """One kernel for all weights, and a learning rate that a CUDA graph reads anew."""
-        rate = torch.tensor(self.learning_rate, dtype=torch.float32, device=weights[0].device)
+            # One kernel for all weights, and a learning rate that a CUDA graph reads anew.
+            fused = True
+            rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
         if self.kind == "sgd":
-            return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=True)
-        adam = torch.optim.Adam(weights, lr=rate, fused=True, capturable=True)
+            return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=fused)
+        adam = torch.optim.Adam(weights, lr=rate, fused=fused, capturable=bool(fused))
         # torch warns of steps before the capture; ours are on purpose.
         adam._warned_capturable_if_run_uncaptured = True
         return adam

@@ -29,7 +29,7 @@ class Growing:
 
     rows, target, weight: (K, m), what each member trains on. outputs: (K, m, o). level, unit: (K,),
     mean and spread of its targets where they have units of their own, as in regression, else 0 and
-    1. trees: the models as a stack; the library's own have what they add to inside.
+    1. trees: the models as a stack; the library's own hold their start themselves.
     """
 
     def __init__(
@@ -228,11 +228,10 @@ class BoostingStep:
         return penalty.detach().double(), gradient.double()
 
     def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round to every member that is still what it has grown to."""
+        """Add a round to every member that was not put back to earlier rounds."""
         # A sum is finite where all of its terms are, and one number a member is cheap to look at.
         finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
         for member, kept in enumerate(self._growing.trees.rounds.tolist()):
-            # A member that was put back to earlier rounds stays there.
             if finite[member] and kept == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])
                 self._growing.trees.rounds[member] = self._growing.rounds(member)

@@ -76,6 +76,10 @@ class LightGBM(Library):
         *("data_sample_strategy", "extra_trees", "use_quantized_grad"),
     )
 
+    idle_without: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction"), "bagging_freq"
+    )
+
     def names(self) -> Mapping[str, str]:
         """Read them off the list below: LightGBM has no public table."""
         known = (each.replace("=", ",").split(",") for each in _PARAMETERS.split())

@@ -23,9 +23,9 @@ class BoostingRecipe(Recipe):
     """How members are grown.
 
     ``training.iterations`` are the rounds, ``training.batch_size`` the rows whose penalty a round
-    follows. ``warmup`` is over how many rounds the strength grows to what it is; after
-    ``early_stopping`` rounds without a better trade-off on rows set aside a member is as good as
-    it gets. ``parameters`` are those of the ``library``, by its name.
+    follows. Over the first ``warmup`` rounds the strength grows from 0. Growing ends after
+    ``early_stopping`` rounds in which no member had a better trade-off on rows set aside.
+    ``parameters`` are those of the ``library``.
     """
 
     learning_rate: float
@@ -139,7 +139,7 @@ def with_rows_aside(
 def _with_every_class(
     rows: tuple[int, ...], aside: Tensor, classes: Tensor
 ) -> tuple[tuple[int, ...], Tensor]:
-    """Exchange a row of every class that only rows set aside have for one of the largest class."""
+    """Where only rows set aside have a class, swap one of them for a row of the largest class."""
     fitted, aside = torch.tensor(rows), aside.clone()
     for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
         place = int((classes[aside] == missing).nonzero()[0])
