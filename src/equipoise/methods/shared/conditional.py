@@ -108,7 +108,7 @@ class Law(Protocol):
     ``update`` trains on one batch and returns two losses, (K,) each; ``draw`` is a :data:`Draw`.
     """
 
-    optimizers: Sequence[torch.optim.Optimizer]  # learning rates are those at the start
+    optimizers: list[torch.optim.Optimizer]  # with the learning rates of the start
 
     @property
     def networks(self) -> nn.Module: ...
