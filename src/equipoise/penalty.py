@@ -170,7 +170,7 @@ class SBPPenalty(nn.Module):
                 "notion='separation'"
             )
         if not score.is_floating_point():
-            raise InputError(f"score must be floating point, got {score.dtype}")
+            raise InputError(f"score must be floating point, got {score.dtype}; pass score.float()")
         for name, tensor in found.items():
             if len(tensor) != len(score):
                 raise InputError(
@@ -186,7 +186,7 @@ class SBPPenalty(nn.Module):
             if not bool(fitting.isfinite().all()):
                 raise InputError(
                     f"{name} holds values that are not finite; the critic would not recover from "
-                    "them, so nothing was trained on this batch"
+                    "them, so nothing was trained on this batch; leave out such rows"
                 )
         if len(score) < 2:
             raise InputError(

@@ -59,7 +59,10 @@ def solve(context: Context) -> Predictor:
     """
     data, members = context.data, context.members
     if data.attribute_cell is None:
-        raise InputError("method='agarwal' needs discrete sensitive features at any strength")
+        raise InputError(
+            "method='agarwal' needs discrete sensitive features at any strength, got none; call "
+            "fit(X, y, sensitive_features=A)"
+        )
     with needs("fairlearn", user="method='agarwal'", extra="fairlearn"):
         from fairlearn import reductions
     found: dict[tuple[tuple[int, ...], float], Vote] = {}
