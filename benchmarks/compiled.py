@@ -44,11 +44,11 @@ WORTH = 1.2
 def use(way: str) -> None:
     """Let networks compute in this way from here on."""
     from equipoise.critic import CriticGame
-    from equipoise.networks import kernels
+    from equipoise.networks import mlp
     from equipoise.training import Predictor
 
     if way != "kernels":
-        kernels._has_triton = lambda: False  # type: ignore[assignment]
+        mlp._kernels = lambda: None
     if way == "compiled":
         for part in (Predictor, CriticGame):
             part.forward = torch.compile(part.forward, dynamic=False)  # type: ignore[method-assign]
@@ -60,8 +60,8 @@ def one_run(way: str, members: int, device: str, normalization: str) -> dict[str
     from benchmarks.scaling import simulated
     from equipoise.critic import CriticSettings
     from equipoise.notions import Notion
+    from equipoise.predictors import Inputs
     from equipoise.predictors.network import NetworkRecipe
-    from equipoise.predictors.recipe import Inputs
     from equipoise.training import Member, Predictor, TrainingSettings
 
     iterations = ITERATIONS[device]

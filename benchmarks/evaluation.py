@@ -28,7 +28,7 @@ from equipoise import FairClassifier, load_dataset
 from equipoise.estimators.fitting import Fitting
 from equipoise.frontier.judging import HeldOut, Judge, criteria_for
 from equipoise.frontier.snapshots import Recorder, entries_of, scores_of
-from equipoise.predictors.recipe import Inputs
+from equipoise.predictors import Inputs
 from equipoise.tables import SensitiveTable
 from equipoise.training import Member, Predictor, Trained, TrainingData
 

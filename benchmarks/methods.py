@@ -23,8 +23,8 @@ from benchmarks.training import BATCH, SGD, adult_rows
 from equipoise.critic import CriticSettings
 from equipoise.methods import METHODS
 from equipoise.notions import Notion
+from equipoise.predictors import Inputs
 from equipoise.predictors.network import NetworkRecipe
-from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 MEMBERS = 5

@@ -23,8 +23,8 @@ import torch
 from benchmarks import environment
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
+from equipoise.predictors import Inputs
 from equipoise.predictors.network import NetworkRecipe
-from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 NUMBERS, FLAGS = 6, 72

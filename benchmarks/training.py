@@ -25,8 +25,8 @@ from equipoise import FairFrontier, load_dataset
 from equipoise.critic import CriticSettings
 from equipoise.errors import ConvergenceWarning
 from equipoise.notions import Notion
+from equipoise.predictors import Inputs
 from equipoise.predictors.network import NetworkRecipe
-from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, OptimizerSettings, TrainingData, TrainingSettings
 
 SGD = OptimizerSettings(kind="sgd", learning_rate=0.005, momentum=0.2)

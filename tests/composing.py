@@ -34,6 +34,8 @@ def composed(
     """
     of_frontier = set(inspect.signature(FairFrontier).parameters)
     given = {name: options.pop(name) for name in of_frontier & options.keys()}
+    if "network" in options:  # it has layers of its own
+        options.pop("hidden", None)
     models, every = [], []
     if predictor != "boosting":
         models.append(KINDS["network", task](**options))

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="no CUDA device on this machine"
 )
 SMALL = {"iterations": 200, "hidden": (16, 16), "random_state": 0}
+#: Widths that say nothing beside a network of one's own.
+UNSET = FairClassifier().hidden
 
 
 def own_network(n_inputs, n_outputs):
@@ -28,7 +30,7 @@ def own_network(n_inputs, n_outputs):
     [
         (FairClassifier, {}),
         (FairClassifier, {"notion": "separation"}),
-        (FairClassifier, {"network": own_network}),
+        (FairClassifier, {"network": own_network, "hidden": UNSET}),
         (FairClassifier, {"divergence": "wasserstein", "gradient_penalty": 10}),
         (FairRegressor, {"notion": "separation"}),
         (FairEncoder, {"encoder_hidden": (4,)}),
@@ -40,7 +42,7 @@ def test_training_on_cuda_agrees_with_the_cpu(model_class, options):
     data = make_synthetic(2000, task=task, random_state=1)
 
     def answer(device):
-        model = model_class(strength=0.8, device=device, **SMALL, **options)
+        model = model_class(strength=0.8, device=device, **{**SMALL, **options})
         model.fit(data.X, data.y, sensitive_features=data.A)
         if model_class is FairEncoder:
             return model.transform(data.X)
@@ -97,7 +99,7 @@ def test_dropout_on_cuda_draws_from_the_seed_alone_and_leaves_the_generators_alo
     for seed in (1, 2):
         torch.manual_seed(seed)
         before = torch.get_rng_state(), torch.cuda.get_rng_state()
-        found.append(fitted(network=dropout_network, random_state=5))
+        found.append(fitted(network=dropout_network, hidden=UNSET, random_state=5))
         assert all(
             torch.equal(now, then)
             for now, then in zip(
@@ -106,7 +108,7 @@ def test_dropout_on_cuda_draws_from_the_seed_alone_and_leaves_the_generators_alo
         )
     # Rounding may differ from run to run, masks of dropout may not.
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
-    other = fitted(network=dropout_network, random_state=6)
+    other = fitted(network=dropout_network, hidden=UNSET, random_state=6)
     assert abs(other - found[0]).max() > 1e-2
 
 
@@ -124,10 +126,11 @@ def test_defaults_of_torch_change_nothing_on_cuda():
 
 @pytest.mark.parametrize("options", [{}, {"network": dropout_network}], ids=["built-in", "own"])
 def test_a_fit_on_the_cpu_never_wakes_the_gpu(options):
+    own = ", network=dropout_network, hidden=UNSET" if options else ""
     program = (
         "import torch; from torch import nn; from equipoise import FairClassifier\n"
-        "from test_cuda import fitted, dropout_network\n"
-        f"fitted(device='cpu', iterations=5{', network=dropout_network' if options else ''})\n"
+        "from test_cuda import UNSET, dropout_network, fitted\n"
+        f"fitted(device='cpu', iterations=5{own})\n"
         "print('awake' if torch.cuda.is_initialized() else 'asleep')"
     )
     ended = subprocess.run(

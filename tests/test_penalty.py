@@ -310,6 +310,22 @@ def test_bad_options_are_refused(options, message):
 
 
 @pytest.mark.parametrize(
+    ("options", "setting", "remedy"),
+    [
+        ({"momentum": 0.9}, "optimizer='adam'", "optimizer='sgd'"),
+        ({"density_ratio": "none"}, "notion='independence'", "notion='separation'"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(options, setting, remedy):
+    ((option, value),) = options.items()
+    with pytest.raises(InputError) as refused:
+        SBPPenalty(**options)
+    for part in (option, f"no meaning for {setting}", f"got {value!r}", "leave it out", remedy):
+        assert part in str(refused.value)
+    SBPPenalty(notion="separation", optimizer="sgd", **options)
+
+
+@pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"hidden": (-3,)}, "hidden"),
@@ -443,3 +459,9 @@ def test_the_critic_learns_where_gradients_are_switched_off(switched_off, option
     expected = values()
     with switched_off():
         assert values() == pytest.approx(expected)
+
+
+def test_batch_normalization_needs_a_hidden_layer_of_the_critic():
+    with pytest.raises(InputError, match=r"^normalization has no meaning for hidden=\(\), got 'ba"):
+        SBPPenalty(hidden=(), normalization="batch")
+    SBPPenalty(hidden=(), normalization="spectral")

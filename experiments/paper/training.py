@@ -49,7 +49,7 @@ from equipoise.frontier.judging import Criteria, HeldOut, Judge
 from equipoise.inference import bootstrap
 from equipoise.methods import parse_method
 from equipoise.metrics import mae
-from equipoise.predictors.recipe import Inputs
+from equipoise.predictors import Inputs
 from equipoise.tables import FeatureEncoder, SensitiveTable
 from equipoise.training import Member, Predictor, Supervision, Trained, TrainingData
 from experiments.paper import variants  # noqa: F401, registers methods

@@ -15,11 +15,17 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from equipoise.divergences import DIVERGENCES
-from equipoise.errors import InputError, check_choice, check_number, check_whole, check_widths
-from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP
-from equipoise.networks.kernels import fused_kernels
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+    check_widths,
+    refuse_unread,
+)
+from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP, fused_kernels
 from equipoise.training import OptimizerSettings
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 Weights = tuple[Tensor | None, Tensor | None]
 
@@ -51,6 +57,9 @@ class CriticSettings:
             "gradient_penalty", self.gradient_penalty, "must not be negative", lambda w: w >= 0
         )
         object.__setattr__(self, "gradient_penalty", weight)
+        if self.normalization == "batch" and not self.hidden:
+            remedy = "set critic_hidden, such as critic_hidden=(64, 64)"
+            refuse_unread("critic_normalization", "batch", "critic_hidden=()", remedy)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
                 "gradient_penalty needs a critic without batch normalization, whose gradient at a "
@@ -162,7 +171,7 @@ class CriticGame(nn.Module):
         """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""
         output: Tensor = self.critic(pairs).squeeze(-1)
         if self.settings.divergence == "js" and (kernels := fused_kernels(output)):
-            value: Tensor = kernels.jensen_shannon(output, *weights)
+            value: Tensor = kernels.JensenShannon.apply(output, *weights)
             return value
         real, drawn = output.view(len(output), 2, -1).unbind(1)
         return DIVERGENCES[self.settings.divergence](real, drawn, *weights)

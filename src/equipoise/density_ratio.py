@@ -8,7 +8,7 @@ gives it where A and Y are discrete, a small network elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,15 +23,13 @@ from equipoise.training import (
     History,
     Member,
     NetworkStep,
-    OptimizerSettings,
     Phase,
     TrainingData,
     TrainingSettings,
 )
 from equipoise.training.checkpoints import ModuleState
 from equipoise.training.data import generators, row_numbers, set_aside, streams_of
-from equipoise.training.loop import gradients_on
-from equipoise.training.step import minimize
+from equipoise.training.loop import gradients_on, minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
@@ -42,7 +40,7 @@ LARGEST_RATIO = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatioSettings:
+class RatioSettings(TrainingSettings):
     """The density-ratio network: [Dense-ReLU] x 2, stopped early on held-out rows.
 
     ``patience`` counts checks without a smaller held-out loss; None holds no rows out and takes the
@@ -50,9 +48,8 @@ class RatioSettings:
     """
 
     hidden: tuple[int, ...] = (64, 64)
-    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
-    batch_size: int = 300
     iterations: int = 5_000
+    schedule: Literal["decay", "constant"] = "constant"
     check_every: int = 100
     patience: int | None = 5
 
@@ -118,11 +115,11 @@ class RatioNetwork(nn.Module):
         attribute_width: int,
         outcome_width: int,
         *,
-        settings: RatioSettings,
+        hidden: Sequence[int] = RatioSettings.hidden,
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
-        width, hidden = attribute_width + outcome_width, settings.hidden
+        width = attribute_width + outcome_width
         self.critic = StackedMLP(width, hidden, 1, generators=generators, normalization="none")
 
     def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
@@ -164,7 +161,7 @@ class NetworkRatio:
         self._network = RatioNetwork(
             data.attribute.shape[1],
             data.outcome.shape[1],
-            settings=settings,
+            hidden=settings.hidden,
             generators=generators([seed for seed, _ in streams], "density ratio"),
         ).to(data.x)
         self._optimizer = settings.optimizer.build(self._network.parameters())
@@ -178,22 +175,18 @@ class NetworkRatio:
             held_out = torch.stack([aside for _, aside in parts]).to(data.x.device)
             streams = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
             self._stopping = _EarlyStopping(self._network, self._loss, held_out, settings.patience)
-        training = TrainingSettings(
-            iterations=settings.iterations, check_every=settings.check_every, schedule="constant"
-        )
-        rates = {self._optimizer: settings.optimizer.learning_rate}
         self.phases = (
             Phase(
                 label="density ratio",
                 asked_by="density_ratio='network'",
-                step=NetworkStep(self._network, self._update, rates, training),
+                step=NetworkStep(self._network, self._update, [self._optimizer], settings),
                 batches=BatchStream(
                     [Member(0.0, seed, rows) for seed, rows in streams],
                     len(data),
                     batch_size=settings.batch_size,
                     device=data.x.device,
                 ),
-                settings=training,
+                settings=settings,
                 serves=self._which,
                 finish=self._finish,
                 on_check=self._stopping,

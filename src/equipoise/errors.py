@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
@@ -35,6 +35,13 @@ def needs(package: str, *, user: str, extra: str) -> Iterator[None]:
         raise InputError(
             f'{user} needs {package}, which is not installed; pip install "equipoise[{extra}]"'
         ) from None
+
+
+def refuse_unread(option: str, value: Any, setting: str, remedy: str) -> NoReturn:
+    """Refuse an option that changes nothing under this ``setting``."""
+    raise InputError(
+        f"{option} has no meaning for {setting}, got {value!r}; leave it out, or {remedy}"
+    )
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:

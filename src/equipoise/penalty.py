@@ -9,13 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings, Weights
-from equipoise.density_ratio import RatioNetwork, RatioSettings
-from equipoise.errors import InputError, check_choice, check_whole, check_widths
+from equipoise.density_ratio import RatioNetwork
+from equipoise.errors import InputError, check_choice, check_whole, check_widths, refuse_unread
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import generator, mean_one
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
+
+#: Another momentum is refused where the optimizer has none.
+_MOMENTUM = 0.2
 
 
 class SBPPenalty(nn.Module):
@@ -75,7 +78,7 @@ class SBPPenalty(nn.Module):
         gradient_penalty: float = 0.0,
         optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float = 3e-3,
-        momentum: float = 0.2,
+        momentum: float = _MOMENTUM,
         random_state: int = 0,
     ) -> None:
         super().__init__()
@@ -88,6 +91,8 @@ class SBPPenalty(nn.Module):
         self._optimizer_settings = OptimizerSettings(
             kind=optimizer, learning_rate=learning_rate, momentum=momentum
         )
+        if normalization == "batch" and check_widths("hidden", hidden) == ():
+            refuse_unread("normalization", "batch", "hidden=()", "set hidden=(64, 64)")
         self._critic_settings = CriticSettings(
             divergence=divergence,
             hidden=check_widths("hidden", hidden),
@@ -96,6 +101,11 @@ class SBPPenalty(nn.Module):
             gradient_penalty=gradient_penalty,
             optimizer=self._optimizer_settings,
         )
+        if optimizer == "adam" and momentum != _MOMENTUM:
+            refuse_unread("momentum", momentum, "optimizer='adam'", "set optimizer='sgd'")
+        if density_ratio == "none" and not self.notion.conditions_on_outcome:
+            setting = f"notion='{self.notion}'"
+            refuse_unread("density_ratio", density_ratio, setting, "set notion='separation'")
         self._seed = random_state
         self._resampling = generator(random_state, "batches")
         self._widths: tuple[int, int, int] | None = None
@@ -151,7 +161,7 @@ class SBPPenalty(nn.Module):
         given = {"score": score, "a": a, "y": y, "sample_weight": sample_weight}
         found = {name: tensor for name, tensor in given.items() if tensor is not None}
         for name, tensor in found.items():
-            self._check_tensor(name, tensor)
+            _check_tensor(name, tensor)
         if self.notion.conditions_on_outcome and y is None:
             raise InputError("y is required under notion='separation': call penalty(score, a, y)")
         if not self.notion.conditions_on_outcome and y is not None:
@@ -160,7 +170,7 @@ class SBPPenalty(nn.Module):
                 "notion='separation'"
             )
         if not score.is_floating_point():
-            raise InputError(f"score must be floating point, got {score.dtype}")
+            raise InputError(f"score must be floating point, got {score.dtype}; pass score.float()")
         for name, tensor in found.items():
             if len(tensor) != len(score):
                 raise InputError(
@@ -176,7 +186,7 @@ class SBPPenalty(nn.Module):
             if not bool(fitting.isfinite().all()):
                 raise InputError(
                     f"{name} holds values that are not finite; the critic would not recover from "
-                    "them, so nothing was trained on this batch"
+                    "them, so nothing was trained on this batch; leave out such rows"
                 )
         if len(score) < 2:
             raise InputError(
@@ -192,23 +202,6 @@ class SBPPenalty(nn.Module):
             floats.get("y"),
             None if weight is None else _checked_weight(weight).to(score.dtype),
         )
-
-    @staticmethod
-    def _check_tensor(name: str, tensor: Any) -> None:
-        """Refuse what is no tensor of numbers, (n,) or (n, width)."""
-        if not isinstance(tensor, Tensor):
-            made = "torch.as_tensor(values)"
-            if name == "a":
-                made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
-            raise InputError(
-                f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one"
-            )
-        if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
-            raise InputError(
-                f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}"
-            )
-        if tensor.is_complex():
-            raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
     def _check_like_first(self, score: Tensor, widths: tuple[int, int, int], like: Tensor) -> None:
         if (score.dtype, score.device) != (like.dtype, like.device):
@@ -232,7 +225,7 @@ class SBPPenalty(nn.Module):
         self.game = game
         if self._weighs:
             start = [generator(self._seed, "density ratio")]
-            ratio = RatioNetwork(*widths[1:], settings=RatioSettings(), generators=start).to(like)
+            ratio = RatioNetwork(*widths[1:], generators=start).to(like)
             self.ratio = ratio
             self._ratio_optimizer = self._optimizer_settings.build(ratio.parameters())
         return game
@@ -279,6 +272,19 @@ class SBPPenalty(nn.Module):
         game.optimizer.load_state_dict(state["critic_optimizer"])
         if self._ratio_optimizer is not None:
             self._ratio_optimizer.load_state_dict(state["ratio_optimizer"])
+
+
+def _check_tensor(name: str, tensor: Any) -> None:
+    """Refuse what is no tensor of numbers, (n,) or (n, width)."""
+    if not isinstance(tensor, Tensor):
+        made = "torch.as_tensor(values)"
+        if name == "a":
+            made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
+        raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one")
+    if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
+        raise InputError(f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}")
+    if tensor.is_complex():
+        raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
 
 
 def _pair_weights(sample_weight: Tensor | None, resampled: Tensor) -> Weights:

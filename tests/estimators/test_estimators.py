@@ -195,7 +195,7 @@ def own_network(n_inputs, n_outputs):
 
 def test_a_network_of_ones_own_trains_and_is_reproducible(rows):
     def fit():
-        options = {**SMALL, "iterations": 150}
+        options = {"iterations": 150, "critic_hidden": (8,), "random_state": 0}
         return FairClassifier(network=own_network, learning_rate=0.01, **options).fit(
             rows.X, rows.y, sensitive_features=rows.A
         )

@@ -73,7 +73,9 @@ def dropout_network(inputs, outputs):
 MODELS = {
     "regression": FairRegressor(**SMALL),
     "representation": FairEncoder(**SMALL, encoder_hidden=(6,)),
-    "own network with dropout": FairClassifier(**SMALL, network=dropout_network),
+    "own network with dropout": FairClassifier(
+        **{**SMALL, "hidden": FairClassifier().hidden}, network=dropout_network
+    ),
     "spectral critic": FairClassifier(**SMALL, critic_normalization="spectral"),
     **{
         f"method {name}": FairClassifier(

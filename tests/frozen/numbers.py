@@ -59,6 +59,8 @@ def estimator(kind: str, **options: Any) -> Any:
     small = _TREES if "Boosting" in kind else _NETWORK
     method = parse_method(options.get("method", "sbp"))
     given = {**small, "random_state": 3, **options}
+    if "network" in options:  # it has layers of its own
+        del given["hidden"]
     return getattr(equipoise, kind)(**{n: v for n, v in given.items() if method.reads(n)})
 
 

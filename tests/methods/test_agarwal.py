@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from equipoise import FairClassifier, load
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
-from equipoise.methods.agarwal import Vote, largest_distance
+from equipoise.methods.agarwal import largest_distance, vote_of
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 from tests.composing import composed
@@ -109,8 +109,7 @@ def test_a_classifier_that_decides_the_same_for_all_is_a_vote_like_any_other(con
     x = np.random.default_rng(0).normal(size=(50, 3))
     linear = LogisticRegression().fit(x, x[:, 0] > 0)
     same = DummyClassifier(strategy="constant", constant=constant).fit(x, np.full(50, constant))
-    vote = Vote.of([linear, same], [0.3, 0.1])
-    network = StackedVote(vote.weight[None], vote.bias[None], vote.share[None])
+    network = StackedVote(*(part[None] for part in vote_of([linear, same], [0.3, 0.1])))
     found = expit(network(torch.from_numpy(x)[None])[0, :, 0].numpy())
     expected = 0.75 * linear.predict(x) + 0.25 * same.predict(x)
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -130,7 +129,7 @@ def test_a_saved_model_and_its_onnx_file_need_no_fairlearn(mitigated, rows, tmp_
 
 
 def test_a_damaged_vote_is_refused(mitigated, tmp_path):
-    from equipoise.predictors.registry import predictor_arrays, predictor_in
+    from equipoise.predictors import predictor_arrays, predictor_in
 
     arrays = predictor_arrays(mitigated.predictor_, 8)
     arrays["weights.network.share"] = arrays["weights.network.share"][:, :-1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from equipoise import (
     FairBoostingClassifier,
@@ -255,6 +256,74 @@ def test_a_density_ratio_has_no_meaning_under_independence(rows):
         )
     for part in ("density_ratio", "notion='independence'", "got 'network'", "separation"):
         assert part in str(refused.value)
+
+
+def linear(inputs, outputs):
+    return nn.Linear(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "setting", "remedy"),
+    [
+        ({"momentum": 0.9}, "momentum", "optimizer='adam'", "optimizer='sgd'"),
+        (
+            {"optimizer": "sgd", "weight_decay": 0.5},
+            "weight_decay",
+            "optimizer='sgd'",
+            "optimizer='adam'",
+        ),
+        ({"network": linear, "hidden": (8,)}, "hidden", "a network of your own", "network out"),
+        (
+            {"network": linear, "normalization": "batch"},
+            "normalization",
+            "a network of your own",
+            "network out",
+        ),
+        ({"hidden": (), "normalization": "batch"}, "normalization", "hidden=()", "set hidden"),
+        (
+            {"critic_hidden": (), "critic_normalization": "batch"},
+            "critic_normalization",
+            "critic_hidden=()",
+            "set critic_hidden",
+        ),
+    ],
+)
+@pytest.mark.parametrize("strength", [0, 0.5])
+def test_options_that_optimizer_or_network_do_not_read_are_refused(
+    rows, strength, options, option, setting, remedy
+):
+    model = FairClassifier(strength=strength, iterations=2, **options)
+    with pytest.raises(InputError) as refused:
+        model.fit(rows.X, rows.y, sensitive_features=rows.A)
+    got = f"got {options[option]!r}"
+    for part in (option, f"no meaning for {setting}", got, "leave it out", remedy):
+        assert part in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.2},
+        {"optimizer": "sgd", "momentum": 0.9},
+        {"optimizer": "sgd", "weight_decay": 0},
+        {"network": linear, "hidden": [64, 64, 64], "embedding": "none", "normalization": "none"},
+        {"hidden": (), "normalization": "none"},
+        {"critic_hidden": (), "critic_normalization": "spectral"},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
+def test_options_that_say_what_happens_anyway_are_accepted(rows, options):
+    FairClassifier(iterations=2, random_state=0, **options).fit(
+        rows.X, rows.y, sensitive_features=rows.A
+    )
+
+
+@pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [FairClassifier, FairRegressor])
+def test_a_network_of_ones_own_trains_as_in_the_paper(rows, kind):
+    model = kind.as_in_paper(network=linear, iterations=2, random_state=0)
+    assert (model.optimizer, model.hidden) == ("sgd", kind().hidden)
+    model.fit(rows.X, rows.y, sensitive_features=rows.A)
 
 
 def test_defaults_and_plain_models_are_never_refused(rows):

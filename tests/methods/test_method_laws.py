@@ -23,7 +23,7 @@ from equipoise import FairClassifier
 from equipoise.datasets import make_synthetic
 from equipoise.methods import METHODS, Context
 from equipoise.metrics import measure
-from equipoise.predictors.recipe import Inputs
+from equipoise.predictors import Inputs
 from equipoise.training import Member, OptimizerSettings, phases_of, run_phase
 
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)

@@ -13,7 +13,7 @@ from equipoise.methods import Context
 from equipoise.methods.neu import MIXTURES, Neutralized, Partners
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Inputs
+from equipoise.predictors import Inputs
 from equipoise.training import (
     TASKS,
     Member,

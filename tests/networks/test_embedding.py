@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from equipoise import FairClassifier
 from equipoise.networks import PiecewiseLinear, StackedMLP, find_pieces, select_members
-from equipoise.networks.layers import KNOT_ROWS, MOST_PIECES, find_knots
+from equipoise.networks.mlp import KNOT_ROWS, MOST_PIECES, find_knots
 
 
 def embedded(layer: PiecewiseLinear, x: torch.Tensor) -> torch.Tensor:

@@ -15,8 +15,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed")
 
 from equipoise.divergences import DIVERGENCES
-from equipoise.networks import StackedBatchNorm
-from equipoise.networks.kernels import fused
+from equipoise.networks import StackedBatchNorm, kernels
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEMBERS, WIDTH, ROWS = 3, 5, 130
@@ -39,15 +38,9 @@ def test_normalization(affine, relu):
     y = x.detach().clone().requires_grad_()
     for _ in range(2):
         expected = library._by_library(x, library.weight, library.bias, relu)
-        found = fused.normalize(
-            y,
-            other.weight,
-            other.bias,
-            running=(other.running_mean, other.running_var, other.batches_seen),
-            epsilon=other.epsilon,
-            newest_weight=other.newest_weight,
-            relu=relu,
-        )
+        running = other.running_mean, other.running_var, other.batches_seen
+        given = running, other.epsilon, other.newest_weight, relu
+        found = kernels.Normalize.apply(y, other.weight, other.bias, *given)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     gradient = draw(MEMBERS, WIDTH, ROWS, seed=1)
     expected.backward(gradient)
@@ -64,7 +57,7 @@ def test_normalization(affine, relu):
 def test_bias_and_relu():
     x, bias = draw(MEMBERS, WIDTH, ROWS).requires_grad_(), draw(MEMBERS, WIDTH).requires_grad_()
     expected = torch.relu(x + bias.unsqueeze(-1))
-    found = fused.bias_relu(x, bias)
+    found = kernels.BiasRelu.apply(x, bias)
     torch.testing.assert_close(found, expected)
     gradient = draw(MEMBERS, WIDTH, ROWS, seed=1)
     for mine, theirs in zip(
@@ -83,7 +76,7 @@ def test_jensen_shannon(weighed):
     ]
     output = (5 * draw(MEMBERS, 80)).requires_grad_()
     expected = DIVERGENCES["js"](output[:, :40], output[:, 40:], *weights)
-    found = fused.jensen_shannon(output, *weights)
+    found = kernels.JensenShannon.apply(output, *weights)
     torch.testing.assert_close(found, expected)
     gradient = draw(MEMBERS, seed=1)
     (mine,) = torch.autograd.grad(found, output, gradient)

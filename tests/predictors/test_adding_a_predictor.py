@@ -14,8 +14,7 @@ from equipoise.estimators import Classifies
 from equipoise.networks import Stack
 from equipoise.networks.stack import of_member
 from equipoise.notions import Notion
-from equipoise.predictors.recipe import Recipe
-from equipoise.predictors.registry import FAMILIES, Family, register_family
+from equipoise.predictors import FAMILIES, Family, Recipe, register_family
 from equipoise.tables import FeatureEncoder
 from equipoise.training import TASKS, OptimizerSettings, Predictor, TrainingSettings, train
 

@@ -7,8 +7,8 @@ from boosted_rows import Tilted, prepared, simulate
 
 from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
+from equipoise.predictors import Inputs
 from equipoise.predictors.boosting import BoostingRecipe
-from equipoise.predictors.recipe import Inputs
 from equipoise.training import Member, TrainingSettings, train
 
 # Whole vectors of a processor: torch rounds what is left over of rows in another way.

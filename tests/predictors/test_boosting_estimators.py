@@ -224,6 +224,11 @@ def test_sample_weights_count_in_the_penalty(library):
             "lightgbm names 'num_leaves' twice, the second time as 'max_leaves'",
         ),
         (
+            {"lightgbm": {"subsample": 0.5}},
+            "lightgbm must set 'bagging_freq' above 0 beside 'bagging_fraction', got 0.5 without "
+            "it, which LightGBM ignores; set 'bagging_freq' to 1, or leave 'bagging_fraction' out",
+        ),
+        (
             {"lightgbm": [("num_leaves", 7)]},
             "lightgbm must be a mapping of LightGBM's parameters by name, such as "
             "{'max_depth': 4}, got list",

@@ -1,5 +1,7 @@
 """What early stopping looks at: task and penalty of rows set aside, weighed by the strength."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from equipoise.critic import CriticSettings
 from equipoise.estimators.fitting import read_classes, training_data
 from equipoise.methods import SBP, Context
 from equipoise.notions import Notion
+from equipoise.predictors.boosting.growing import OBJECTIVES
 from equipoise.predictors.boosting.recipe import EarlyStopping
 from equipoise.tables import SensitiveTable
 from equipoise.training import Member
@@ -76,10 +79,13 @@ def test_the_best_rounds_are_those_of_the_weighed_sum(rows, strength, penalties,
         data,
         [Member(strength, 0)],
         ROWS,
-        trees=predictor.network,
+        growing=SimpleNamespace(
+            trees=predictor.network,
+            objective=OBJECTIVES["binary"],
+            level=torch.zeros(1),
+            unit=torch.ones(1),
+        ),
         method=Stated(penalties),
-        level=torch.zeros(1),
-        unit=torch.ones(1),
         patience=100,
         rounds=30,
     )

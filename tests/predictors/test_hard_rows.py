@@ -1,5 +1,7 @@
 """Rows that LightGBM can not split, classes of a single row, and what a round minimizes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -183,10 +185,13 @@ def test_history_and_early_stopping_show_the_same_loss(loss):
         data,
         [Member(0.0, 0)],
         torch.arange(80)[None],
-        trees=predictor.network,
+        growing=SimpleNamespace(
+            trees=predictor.network,
+            objective=OBJECTIVES[loss],
+            level=torch.tensor([y.mean()]),
+            unit=torch.tensor([y.std()]),
+        ),
         method=None,
-        level=torch.tensor([y.mean()]),
-        unit=torch.tensor([y.std()]),
         patience=100,
         rounds=100,
     )

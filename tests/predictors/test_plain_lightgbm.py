@@ -145,3 +145,15 @@ def test_hardly_any_strength_grows_the_same_trees(task, weighted):
     mine.fit(X, y, sensitive_features=X[:, 3], sample_weight=weight)
     scale = np.ptp(raw(theirs, X))
     np.testing.assert_allclose(raw(mine, X), raw(theirs, X), rtol=0, atol=1e-6 * scale)
+
+
+def test_a_share_of_rows_without_its_frequency_would_change_nothing():
+    """This is why the estimators refuse it; all rows may be asked for."""
+    X, signal = numbers()
+    y = outcome("squared", signal)
+    shares = [plain("squared", y, subsample=share).fit(X, y).predict(X) for share in (0.5, 1.0)]
+    np.testing.assert_array_equal(*shares)
+    asked = ours("squared", lightgbm={"subsample": 1.0, "subsample_freq": 0}, random_state=0)
+    np.testing.assert_array_equal(
+        asked.fit(X, y).predict(X), ours("squared", random_state=0).fit(X, y).predict(X)
+    )

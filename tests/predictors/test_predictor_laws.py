@@ -10,8 +10,7 @@ from equipoise import FairBoostingClassifier, FairClassifier, FairFrontier
 from equipoise.datasets import make_synthetic
 from equipoise.estimators.fitting import Fitting, read_rows
 from equipoise.networks import select_members
-from equipoise.predictors.recipe import Inputs
-from equipoise.predictors.registry import FAMILIES, predictor_arrays, predictor_in
+from equipoise.predictors import FAMILIES, Inputs, predictor_arrays, predictor_in
 from equipoise.training import Member
 
 CRITIC = {"critic_hidden": (4,), "batch_size": 100}

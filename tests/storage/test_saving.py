@@ -218,7 +218,9 @@ def small_network(n_inputs, n_outputs):
 @pytest.fixture
 def own(path):
     X = np.random.default_rng(0).normal(size=(90, 2))
-    model = FairClassifier(**TINY, network=small_network).fit(X, labels(90))
+    model = FairClassifier(strength=0, iterations=12, random_state=0, network=small_network).fit(
+        X, labels(90)
+    )
     model.save(path)
     return model, X
 

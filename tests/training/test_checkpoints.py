@@ -26,7 +26,7 @@ from equipoise.training import (
 )
 from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState, digest
 from equipoise.training.data import generators
-from equipoise.training.step import PredictorStep, minimize
+from equipoise.training.loop import PredictorStep, minimize
 
 HALVES = tuple(range(120)), tuple(range(120, 240))
 MEMBERS = [Member(0.5, 1, HALVES[0]), Member(0.9, 1, HALVES[1]), Member(0.0, 2, HALVES[0])]

@@ -10,14 +10,7 @@ from equipoise.training.health import HEALTH_ROWS, diagnose, judge_health
 
 def judged(penalty, *, score, strength=0.95, given_outcome=False):
     data = simulate()
-    history = History(
-        iterations=np.array([50]),
-        task=np.array([[0.5]]),
-        penalty=np.array([[penalty]]),
-        stopped_at=np.array([0]),
-    )
-    penalized = score(data)
-    return diagnose(penalized, data, Member(strength, 0), history, 0, given_outcome=given_outcome)
+    return diagnose(data, score(data), Member(strength, 0), penalty, 0, given_outcome=given_outcome)
 
 
 def follows_age(data):

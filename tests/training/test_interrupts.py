@@ -22,8 +22,7 @@ from equipoise.training import (
     train,
 )
 from equipoise.training.data import generators
-from equipoise.training.loop import RunState, first_interrupt_asks
-from equipoise.training.step import PredictorStep
+from equipoise.training.loop import PredictorStep, RunState, first_interrupt_asks
 
 
 @pytest.fixture(autouse=True)

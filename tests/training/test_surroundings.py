@@ -54,7 +54,7 @@ def fit_network(random_state=0, attributes=("age", "group"), **options):
 
 
 def fit_own_network(random_state=0):
-    return fit_network(random_state, network=Noisy)
+    return fit_network(random_state, network=Noisy, hidden=FairClassifier().hidden)
 
 
 def fit_regressor():

@@ -35,7 +35,7 @@ from equipoise.estimators.fitting import (
 )
 from equipoise.estimators.saving import contents_of
 from equipoise.networks import Normalization
-from equipoise.predictors.recipe import Recipe
+from equipoise.predictors import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.kinds import check_types
@@ -145,7 +145,7 @@ class FairEstimator(Options, Fits):
     @property
     @abstractmethod
     def family(self) -> str:
-        """Name of the family of predictors, as in `equipoise.predictors.registry.FAMILIES`."""
+        """Name of the family of predictors, as in `equipoise.predictors.FAMILIES`."""
 
     @abstractmethod
     def _recipe(self) -> Recipe:

@@ -29,8 +29,7 @@ from torch import Tensor
 
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
 from equipoise.methods import parse_method
-from equipoise.predictors.recipe import Inputs
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
 from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned, take_rows

@@ -96,6 +96,8 @@ class NetworkEstimator(FairEstimator):
         """
         method = parse_method(options.get("method", "sbp"))
         paper = {name: v for name, v in cls._paper_settings.items() if method.reads(name)}
+        if options.get("network") is not None:  # it has layers and normalization of its own
+            paper = {n: v for n, v in paper.items() if n not in ("hidden", "normalization")}
         return cls(**{**paper, **options})
 
     @property

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import n_inputs
 from equipoise.networks import NetworkFactory
-from equipoise.predictors.registry import predictor_arrays, predictor_in
+from equipoise.predictors import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import ENCODERS, LearnedInput
 from equipoise.training import TASKS, Health, History, Task

@@ -29,7 +29,7 @@ from equipoise.frontier.snapshots import (
 )
 from equipoise.methods import parse_method
 from equipoise.networks import select_members
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
 from equipoise.training import Health, Member, Progress

@@ -42,7 +42,7 @@ from equipoise.frontier.snapshots import Curve, Entry, Snapshots, Split, Strand
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks import NetworkFactory, member_tensors
 from equipoise.networks.mlp import check_columns
-from equipoise.predictors.registry import Weights, predictor_arrays, predictor_in
+from equipoise.predictors import Weights, predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
 from equipoise.tables import SensitiveColumn, SensitiveTable
 from equipoise.training import TASKS, Health

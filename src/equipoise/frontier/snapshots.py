@@ -26,7 +26,7 @@ from equipoise.frontier.judging import Criteria, Floats, HeldOut
 from equipoise.networks import select_members
 from equipoise.networks.stack import member_tensors
 from equipoise.pareto import non_dominated
-from equipoise.predictors.registry import FAMILIES, Weights
+from equipoise.predictors import FAMILIES, Weights
 from equipoise.training import Health, History, Member, Predictor
 from equipoise.training.health import Failure
 from equipoise.training.predictor import AveragedPredictor, averaged_output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -23,21 +22,16 @@ from equipoise.training.data import row_numbers
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Vote:
-    """Linear classifiers (T, p), their constants (T,) and their shares of the vote (T,)."""
+#: Linear classifiers (T, p), their constants (T,) and their shares of the vote (T,).
+Vote = tuple[Floats, Floats, Floats]
 
-    weight: Floats
-    bias: Floats
-    share: Floats
 
-    @classmethod
-    def of(cls, classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
-        """Read fitted classifiers of scikit-learn, those without a share left out."""
-        used = [pair for pair in zip(classifiers, shares, strict=True) if pair[1] > 0]
-        weights, biases = zip(*(_linear(classifier) for classifier, _ in used), strict=True)
-        share = np.array([share for _, share in used])
-        return cls(np.stack(weights), np.array(biases), share / share.sum())
+def vote_of(classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
+    """Read fitted classifiers of scikit-learn, those without a share left out."""
+    used = [pair for pair in zip(classifiers, shares, strict=True) if pair[1] > 0]
+    weights, biases = zip(*(_linear(classifier) for classifier, _ in used), strict=True)
+    share = np.array([share for _, share in used])
+    return np.stack(weights), np.array(biases), share / share.sum()
 
 
 def _linear(classifier: Any) -> tuple[Floats, float]:
@@ -65,8 +59,12 @@ def solve(context: Context) -> Predictor:
     """
     data, members = context.data, context.members
     if data.attribute_cell is None:
-        raise InputError("method='agarwal' needs discrete sensitive features at any strength")
-    reductions = _reductions()
+        raise InputError(
+            "method='agarwal' needs discrete sensitive features at any strength, got none; call "
+            "fit(X, y, sensitive_features=A)"
+        )
+    with needs("fairlearn", user="method='agarwal'", extra="fairlearn"):
+        from fairlearn import reductions
     found: dict[tuple[tuple[int, ...], float], Vote] = {}
     for rows, strength in dict.fromkeys((member.rows, member.strength) for member in members):
         parts = data.x.double(), data.target.long(), data.attribute_cell
@@ -90,10 +88,10 @@ def fit_vote(
     """Fit the vote on rows x (n, p), classes y (n,) and groups (n,)."""
     plain = base_learner().fit(x, y)
     if strength == 0:
-        return Vote.of([plain], [1.0])
+        return vote_of([plain], [1.0])
     bound = (1 - strength) * largest_distance(plain.predict(x), y, cell, notion)
     kind = "EqualizedOdds" if notion.conditions_on_outcome else "DemographicParity"
-    # A bound of 0 cannot be met but by chance; the reduction needs room to end.
+    # A bound of 0 is met only by accident; the reduction needs room to end.
     bound = max(bound, 1e-4)
     constraint = getattr(reductions, kind)(difference_bound=bound)
     reduction = reductions.ExponentiatedGradient(base_learner(), constraint, eps=bound)
@@ -101,7 +99,7 @@ def fit_vote(
         # fairlearn uses what later versions of pandas drop; our users cannot change that.
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
         reduction.fit(x, y, sensitive_features=cell)
-    return Vote.of(reduction.predictors_, reduction.weights_)
+    return vote_of(reduction.predictors_, reduction.weights_)
 
 
 def largest_distance(
@@ -124,20 +122,13 @@ def largest_distance(
 
 def _stacked(votes: Sequence[Vote]) -> StackedVote:
     """Stack votes of unequal numbers of classifiers; those made up have no share."""
-    most = max(len(vote.share) for vote in votes)
+    most = max(len(share) for _, _, share in votes)
 
     def padded(values: Floats) -> Floats:
         return np.pad(values, [(0, most - len(values))] + [(0, 0)] * (values.ndim - 1))
 
-    parts = zip(*((vote.weight, vote.bias, vote.share) for vote in votes), strict=True)
+    parts = zip(*votes, strict=True)
     return StackedVote(*(np.stack([padded(each) for each in part]) for part in parts))
-
-
-def _reductions() -> ModuleType:
-    with needs("fairlearn", user="method='agarwal'", extra="fairlearn"):
-        from fairlearn import reductions
-    found: ModuleType = reductions
-    return found
 
 
 DECLARATION = Declaration(

@@ -21,10 +21,10 @@ from equipoise.methods.shared.conditional import (
     near_rows,
 )
 from equipoise.networks import StackedMLP, select_members
-from equipoise.networks.layers import SINGLE
+from equipoise.networks.mlp import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 #: Of the generator and of its critic.
 HIDDEN = (64, 64)
@@ -87,27 +87,15 @@ class ConditionalGAN(nn.Module):
     """
 
     def __init__(
-        self,
-        is_indicator: Tensor,
-        outcome_width: int,
-        *,
-        generators: Sequence[torch.Generator],
+        self, is_indicator: Tensor, outcome_width: int, *, generators: Sequence[torch.Generator]
     ) -> None:
         super().__init__()
         # In a tuple: no weight of a member, so nothing that the module should count as one.
         self._is_indicator = (is_indicator,)
         width = len(is_indicator)
-        self.generator = StackedMLP(
-            NOISE_WIDTH + outcome_width, HIDDEN, width, generators=generators, normalization="none"
-        )
-        self.critic = StackedMLP(
-            width + outcome_width,
-            HIDDEN,
-            1,
-            generators=generators,
-            normalization="none",
-            twice_differentiable=True,
-        )
+        network = partial(StackedMLP, generators=generators, normalization="none")
+        self.generator = network(NOISE_WIDTH + outcome_width, HIDDEN, width)
+        self.critic = network(width + outcome_width, HIDDEN, 1, twice_differentiable=True)
 
     def forward(self, noise: Tensor, outcome: Tensor) -> Tensor:
         """Make attributes (K, B, q) of noise (K, B, 2) and outcomes (K, B, v)."""
@@ -133,10 +121,7 @@ class GANTraining:
         self._stream = torch.arange(len(seeds), device=data.x.device)[:, None]
         self._critic = CRITIC_OPTIMIZER.build(self.networks.critic.parameters())
         self._generator = GENERATOR_OPTIMIZER.build(self.networks.generator.parameters())
-        self.rates = {
-            self._critic: CRITIC_OPTIMIZER.learning_rate,
-            self._generator: GENERATOR_OPTIMIZER.learning_rate,
-        }
+        self.optimizers = [self._critic, self._generator]
 
     def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         outcome = self._data.outcome[rows]

@@ -5,12 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.batch import (
-    BatchPenalty,
-    distances,
-    pair_covariance,
-    standardized,
-)
+from equipoise.methods.shared.batch import BatchPenalty, distances, pair_covariance, standardized
 
 
 class DistanceCovariance(BatchPenalty):

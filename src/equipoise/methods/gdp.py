@@ -6,10 +6,7 @@ import torch
 from torch import Tensor
 
 from equipoise.methods.declaration import Capabilities, Declaration
-from equipoise.methods.shared.batch import (
-    BatchPenalty,
-    gaussian_kernel,
-)
+from equipoise.methods.shared.batch import BatchPenalty, gaussian_kernel
 
 #: Width of the kernel on A, whose continuous columns have variance one. It is small enough to keep
 #: groups apart (at their distance of at least 1 the kernel is below 0.004), and about what suits a

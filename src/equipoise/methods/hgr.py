@@ -12,7 +12,7 @@ from equipoise.critic import CriticSettings, frozen
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
 from equipoise.methods.shared.batch import standardized
 from equipoise.networks import StackedMLP
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 
 def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:

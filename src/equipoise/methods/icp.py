@@ -14,7 +14,7 @@ from equipoise.methods.shared.conditional import DRAWS, ConditionalGame, game_by
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 #: Of the network for the density: as in the authors' program for classes.
 HIDDEN = (64,)
@@ -70,7 +70,7 @@ class OutcomeDensity:
             normalization="none",
         ).to(data.x)
         self._optimizer = OPTIMIZER.build(self.networks.parameters())
-        self.rates = {self._optimizer: OPTIMIZER.learning_rate}
+        self.optimizers = [self._optimizer]
 
     def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         likelihood = self._log_density(self._outcome[rows], self.networks(self._attribute[rows]))

@@ -8,9 +8,7 @@ from torch.nn.functional import huber_loss
 
 from equipoise.errors import InputError
 from equipoise.methods.declaration import Capabilities, Context, Declaration
-from equipoise.methods.shared.batch import (
-    BatchPenalty,
-)
+from equipoise.methods.shared.batch import BatchPenalty
 
 #: Width of the kernel, and the score above which a decision is positive.
 BANDWIDTH = 0.02

@@ -197,7 +197,10 @@ def solve(context: Context) -> Predictor:
     """
     task, members = context.task, context.members
     if task not in ("squared", "binary"):
-        raise InputError(f"method='scutari' is least squares: loss must be 'squared', got {task!r}")
+        raise InputError(
+            f"method='scutari' is least squares: loss must be 'squared', got {task!r}; leave loss "
+            "out, or use another method"
+        )
     found: dict[tuple[tuple[int, ...], float], Floats] = {}
     for rows in dict.fromkeys(member.rows for member in members):
         fit = _fit(context, rows)

@@ -1,14 +1,14 @@
 """Networks whose every weight carries a leading member axis K."""
 
-from equipoise.networks.layers import Embedding as Embedding
-from equipoise.networks.layers import Pieces as Pieces
-from equipoise.networks.layers import PiecewiseLinear as PiecewiseLinear
-from equipoise.networks.layers import StackedBatchNorm as StackedBatchNorm
-from equipoise.networks.layers import StackedLinear as StackedLinear
-from equipoise.networks.layers import find_pieces as find_pieces
+from equipoise.networks.mlp import Embedding as Embedding
 from equipoise.networks.mlp import Normalization as Normalization
+from equipoise.networks.mlp import PiecewiseLinear as PiecewiseLinear
+from equipoise.networks.mlp import StackedBatchNorm as StackedBatchNorm
+from equipoise.networks.mlp import StackedLinear as StackedLinear
 from equipoise.networks.mlp import StackedMLP as StackedMLP
 from equipoise.networks.mlp import StackedVote as StackedVote
+from equipoise.networks.mlp import find_pieces as find_pieces
+from equipoise.networks.mlp import fused_kernels as fused_kernels
 from equipoise.networks.own import GlobalStreams as GlobalStreams
 from equipoise.networks.own import StackedModule as StackedModule
 from equipoise.networks.stack import NetworkFactory as NetworkFactory

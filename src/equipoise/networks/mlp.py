@@ -1,20 +1,334 @@
-"""The built-in networks: perceptrons, and votes among linear classifiers."""
+"""The built-in networks: layers for K members at once, perceptrons, votes of linear classifiers.
+
+Layers work on feature-major activations (K, width, rows). With the rows last, a dense layer is one
+``baddbmm`` and batch normalization one native call over K * width channels; nothing is transposed
+or copied between the two.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Literal, Self
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm, normalize
 
-from equipoise.networks.layers import Pieces, PiecewiseLinear, StackedBatchNorm, StackedLinear
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
+
+#: How networks are made, whatever torch's own defaults are; they move to their device later.
+SINGLE: Mapping[str, Any] = MappingProxyType({"dtype": torch.float32, "device": "cpu"})
+
+
+#: Rows that one program of a kernel can hold; larger batches take the library's way.
+MOST_ROWS = 8192
+
+
+def fused_kernels(x: Tensor) -> Any:
+    """Return the module of Triton kernels if they can work on x (..., rows), else None.
+
+    All have a library path beside them, which runs on a CPU, in double precision or without Triton.
+    """
+    fits = x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
+    return _kernels() if fits else None
+
+
+@functools.cache
+def _kernels() -> Any:
+    here = find_spec("triton") is not None
+    return import_module("equipoise.networks.kernels") if here else None
+
+
+class StackedLinear(nn.Module):
+    """K dense layers: (K, n_in, rows) -> (K, n_out, rows), without ``bias`` if so wished.
+
+    Weights start Glorot uniform and biases zero, each member from its own generator, so that a
+    member's start does not depend on who else is in the stack. With ``spectral`` every member's
+    weight is divided by its largest singular value, followed by power iteration
+    (Miyato et al. 2018).
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        generators: Sequence[torch.Generator],
+        bias: bool = True,
+        spectral: bool = False,
+        twice_differentiable: bool = False,
+    ) -> None:
+        super().__init__()
+        bound = math.sqrt(6.0 / (n_in + n_out))
+        weight = [
+            (2 * torch.rand(n_out, n_in, generator=generator, **SINGLE) - 1) * bound
+            for generator in generators
+        ]
+        self.weight = nn.Parameter(torch.stack(weight))
+        self.bias = nn.Parameter(torch.zeros(len(generators), n_out, **SINGLE)) if bias else None
+        self._twice_differentiable = twice_differentiable
+        self.spectral = spectral
+        if spectral:
+            left = [torch.randn(n_out, generator=generator, **SINGLE) for generator in generators]
+            self.left: Tensor
+            self.register_buffer("left", normalize(torch.stack(left), dim=-1))
+
+    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Apply every member's layer to its own rows; with ``relu`` cut the output at zero."""
+        weight = self._unit_weight() if self.spectral else self.weight
+        fusible = relu and not self._twice_differentiable
+        if self.bias is None:
+            out = torch.bmm(weight, x)
+        elif fusible and (kernels := fused_kernels(x)) is not None:
+            cut: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
+            return cut
+        else:
+            out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
+        # In place: nobody needs the values before the cut, and memory costs time.
+        return torch.relu_(out) if relu else out
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        parts = [self.weight] if self.bias is None else [self.weight, self.bias]
+        weights = [graph.constant(of_member(part, member)) for part in parts]
+        return graph.add("Gemm", rows, *weights, transB=1)
+
+    def _unit_weight(self) -> Tensor:
+        """Weights divided by an estimate of their largest singular value, (K, n_out, n_in)."""
+        with torch.no_grad():
+            left = self.left
+            # A few iterations per call: the estimate must not lag behind a fast critic.
+            for _ in range(3 if self.training else 1):
+                right = normalize(torch.einsum("koi,ko->ki", self.weight, left), dim=-1)
+                left = normalize(torch.einsum("koi,ki->ko", self.weight, right), dim=-1)
+            if self.training:
+                self.left.copy_(left)
+        largest = torch.einsum("ko,koi,ki->k", left, self.weight, right)
+        return self.weight / largest.clamp_min(1e-12)[:, None, None]
+
+
+class StackedBatchNorm(nn.Module):
+    """Batch normalization of (K, width, rows), each member and feature by itself.
+
+    Running statistics are plain averages over the first batches and exponential ones after
+    that (weight 0.01 for the newest batch, as the paper's networks have): short runs are then
+    not biased towards the start values. With ``batches`` above one the rows are so many batches,
+    one after the other and equally long, each normalized by itself.
+    """
+
+    newest_weight = 0.01
+
+    def __init__(
+        self,
+        members: int,
+        width: int,
+        *,
+        affine: bool = True,
+        epsilon: float = 1e-3,
+        batches: int = 1,
+    ) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.batches = batches
+        self.weight = nn.Parameter(torch.ones(members, width, **SINGLE)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(members, width, **SINGLE)) if affine else None
+        self.running_mean: Tensor
+        self.running_var: Tensor
+        self.batches_seen: Tensor
+        channels = width * batches
+        self.register_buffer("running_mean", torch.zeros(members, channels, **SINGLE))
+        self.register_buffer("running_var", torch.ones(members, channels, **SINGLE))
+        self.register_buffer(
+            "batches_seen", torch.zeros(members, channels, dtype=torch.long, device="cpu")
+        )
+
+    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Normalize over the rows in training, by running statistics in evaluation.
+
+        With ``relu`` what is negative after that becomes 0.
+        """
+        members, width, rows = x.shape
+        # A feature of one batch lies beside itself in the next: each is a channel of its own.
+        channels = x.reshape(members, width * self.batches, rows // self.batches)
+        weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
+        if self.training and (kernels := fused_kernels(x)) is not None:
+            running = self.running_mean, self.running_var, self.batches_seen
+            given = running, self.epsilon, self.newest_weight, relu
+            out: Tensor = kernels.Normalize.apply(channels, weight, bias, *given)
+        else:
+            out = self._by_library(channels, weight, bias, relu)
+        return out.view(members, width, rows)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add one member's layer: by running statistics it is x * factor + shift."""
+        assert self.weight is not None and self.bias is not None
+        weight, bias, mean, variance = (
+            of_member(part, member)
+            for part in (self.weight, self.bias, self.running_mean, self.running_var)
+        )
+        factor = weight / np.sqrt(variance + self.epsilon)
+        rows = graph.add("Mul", rows, graph.constant(factor))
+        return graph.add("Add", rows, graph.constant(bias - factor * mean))
+
+    def _of_channels(self, values: Tensor | None) -> Tensor | None:
+        """Values (K, width) for every channel, (K, width * batches)."""
+        if values is None or self.batches == 1:
+            return values
+        return values.repeat_interleave(self.batches, 1)
+
+    def _by_library(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, relu: bool
+    ) -> Tensor:
+        members, width, rows = x.shape
+        if self.training:
+            # The native call leaves this batch's statistics in the tensors it is given; how
+            # much they count depends on a number that stays on the device.
+            mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+        else:
+            mean, variance = self.running_mean, self.running_var
+        normalized = batch_norm(
+            x.reshape(1, members * width, rows),
+            mean.view(-1),
+            variance.view(-1),
+            None if weight is None else weight.view(-1),
+            None if bias is None else bias.view(-1),
+            training=self.training,
+            momentum=1.0,
+            eps=self.epsilon,
+        )
+        if self.training:
+            self._remember(mean, variance)
+        # Cut before the view: in place on a view would cost autograd four more copies.
+        if relu:
+            normalized = torch.relu_(normalized)
+        return normalized.view(members, width, rows)
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        """Mix a batch's statistics (K, channels) into the running ones."""
+        self.batches_seen += 1
+        share = self.batches_seen.to(mean.dtype).reciprocal().clamp_min(self.newest_weight)
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)
+
+
+#: What a network's first layer sees of a column: its value alone, or its pieces as well.
+Embedding = Literal["pieces", "none"]
+
+#: Rows that knots are found on; more would move them by less than a piece.
+KNOT_ROWS = 50_000
+#: Values with a knot of their own: the most frequent ones, if this many rows have them.
+_FREQUENT = 24
+_FREQUENT_ROWS = 10
+#: Knots spread evenly over the distinct values.
+_EVEN = 8
+#: Pieces of all columns together; where there are more columns than this allows for, each is cut
+#: less finely, or not at all. A first layer has weights for every piece of every member.
+MOST_PIECES = 16_384
+#: Least distance of two knots, as a share of the column's range; least range that is cut at all.
+_CLOSEST = 1e-6
+_SMALLEST_RANGE = 1e-24
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Intervals between neighbouring knots of some of the columns, (m,) each.
+
+    column: which column an interval lies on. start: its lower end. slope: one over its length.
+    """
+
+    column: NDArray[np.int64]
+    start: NDArray[np.float64]
+    slope: NDArray[np.float64]
+
+
+def find_pieces(x: Tensor) -> Pieces:
+    """Cut the columns of encoded rows x (n, p) at their knots; 0/1 columns stay whole.
+
+    Amounts and counts heap at a few values (zero, round numbers, a tax bracket) whose outcome can
+    differ from that of their neighbours; quantiles of the rows would spend every knot on the one
+    largest heap. So frequent values get knots of their own, and a few more are spread evenly over
+    the distinct values.
+    """
+    step = -(-len(x) // KNOT_ROWS)
+    rows = x[::step].cpu().double().numpy()
+    found = {place: find_knots(rows[:, place]) for place in range(rows.shape[1])}
+    cut = {place: knots for place, knots in found.items() if len(knots) > 2}
+    if sum(len(knots) - 1 for knots in cut.values()) > MOST_PIECES:
+        each = MOST_PIECES // len(cut)
+        cut = {place: _thinned(knots, each) for place, knots in cut.items()} if each > 1 else {}
+    column, start, slope = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
+    for place, knots in cut.items():
+        column.append(np.full(len(knots) - 1, place))
+        start.append(knots[:-1])
+        slope.append(1 / np.diff(knots))
+    return Pieces(np.concatenate(column), np.concatenate(start), np.concatenate(slope))
+
+
+def _thinned(knots: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
+    """Knots of at most so many pieces, evenly chosen, the outermost among them."""
+    if len(knots) - 1 <= pieces:
+        return knots
+    return knots[np.linspace(0, len(knots) - 1, pieces + 1).round().astype(np.int64)]
+
+
+def find_knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where a column (n,) is cut, ascending, from its least to its largest value.
+
+    >>> find_knots(np.repeat([0.0, 1.0, 3.0, 4.0], 30))
+    array([0., 1., 3., 4.])
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    frequent = np.argsort(-counts, kind="stable")[:_FREQUENT]
+    frequent = frequent[counts[frequent] >= _FREQUENT_ROWS]
+    even = np.linspace(0, len(distinct) - 1, _EVEN).round().astype(np.int64)
+    knots = distinct[np.union1d(frequent, even)]
+    # Neighbours that single precision hardly tells apart would make a piece infinitely steep.
+    apart = np.diff(knots, prepend=-np.inf) > _CLOSEST * max(np.ptp(knots), _SMALLEST_RANGE)
+    return knots[apart]
+
+
+class PiecewiseLinear(nn.Module):
+    """Columns, and beside them their pieces: (K, p, rows) -> (K, p + m, rows).
+
+    A piece is 0 below its interval, 1 above it and rises linearly in between: the piecewise linear
+    encoding of Gorishniy, Rubachev and Babenko (2022, "On embeddings for numerical features in
+    tabular deep learning"). Made on the batch, since m more columns of all rows may not fit into
+    memory. Nothing here trains; all members share the pieces.
+    """
+
+    def __init__(self, pieces: Pieces, *, members: int) -> None:
+        super().__init__()
+        self.column: Tensor
+        self.start: Tensor
+        self.slope: Tensor
+        for name in ("column", "start", "slope"):
+            values = torch.from_numpy(getattr(pieces, name))
+            if values.is_floating_point():
+                values = values.float()
+            self.register_buffer(name, values.repeat(members, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        along = x.index_select(1, self.column[0])
+        along = (along - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
+        return torch.cat([x, along.clamp_(0, 1)], 1)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        along = graph.add("Gather", rows, graph.constant(self.column[0].cpu().numpy()), axis=1)
+        along = graph.add("Sub", along, graph.constant(of_member(self.start, member)))
+        along = graph.add("Mul", along, graph.constant(of_member(self.slope, member)))
+        zero, one = (graph.constant(np.array(end)) for end in (0.0, 1.0))
+        return graph.add("Concat", rows, graph.add("Clip", along, zero, one), axis=1)
+
 
 Normalization = Literal["batch", "spectral", "none"]
 
@@ -77,7 +391,6 @@ class StackedMLP(Stack):
         return last.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return every member's output on its own rows."""
         return _through(list(self.layers), x)
 
     def first_hidden(self, x: Tensor) -> Tensor:
@@ -101,7 +414,6 @@ class StackedMLP(Stack):
         return self
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add the layers of one member."""
         for layer in self.layers:
             if isinstance(layer, nn.ReLU):
                 rows = graph.add("Relu", rows)
@@ -204,7 +516,6 @@ class StackedVote(Stack):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the log odds of a positive decision."""
         value = torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
         votes = (value > 0).to(x.dtype) @ self.share.unsqueeze(-1)
         return votes.logit(CERTAIN)
@@ -225,7 +536,6 @@ class StackedVote(Stack):
 
     @classmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return a vote of the saved shape."""
         saved.check_outputs(1)
         weight, bias, share = (saved.state[name] for name in ("weight", "bias", "share"))
         if weight.shape != (*bias.shape, saved.inputs) or bias.shape != share.shape:

@@ -216,8 +216,8 @@ def _made(factory: Callable[[], nn.Module], seed: int, device: torch.device) -> 
         module = factory()
     if not isinstance(module, nn.Module):
         raise InputError(
-            f"network must be a function that returns a torch.nn.Module, it returned "
-            f"{type(module).__name__}"
+            "network must be a function that returns a torch.nn.Module, it returned "
+            f"{type(module).__name__}; return the module itself"
         )
     return module
 

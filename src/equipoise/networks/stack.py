@@ -77,17 +77,13 @@ class Stack(nn.Module, ABC):
 class OnnxGraph(Protocol):
     """A graph that operations are added to; values go by name."""
 
-    def constant(self, array: NDArray[Any]) -> str:
-        """Add an array."""
-        ...
+    def constant(self, array: NDArray[Any]) -> str: ...
 
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Apply an operator; return the name of its only output."""
         ...
 
-    def cast(self, value: str, dtype: type) -> str:
-        """Convert to another type."""
-        ...
+    def cast(self, value: str, dtype: type) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)

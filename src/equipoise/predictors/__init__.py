@@ -1,1 +1,17 @@
 """Predictors: networks and boosted trees behind one interface."""
+
+from equipoise.networks import StackedVote
+from equipoise.predictors.boosting import LIBRARIES, BoostedTrees
+from equipoise.predictors.family import FAMILIES as FAMILIES
+from equipoise.predictors.family import Family as Family
+from equipoise.predictors.family import Inputs as Inputs
+from equipoise.predictors.family import Recipe as Recipe
+from equipoise.predictors.family import Weights as Weights
+from equipoise.predictors.family import predictor_arrays as predictor_arrays
+from equipoise.predictors.family import predictor_in as predictor_in
+from equipoise.predictors.family import register_family as register_family
+
+register_family("network", Family("network", "networks", "iteration", {"share": StackedVote}))
+for _each in LIBRARIES.values():
+    _trees = Family(_each.words, _each.words, "round", {"rounds": BoostedTrees})
+    register_family(_each.family, _trees)

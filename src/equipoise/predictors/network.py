@@ -9,7 +9,7 @@ from typing import get_args
 
 from torch import Tensor
 
-from equipoise.errors import check_choice, check_widths
+from equipoise.errors import check_choice, check_widths, refuse_unread
 from equipoise.networks import (
     Embedding,
     NetworkFactory,
@@ -18,7 +18,7 @@ from equipoise.networks import (
     StackedModule,
     find_pieces,
 )
-from equipoise.predictors.recipe import Recipe, Run
+from equipoise.predictors.family import Recipe, Run
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
 from equipoise.training.data import generators, stream_seed
 from equipoise.training.predictor import exact_device
@@ -47,10 +47,37 @@ class NetworkRecipe(Recipe):
             object.__setattr__(self, name, check_widths(name, getattr(self, name)))
         check_choice("embedding", self.embedding, get_args(Embedding))
         check_choice("normalization", self.normalization, ("batch", "none"))
+        self._refuse_unread_options()
+
+    def _refuse_unread_options(self) -> None:
+        """Refuse changed options that this optimizer or network does not read.
+
+        What says no more than what happens anyway may be said: no decay by "sgd", no normalization
+        of a network of the user's own.
+        """
+        optimizer = self.training.optimizer
+        own = self.network is not None, "a network of your own", "leave network out"
+        unread: list[tuple[str, bool, str, str]] = [
+            ("momentum", optimizer.kind == "adam", "optimizer='adam'", "set optimizer='sgd'"),
+            ("hidden", *own),
+        ]
+        if optimizer.weight_decay:
+            by_sgd = optimizer.kind == "sgd"
+            unread += [("weight_decay", by_sgd, "optimizer='sgd'", "set optimizer='adam'")]
+        if self.embedding != "none":
+            unread += [("embedding", *own)]
+        if self.normalization != "none":
+            linear = not (self.hidden or self.encoder_hidden)
+            unread += [
+                ("normalization", *own),
+                ("normalization", linear, "hidden=()", "set hidden, such as hidden=(64, 64, 64)"),
+            ]
+        for option, is_unread, setting, remedy in unread:
+            if is_unread and option in self.changed:
+                refuse_unread(option, self.changed[option], setting, remedy)
 
     @property
     def on_representation(self) -> bool:
-        """Whether there is an encoder."""
         return bool(self.encoder_hidden)
 
     def carry_out(self, run: Run) -> Trained:
@@ -94,9 +121,7 @@ class NetworkRecipe(Recipe):
             starts = [stream_seed(seed, "predictor") for seed in seeds]
             return Predictor(StackedModule(make, seeds=starts, device=x.device), TASKS[task])
         mlp = partial(
-            StackedMLP,
-            generators=generators(seeds, "predictor"),
-            normalization=self.normalization,
+            StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
         pieces = find_pieces(x) if self.embedding == "pieces" else None
         if not self.encoder_hidden:

@@ -16,7 +16,7 @@ from equipoise.frontier.judging import Floats
 from equipoise.frontier.offer import DRAWS, Offer, SmallestGroup, Spread, View, offer
 from equipoise.metrics import find_metric
 from equipoise.metrics.sample import SMALL_GROUP
-from equipoise.predictors.registry import FAMILIES
+from equipoise.predictors import FAMILIES
 from equipoise.report.page import render_page
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")

@@ -20,7 +20,7 @@ import yaml
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.snapshots import one_in_words
-from equipoise.methods.registry import parse_method
+from equipoise.methods import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
 from equipoise.report.frontier_page import RunFacts, select_call

@@ -24,8 +24,8 @@ from equipoise.estimators import (
 )
 from equipoise.files.kinds import Task
 from equipoise.frontier import FairFrontier
+from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
-from equipoise.predictors.registry import FAMILIES
 from equipoise.report.page import plain
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind

@@ -23,8 +23,8 @@ _LONGEST_SHOWN = 200
 class Stateful(Protocol):
     """Something whose state is tensors, plain values, lists, tuples and dicts.
 
-    A state may share memory with what goes on changing; it is taken over into the tensors that are
-    there.
+    A state may share memory with tensors that go on changing; loading copies it into those that
+    are there.
     """
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -100,10 +100,8 @@ class Checkpoints:
         seconds: float,
         loops: Mapping[str, Mapping[str, Stateful]],
     ) -> None:
-        self._store = store
-        self._identity = identity
-        self._seconds = seconds
-        self._loops = loops
+        self._store, self._identity = store, identity
+        self._seconds, self._loops = seconds, loops
         self._kept = self._read()
         self._due = time.monotonic()  # the first one is written as soon as there is a state
 

@@ -9,23 +9,26 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from equipoise.errors import InputError
 from equipoise.networks import GlobalStreams, member_tensors
 from equipoise.training.checkpoints import Checkpoints, Identity, Stateful, Store, digest, parts_of
 from equipoise.training.data import BatchStream, Member, TrainingData, stream_seed
 from equipoise.training.health import Failure, Health, failures_in, judge_health
-from equipoise.training.loop import History, RunState, Step, first_interrupt_asks, gradients_on, run
-from equipoise.training.predictor import Predictor
-from equipoise.training.progress import Callback, Progress
-from equipoise.training.step import (
+from equipoise.training.loop import (
+    History,
     Method,
     Objective,
     PredictorStep,
+    RunState,
+    Step,
     TrainingSettings,
-    set_learning_rate,
+    first_interrupt_asks,
+    gradients_on,
+    run,
 )
+from equipoise.training.predictor import Predictor
+from equipoise.training.progress import Callback, Progress
 
 
 @dataclass(frozen=True)
@@ -251,36 +254,6 @@ class Phase:
     finish: Callable[[History], History]
     on_check: Callable[[int], bool] | None = None  # ends the phase by returning True
     parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else to remember
-
-
-class NetworkStep:
-    """A step by ``update(rows, resampled)``, which takes it and returns two losses, each (K,).
-
-    modules: what it trains. rates: its optimizers and their learning rates at the start.
-    """
-
-    def __init__(
-        self,
-        modules: nn.Module,
-        update: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-        rates: Mapping[torch.optim.Optimizer, float],
-        settings: TrainingSettings,
-    ) -> None:
-        self.modules = modules
-        self._update = update
-        self._rates = rates
-        self._settings = settings
-
-    def prepare(self, iteration: int) -> None:
-        share = self._settings.learning_rate_share(iteration - 1)
-        for optimizer, rate in self._rates.items():
-            set_learning_rate(optimizer, share * rate)
-
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        return list(self._rates)
-
-    def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        return self._update(rows, resampled)
 
 
 def phases_of(method: object) -> tuple[Phase, ...]:

@@ -109,36 +109,33 @@ def judge_health(
     _, penalized = predictor.evaluate(seen.x)
     seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
     found = [() for _ in members] if failures is None else failures
-    judged = zip(members, penalized, found, strict=True)
-    return tuple(
-        diagnose(values, seen, member, history, k, given_outcome, has_critic, failed)
-        for k, (member, values, failed) in enumerate(judged)
-    )
+    values = history.penalty[-1] if has_critic else [None] * len(members)
+    judged = zip(penalized, members, values, history.stopped_at, found, strict=True)
+    return tuple(diagnose(seen, *each, given_outcome=given_outcome) for each in judged)
 
 
 def diagnose(
-    penalized: Tensor,
     data: TrainingData,
+    penalized: Tensor,
     member: Member,
-    history: History,
-    index: int,
-    given_outcome: bool,
-    has_critic: bool = True,
+    value: float | None,
+    stopped_at: int,
     failures: Sequence[Failure] = (),
+    *,
+    given_outcome: bool,
 ) -> Health:
-    """Judge member ``index`` by its values on the training rows, penalized (n, w).
+    """Judge a member by its values (n, w) on training rows and the last ``value`` of its critic.
 
     Without a critic the penalty has a scale of its own, and its value says nothing here.
     """
     # Spread of the widest score column over the spread of the outcome.
     spread = float(penalized.std(0).max() / data.outcome.std(0).max().clamp_min(1e-12))
-    penalized_away = member.strength > 0 and data.attribute is not None
-    correlation = _largest_correlation(penalized, data, given_outcome) if penalized_away else None
-    critic_value = float(history.penalty[-1, index]) if penalized_away and has_critic else None
-    stopped_at = int(history.stopped_at[index])
+    correlation = critic_value = None
+    if member.strength > 0 and data.attribute is not None:
+        correlation = _largest_correlation(penalized, data, given_outcome)
+        critic_value = None if value is None else float(value)
     messages = [str(failure) for failure in failures]
-    untrained = any(failure.untrained for failure in failures)
-    if stopped_at and not untrained:
+    if stopped_at and not any(failure.untrained for failure in failures):
         messages.append(
             f"The loss was no longer finite at iteration {stopped_at}: this member (strength "
             f"{member.strength}, seed {member.seed}) was stopped and keeps its last good weights. "
@@ -152,7 +149,7 @@ def diagnose(
         )
     elif correlation is not None and critic_value is not None:
         messages.extend(_about_critic(correlation, critic_value, member.strength))
-    return Health(spread, correlation, critic_value, stopped_at, tuple(messages))
+    return Health(spread, correlation, critic_value, int(stopped_at), tuple(messages))
 
 
 def _about_critic(correlation: float, value: float, strength: float) -> list[str]:

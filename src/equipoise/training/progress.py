@@ -109,10 +109,7 @@ LINE_SECONDS = 10.0
 
 @contextmanager
 def progress_shown(
-    verbose: int,
-    note: Callable[[Progress], str] | None = None,
-    *,
-    console: Console | None = None,
+    verbose: int, note: Callable[[Progress], str] | None = None, *, console: Console | None = None
 ) -> Iterator[Callback | None]:
     """Yield a callback that shows progress on standard error; None with ``verbose=0``.
 

@@ -12,7 +12,7 @@ from equipoise.methods.declaration import Context
 from equipoise.methods.shared.batch import standardized
 from equipoise.networks import StackedLinear
 from equipoise.training.data import row_numbers
-from equipoise.training.step import minimize
+from equipoise.training.loop import minimize
 
 
 class AttributeCritic:

@@ -108,7 +108,7 @@ class Law(Protocol):
     ``update`` trains on one batch and returns two losses, (K,) each; ``draw`` is a :data:`Draw`.
     """
 
-    rates: dict[torch.optim.Optimizer, float]  # learning rates at the start
+    optimizers: list[torch.optim.Optimizer]  # with the learning rates of the start
 
     @property
     def networks(self) -> nn.Module: ...
@@ -144,7 +144,7 @@ def game_by_law(
     phase = Phase(
         label="law of A given Y",
         asked_by=asked_by,
-        step=NetworkStep(law.networks, law.update, law.rates, settings),
+        step=NetworkStep(law.networks, law.update, law.optimizers, settings),
         batches=batches,
         settings=settings,
         serves=which,

@@ -4,4 +4,3 @@ from equipoise.predictors.boosting.library import Library as Library
 from equipoise.predictors.boosting.recipe import BoostingRecipe as BoostingRecipe
 from equipoise.predictors.boosting.trees import LIBRARIES as LIBRARIES
 from equipoise.predictors.boosting.trees import BoostedTrees as BoostedTrees
-from equipoise.predictors.boosting.trees import Forest as Forest

@@ -16,8 +16,8 @@ from equipoise.errors import ConvergenceWarning
 from equipoise.predictors.boosting.library import Library, Plan
 from equipoise.predictors.boosting.trees import BoostedTrees, Forest
 from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
-from equipoise.training.data import mean_one
-from equipoise.training.step import optimizers_of
+from equipoise.training.data import mean_one, row_numbers
+from equipoise.training.loop import optimizers_of
 
 
 class Growing:
@@ -29,7 +29,7 @@ class Growing:
 
     rows, target, weight: (K, m), what each member trains on. outputs: (K, m, o). level, unit: (K,),
     mean and spread of its targets where they have units of their own, as in regression, else 0 and
-    1. trees: the models as a stack; the library's own have what they add to inside.
+    1. trees: the models as a stack; the library's own hold their start themselves.
     """
 
     def __init__(
@@ -47,10 +47,7 @@ class Growing:
         self.library, self.objective = library, objective
         self._most_rounds = most_rounds
         self._given = parameters
-        everything = torch.arange(len(data), device="cpu")
-        self.rows = torch.stack(
-            [torch.tensor(each.rows, device="cpu") if each.rows else everything for each in members]
-        )
+        self.rows = torch.stack([row_numbers(member.rows, len(data)) for member in members])
         self._place = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
         target = data.target.double() if data.target.is_floating_point() else data.target
         weight = torch.ones(len(data), device="cpu") if data.weight is None else data.weight
@@ -100,7 +97,6 @@ class Growing:
         self.outputs[member] = model.seen()
 
     def rounds(self, member: int) -> int:
-        """How many rounds a member's model has."""
         return self.forest.models[member].rounds()
 
     def state_dict(self) -> dict[str, Any]:
@@ -155,6 +151,11 @@ def _inverse(rows: Tensor, n: int) -> Tensor:
     return place.scatter_(1, rows, torch.arange(rows.shape[1], device="cpu").expand_as(rows))
 
 
+def strengths_of(members: Sequence[Member]) -> Tensor:
+    """Strengths (K,) in double precision."""
+    return torch.tensor([each.strength for each in members], dtype=torch.float64, device="cpu")
+
+
 class BoostingStep:
     """(1 - strength) * task + strength * penalty, for every member, as a round of trees.
 
@@ -178,9 +179,7 @@ class BoostingStep:
         self._method = method
         classes = growing.outputs.shape[-1]
         self._hessian_factor = growing.library.hessian_factor(classes) if classes > 1 else 1.0
-        self._strength = torch.tensor(
-            [member.strength for member in members], dtype=torch.float64, device="cpu"
-        )
+        self._strength = strengths_of(members)
         weight = growing.weight
         self._task_weight = None if bool((weight == 1).all()) else mean_one(weight)
         self._warmup = warmup
@@ -189,15 +188,12 @@ class BoostingStep:
         self.modules: nn.Module = nn.ModuleList([predictor, *networks])
 
     def prepare(self, iteration: int) -> None:
-        """Set the share of the strength in this round, counted from 1."""
         self._share = min(1.0, (iteration - 1) / self._warmup) if self._warmup else 1.0
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimizers: those of the method."""
         return [] if self._method is None else optimizers_of(self._method)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Grow a round; return task loss and penalty before it, each (K,)."""
         growing, objective = self._growing, self._growing.objective
         strength = self._share * self._strength[:, None, None]
         weight = growing.weight[..., None]
@@ -232,11 +228,10 @@ class BoostingStep:
         return penalty.detach().double(), gradient.double()
 
     def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round to every member that is still what it has grown to."""
+        """Add a round to every member that was not put back to earlier rounds."""
         # A sum is finite where all of its terms are, and one number a member is cheap to look at.
         finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
         for member, kept in enumerate(self._growing.trees.rounds.tolist()):
-            # A member that was put back to earlier rounds stays there.
             if finite[member] and kept == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])
                 self._growing.trees.rounds[member] = self._growing.rounds(member)
@@ -318,16 +313,16 @@ def level_and_unit(target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return level, torch.where((target == target[:, :1]).all(-1), 1.0, spread)
 
 
-def _log_odds(target: Tensor, weight: Tensor) -> Tensor:
-    return torch.logit((target * weight).sum() / weight.sum())[None]
-
-
 def _log_shares(target: Tensor, weight: Tensor) -> Tensor:
     return torch.log(torch.bincount(target, weight) / weight.sum())
 
 
 def _mean(target: Tensor, weight: Tensor) -> Tensor:
     return ((target * weight).sum() / weight.sum())[None]
+
+
+def _log_odds(target: Tensor, weight: Tensor) -> Tensor:
+    return torch.logit(_mean(target, weight))
 
 
 def _median(target: Tensor, weight: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +48,6 @@ class TreeModel(ABC):
 
     @property
     def plan(self) -> Plan:
-        """How it grows."""
         assert self._plan is not None
         return self._plan
 
@@ -60,8 +60,7 @@ class TreeModel(ABC):
         """Outputs (m, o) on the rows that it grows on, in double precision."""
 
     @abstractmethod
-    def rounds(self) -> int:
-        """How many rounds there are."""
+    def rounds(self) -> int: ...
 
     @abstractmethod
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
@@ -93,6 +92,8 @@ class Library(ABC):
     decided: ClassVar[Mapping[str, str]]
     #: Parameters by which it draws rows, columns or cuts at random.
     drawing: ClassVar[tuple[str, ...]]
+    #: Shares of rows that change nothing unless another parameter is set, which is 0 by default.
+    idle_without: ClassVar[Mapping[str, str]] = MappingProxyType({})
     #: Its own objective of each task that it has one for.
     objectives: ClassVar[Mapping[str, str]]
     #: Where its module has what it raises when it refuses a parameter.
@@ -170,6 +171,13 @@ class Library(ABC):
             if main in found:
                 raise InputError(f"{self.name} names {main!r} twice, the second time as {name!r}")
             found[main] = value
+        for name, other in self.idle_without.items():
+            if found.get(name, 1) != 1 and not found.get(other):
+                raise InputError(
+                    f"{self.name} must set {other!r} above 0 beside {name!r}, got {found[name]!r} "
+                    f"without it, which {self.title} ignores; set {other!r} to 1, or leave "
+                    f"{name!r} out"
+                )
         return found
 
     def refuse_draws(self, given: Parameters | None) -> None:

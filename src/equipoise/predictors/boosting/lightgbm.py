@@ -76,6 +76,10 @@ class LightGBM(Library):
         *("data_sample_strategy", "extra_trees", "use_quantized_grad"),
     )
 
+    idle_without: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction"), "bagging_freq"
+    )
+
     def names(self) -> Mapping[str, str]:
         """Read them off the list below: LightGBM has no public table."""
         known = (each.replace("=", ",").split(",") for each in _PARAMETERS.split())
@@ -88,7 +92,6 @@ class LightGBM(Library):
     def rows(
         self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
     ) -> Any:
-        """Bin the rows."""
         about = {"label": target, "weight": weight, "categorical_feature": kinds}
         rows = self.module("boosting").Dataset(x, **about, params=_complete(given))
         return rows.construct()
@@ -114,7 +117,6 @@ class LightGBM(Library):
         return _Model(self._booster(plan, outputs), plan, text, rounds)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
-        """Let LightGBM read a text that was checked."""
         library = self.module("a model of boosted trees")
         booster = library.Booster(model_str=checked_text(text, outputs))
         if booster.num_feature() != inputs:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InputError, check_choice, check_number, check_whole
-from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
-from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
-from equipoise.predictors.recipe import Recipe, Run
+from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing, strengths_of
+from equipoise.predictors.boosting.trees import LIBRARIES
+from equipoise.predictors.family import Recipe, Run
 from equipoise.training import TASKS, Member, Predictor, Trained, TrainingData, train
 from equipoise.training.checkpoints import Stateful
 from equipoise.training.data import set_aside, take
@@ -23,9 +23,9 @@ class BoostingRecipe(Recipe):
     """How members are grown.
 
     ``training.iterations`` are the rounds, ``training.batch_size`` the rows whose penalty a round
-    follows. ``warmup`` is over how many rounds the strength grows to what it is; after
-    ``early_stopping`` rounds without a better trade-off on rows set aside a member is as good as
-    it gets. ``parameters`` are those of the ``library``, by its name.
+    follows. Over the first ``warmup`` rounds the strength grows from 0. Growing ends after
+    ``early_stopping`` rounds in which no member had a better trade-off on rows set aside.
+    ``parameters`` are those of the ``library``.
     """
 
     learning_rate: float
@@ -49,7 +49,6 @@ class BoostingRecipe(Recipe):
         LIBRARIES[self.library].refuse_draws(self.parameters)
 
     def carry_out(self, run: Run) -> Trained:
-        """Grow the trees."""
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
         if self.early_stopping is not None:
@@ -81,10 +80,8 @@ class BoostingRecipe(Recipe):
                 data,
                 members,
                 held_out,
-                trees=growing.trees,
+                growing=growing,
                 method=method,
-                level=growing.level,
-                unit=growing.unit,
                 patience=self.early_stopping,
                 rounds=self.training.iterations,
             )
@@ -142,7 +139,7 @@ def with_rows_aside(
 def _with_every_class(
     rows: tuple[int, ...], aside: Tensor, classes: Tensor
 ) -> tuple[tuple[int, ...], Tensor]:
-    """Exchange a row of every class that only rows set aside have for one of the largest class."""
+    """Where only rows set aside have a class, swap one of them for a row of the largest class."""
     fitted, aside = torch.tensor(rows), aside.clone()
     for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
         place = int((classes[aside] == missing).nonzero()[0])
@@ -157,8 +154,7 @@ class EarlyStopping:
     """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
 
     What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
-    not train on, both as rounds minimize them: in standard units of its outcome, which are less its
-    ``level`` (K,), over its ``unit`` (K,).
+    not train on, both as rounds minimize them: in standard units of its outcome.
     """
 
     def __init__(
@@ -167,24 +163,20 @@ class EarlyStopping:
         members: Sequence[Member],
         rows: Tensor,
         *,
-        trees: BoostedTrees,
+        growing: Growing,
         method: Measurable | None,
-        level: Tensor,
-        unit: Tensor,
         patience: int,
         rounds: int,
     ) -> None:
-        self._trees = trees
+        self._trees, self._objective = growing.trees, growing.objective
         self._method = method
         self._rows = rows
         self._resampled = rows.roll(rows.shape[1] // 2, 1)
         self._x = take(data.x, rows)
         self._target = take(data.target, rows)
         self._weight = data.task_weight(rows)
-        self._strength = torch.tensor(
-            [member.strength for member in members], dtype=torch.float64, device="cpu"
-        )
-        self._level, self._unit = level, unit
+        self._strength = strengths_of(members)
+        self._level, self._unit = growing.level, growing.unit
         self._patience = patience
         self._last = rounds
         self._least = torch.full((len(rows),), torch.inf, dtype=torch.float64, device="cpu")
@@ -205,18 +197,15 @@ class EarlyStopping:
         return enough
 
     def state_dict(self) -> dict[str, Any]:
-        """What was least so far, when, and of how many rounds."""
         return {"least": self._least, "since": self._since, "best": self._best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
         self._least, self._since, self._best = state["least"], state["since"], state["best"]
 
     def _trade_off(self, predictor: Predictor) -> Tensor:
         output, _ = predictor(self._x)
-        task = OBJECTIVES[predictor.task.name].loss(
-            output, self._target, self._weight, self._level, self._unit
-        )
+        known = self._target, self._weight, self._level, self._unit
+        task = self._objective.loss(output, *known)
         if self._method is None:
             return task
         standard = (output - self._level[:, None, None]) / self._unit[:, None, None]

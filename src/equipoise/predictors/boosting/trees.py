@@ -108,7 +108,6 @@ class BoostedTrees(Stack):
         return torch.stack(found)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> NoReturn:
-        """Refuse: nobody has written trees as ONNX here."""
         raise InputError("to_onnx cannot write boosted trees; use save")
 
     def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
@@ -127,7 +126,6 @@ class BoostedTrees(Stack):
 
     @classmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return the trees whose texts `arrays` wrote."""
         start = saved.state["start"]
         if start.dim() != 2 or start.dtype != torch.float64:
             raise ValueError("trees must have one start for each member and output")

@@ -127,7 +127,6 @@ class XGBoost(Library):
         return booster, parameters
 
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
-        """Go on from the trees themselves."""
         booster, parameters = self._booster(plan)
         kinds = plan.rows.feature_types
         text = checked_json(text, plan.rows.num_col(), plan.n_outputs, kinds=kinds)
@@ -138,7 +137,6 @@ class XGBoost(Library):
         return _Model(booster, plan)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
-        """Let XGBoost read a text that was checked."""
         booster = self.module("a model of boosted trees").Booster({"verbosity": 0})
         booster.load_model(bytearray(checked_json(text, inputs, outputs), "ascii"))
         return _Model(booster)

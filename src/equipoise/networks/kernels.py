@@ -1,6 +1,10 @@
-"""The kernels: what follows the product of a hidden layer, and the value of critics.
+"""Triton kernels for what a GPU would otherwise do in many small launches.
 
-One kernel forward and one backward each. After a product come [batch normalization or bias] and
+They are what follows the product of a hidden layer, and the value of critics: one kernel forward
+and one backward each. Gradients can be taken once, not twice. A kernel runs on the device of its
+tensors, whichever is the current one.
+
+After a product come [batch normalization or bias] and
 [ReLU]: a program has all rows of one feature of one member, so that statistics, running averages,
 the cut at zero and the sums for the gradients need one look. Of critics a program has one member.
 """
@@ -21,42 +25,6 @@ WARPS = 2
 LOG_2 = tl.constexpr(math.log(2.0))
 
 
-def normalize(
-    x: Tensor,
-    scale: Tensor | None,
-    shift: Tensor | None,
-    *,
-    running: tuple[Tensor, Tensor, Tensor],
-    epsilon: float,
-    newest_weight: float,
-    relu: bool,
-) -> Tensor:
-    """Normalize x (K, width, rows) over the rows, then cut at zero if ``relu``.
-
-    scale, shift: (K, width) each. running: mean, variance and batches seen, (K, width) each,
-    changed in place.
-    """
-    out: Tensor = _Normalize.apply(x, scale, shift, running, epsilon, newest_weight, relu)
-    return out
-
-
-def bias_relu(x: Tensor, bias: Tensor) -> Tensor:
-    """Add a bias (K, width) to x (K, width, rows) and cut at zero."""
-    out: Tensor = _BiasRelu.apply(x, bias)
-    return out
-
-
-def jensen_shannon(
-    output: Tensor, real_weight: Tensor | None, drawn_weight: Tensor | None
-) -> Tensor:
-    """Return the value (K,) of critic outputs (K, 2 n): n real pairs, then n resampled ones.
-
-    The formula and its weights, (K, n) each, are those of ``DIVERGENCES["js"]``.
-    """
-    out: Tensor = _JensenShannon.apply(output, real_weight, drawn_weight)
-    return out
-
-
 def _launch(kernel: Any, rows: int, programs: int, *tensors: Tensor, **values: Any) -> None:
     """Run so many programs that each have so many rows, on the device of the first tensor."""
     values |= {"rows": rows, "BLOCK": triton.next_power_of_2(rows)}
@@ -64,7 +32,13 @@ def _launch(kernel: Any, rows: int, programs: int, *tensors: Tensor, **values: A
         kernel[(programs,)](*tensors, **values)
 
 
-class _Normalize(torch.autograd.Function):
+class Normalize(torch.autograd.Function):
+    """Normalize x (K, width, rows) over the rows, then cut at zero if ``relu``.
+
+    scale, shift: (K, width) each. running: mean, variance and batches seen, (K, width) each,
+    changed in place.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -101,7 +75,9 @@ class _Normalize(torch.autograd.Function):
         return grad_raw, *affine, None, None, None, None
 
 
-class _BiasRelu(torch.autograd.Function):
+class BiasRelu(torch.autograd.Function):
+    """Add a bias (K, width) to x (K, width, rows) and cut at zero."""
+
     @staticmethod
     def forward(ctx: Any, raw: Tensor, bias: Tensor) -> Tensor:
         raw = raw.contiguous()
@@ -122,7 +98,12 @@ class _BiasRelu(torch.autograd.Function):
         return gradients
 
 
-class _JensenShannon(torch.autograd.Function):
+class JensenShannon(torch.autograd.Function):
+    """The value (K,) of critic outputs (K, 2 n): n real pairs, then n resampled ones.
+
+    The formula and its weights, (K, n) each, are those of ``DIVERGENCES["js"]``.
+    """
+
     @staticmethod
     def forward(
         ctx: Any, output: Tensor, real_weight: Tensor | None, drawn_weight: Tensor | None
@@ -153,6 +134,14 @@ class _JensenShannon(torch.autograd.Function):
 
 
 @triton.jit
+def _rows_of_program(rows, BLOCK: tl.constexpr):
+    """Number of this program, where its rows lie, and which of a block of them are there."""
+    program = tl.program_id(0)
+    row = tl.arange(0, BLOCK)
+    return program, program.to(tl.int64) * rows + row, row < rows
+
+
+@triton.jit
 def _normalize_kernel(
     raw,
     scale,
@@ -170,13 +159,10 @@ def _normalize_kernel(
     RELU: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    feature = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = feature.to(tl.int64) * rows + r
+    feature, at, inside = _rows_of_program(rows, BLOCK)
     z = tl.load(raw + at, mask=inside, other=0.0)
-    centre = tl.sum(z, 0) / rows
-    off = tl.where(inside, z - centre, 0.0)
+    center = tl.sum(z, 0) / rows
+    off = tl.where(inside, z - center, 0.0)
     scatter = tl.sum(off * off, 0)
     inv = 1.0 / tl.sqrt(scatter / rows + epsilon)
     y = off * inv
@@ -185,13 +171,13 @@ def _normalize_kernel(
     if RELU:
         y = tl.maximum(y, 0.0)
     tl.store(out + at, y, mask=inside)
-    tl.store(mean + feature, centre)
+    tl.store(mean + feature, center)
     tl.store(inverse + feature, inv)
     count = tl.load(seen + feature) + 1
     tl.store(seen + feature, count)
     share = tl.maximum(1.0 / count.to(tl.float32), newest)
     old = tl.load(running_mean + feature)
-    tl.store(running_mean + feature, old + share * (centre - old))
+    tl.store(running_mean + feature, old + share * (center - old))
     old = tl.load(running_var + feature)
     tl.store(running_var + feature, old + share * (scatter / (rows - 1) - old))
 
@@ -212,10 +198,7 @@ def _normalize_gradient_kernel(
     RELU: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    feature = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = feature.to(tl.int64) * rows + r
+    feature, at, inside = _rows_of_program(rows, BLOCK)
     g = tl.load(grad_out + at, mask=inside, other=0.0)
     if RELU:
         g = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, g, 0.0)
@@ -233,20 +216,14 @@ def _normalize_gradient_kernel(
 
 @triton.jit
 def _bias_relu_kernel(raw, bias, out, rows, BLOCK: tl.constexpr):
-    feature = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = feature.to(tl.int64) * rows + r
+    feature, at, inside = _rows_of_program(rows, BLOCK)
     z = tl.load(raw + at, mask=inside, other=0.0) + tl.load(bias + feature)
     tl.store(out + at, tl.maximum(z, 0.0), mask=inside)
 
 
 @triton.jit
 def _bias_relu_gradient_kernel(grad_out, out, grad_raw, grad_bias, rows, BLOCK: tl.constexpr):
-    feature = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = feature.to(tl.int64) * rows + r
+    feature, at, inside = _rows_of_program(rows, BLOCK)
     g = tl.load(grad_out + at, mask=inside, other=0.0)
     g = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, g, 0.0)
     tl.store(grad_raw + at, g, mask=inside)
@@ -262,13 +239,11 @@ def _log_sigmoid(c):
 def _js_kernel(
     output, real_weight, drawn_weight, value, rows, WEIGHED: tl.constexpr, BLOCK: tl.constexpr
 ):
-    member = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = member.to(tl.int64) * rows + r
-    start = member.to(tl.int64) * 2 * rows
-    real = _log_sigmoid(tl.load(output + start + r, mask=inside, other=0.0)) + LOG_2
-    drawn = _log_sigmoid(-tl.load(output + start + rows + r, mask=inside, other=0.0)) + LOG_2
+    member, at, inside = _rows_of_program(rows, BLOCK)
+    # A member's resampled pairs stand behind its real ones.
+    first = at + member.to(tl.int64) * rows
+    real = _log_sigmoid(tl.load(output + first, mask=inside, other=0.0)) + LOG_2
+    drawn = _log_sigmoid(-tl.load(output + first + rows, mask=inside, other=0.0)) + LOG_2
     if WEIGHED:
         real *= tl.load(real_weight + at, mask=inside, other=0.0)
         drawn *= tl.load(drawn_weight + at, mask=inside, other=0.0)
@@ -286,16 +261,14 @@ def _js_gradient_kernel(
     WEIGHED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    member = tl.program_id(0)
-    r = tl.arange(0, BLOCK)
-    inside = r < rows
-    at = member.to(tl.int64) * rows + r
-    start = member.to(tl.int64) * 2 * rows
+    member, at, inside = _rows_of_program(rows, BLOCK)
+    # A member's resampled pairs stand behind its real ones.
+    first = at + member.to(tl.int64) * rows
     g = tl.load(grad_value + member) / rows
-    real = g * tl.sigmoid(-tl.load(output + start + r, mask=inside, other=0.0))
-    drawn = -g * tl.sigmoid(tl.load(output + start + rows + r, mask=inside, other=0.0))
+    real = g * tl.sigmoid(-tl.load(output + first, mask=inside, other=0.0))
+    drawn = -g * tl.sigmoid(tl.load(output + first + rows, mask=inside, other=0.0))
     if WEIGHED:
         real *= tl.load(real_weight + at, mask=inside, other=0.0)
         drawn *= tl.load(drawn_weight + at, mask=inside, other=0.0)
-    tl.store(grad_output + start + r, real, mask=inside)
-    tl.store(grad_output + start + rows + r, drawn, mask=inside)
+    tl.store(grad_output + first, real, mask=inside)
+    tl.store(grad_output + first + rows, drawn, mask=inside)

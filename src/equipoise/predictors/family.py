@@ -1,0 +1,321 @@
+"""Families of predictors: how members are built and trained, and models as arrays and back.
+
+A recipe is everything that decides a training run except data, strengths and seeds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.critic import CriticSettings
+from equipoise.density_ratio import RatioKind
+from equipoise.errors import InputError, check_choice
+from equipoise.methods import (
+    Context,
+    Declaration,
+    Problem,
+    parse_method,
+    refuse_unsupported,
+    refuse_unused_options,
+)
+from equipoise.networks import NetworkFactory, Saved, Stack, StackedMLP, StackedModule
+from equipoise.notions import Notion
+from equipoise.tables import SensitiveTable
+from equipoise.training import (
+    Member,
+    Method,
+    Predictor,
+    Supervision,
+    Task,
+    Trained,
+    TrainingData,
+    TrainingSettings,
+)
+from equipoise.training.loop import gradients_on
+from equipoise.training.predictor import AveragedPredictor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a recipe must know about the rows besides their numbers.
+
+    task, n_outputs: what is predicted. sensitive: the table behind the attributes; with it a method
+    that cannot do what is asked refuses in words before anything is trained. attribute_inputs: how
+    many of the last columns are sensitive features, for methods that need them to predict.
+    categorical: positions of the columns that hold numbers of categories.
+    """
+
+    task: str
+    n_outputs: int
+    sensitive: SensitiveTable | None = None
+    attribute_inputs: int = 0
+    categorical: tuple[int, ...] = ()
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes, None where the outcome is continuous."""
+        return {"binary": 2, "multiclass": self.n_outputs}.get(self.task)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(ABC):
+    """How members are built and trained; each family of predictors has its own.
+
+    changed: options of the estimator that differ from their defaults; one that would change nothing
+    is refused.
+    """
+
+    notion: Notion
+    method: str
+    density_ratio: RatioKind
+    critic: CriticSettings
+    training: TrainingSettings
+    changed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def on_representation(self) -> bool:
+        """Whether the penalty sits on a representation."""
+        return False
+
+    def __post_init__(self) -> None:
+        parse_method(self.method)
+        check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
+
+    def need_penalty_on_score(self, models: str) -> None:
+        """Refuse a method whose penalty sits elsewhere: ``models`` have nothing but a score."""
+        declared = parse_method(self.method)
+        if declared.build is None or declared.sits_on != "score":
+            raise InputError(
+                f"method must be one whose penalty sits on the score for {models}, got "
+                f"{self.method!r}; use method='sbp', or a network"
+            )
+
+    def check_resumable(self) -> None:  # noqa: B027 - most families can
+        """Refuse options with which a run cannot go on from a checkpoint."""
+
+    @gradients_on()
+    def train(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        inputs: Inputs,
+        *,
+        on_check: Callable[[int, Predictor], bool] | None = None,
+        supervision: Supervision | None = None,
+    ) -> Trained:
+        """Build and train these members together.
+
+        ``on_check(iteration, predictor)`` is called every ``training.check_every`` iterations and
+        after the last one; it may look at the weights, and ends training by returning True.
+        ``supervision`` keeps checkpoints of the run and tells of it.
+        """
+        declared = parse_method(self.method)
+        penalized = any(member.strength > 0 for member in members)
+        if (penalized or declared.solve is not None) and inputs.sensitive is not None:
+            problem = Problem.of(
+                inputs.sensitive,
+                notion=self.notion,
+                classes=inputs.n_classes,
+                representation=self.on_representation,
+                weighted=data.weight is not None,
+            )
+            refuse_unsupported(declared, problem)
+            refuse_unused_options(declared, self.notion, self.changed)
+        if supervision is not None and supervision.store is not None:
+            self.check_resumable()
+        context = Context(
+            data=data,
+            members=members,
+            notion=self.notion,
+            critic=self.critic,
+            density_ratio=self.density_ratio,
+            settings=self.training,
+            task=inputs.task,
+            attribute_inputs=inputs.attribute_inputs,
+        )
+        return self.carry_out(Run(context, inputs, declared, penalized, on_check, supervision))
+
+    @abstractmethod
+    def carry_out(self, run: Run) -> Trained:
+        """Build and train these members by a method that can do what is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run of a recipe, checked."""
+
+    context: Context  # what the method gets, except width and predictor
+    inputs: Inputs
+    declared: Declaration  # the method
+    penalized: bool  # whether some member has a strength above 0
+    on_check: Callable[[int, Predictor], bool] | None
+    supervision: Supervision | None
+
+    @property
+    def watched(self) -> dict[str, Any]:
+        """Arguments of `train` and `solved` that no family changes."""
+        return {
+            "given_outcome": self.context.notion.conditions_on_outcome,
+            "on_check": self.on_check,
+            "supervision": self.supervision,
+        }
+
+    def method(self, width: int) -> Method | None:
+        """Return the penalty on scores or a representation of so many columns, if there is one."""
+        if not self.penalized:
+            return None
+        assert self.declared.build is not None
+        return self.declared.build(replace(self.context, penalized_width=width))
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of predictors.
+
+    one, many: words for its models. unit: what training counts, "iteration" or "round". stacks: its
+    stacks for models read from files, each by the name of a tensor that no other stack has.
+    """
+
+    one: str
+    many: str
+    unit: str
+    stacks: Mapping[str, type[Stack]] = field(default_factory=dict)
+
+
+_FAMILIES: dict[str, Family] = {}
+#: Every family by name.
+FAMILIES: Mapping[str, Family] = MappingProxyType(_FAMILIES)
+
+
+def register_family(name: str, family: Family) -> None:
+    """Make a family known: to frontiers and their pages, and to whoever reads a model."""
+    if _FAMILIES.get(name, family) != family:
+        raise InputError(f"name must be new, got {name!r}, which is a family; rename yours")
+    _FAMILIES[name] = family
+
+
+#: Weights and buffers by name, with the members first.
+Weights = Mapping[str, Tensor]
+#: How far a user's network may be off what it gave when it was saved, for other versions of torch.
+_TOLERANCE = 1e-6
+
+
+def predictor_arrays(
+    predictor: Predictor, inputs: int, filled_with: Sequence[Weights] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return all weights, and outputs on fixed rows where only the user knows the network.
+
+    An empty predictor gets its weights later; the states that it will be ``filled_with`` decide
+    what else the file must hold.
+    """
+    state = predictor.state_dict()
+    arrays = {f"weights.{name}": tensor.detach().cpu().numpy() for name, tensor in state.items()}
+    arrays |= predictor.network.arrays(_needed(state, filled_with))
+    if predictor.network.of_user:
+        arrays["probe"] = _outputs_on_fixed_rows(predictor, inputs)
+    return arrays
+
+
+def predictor_in(
+    arrays: Mapping[str, NDArray[Any]],
+    task: Task,
+    inputs: int,
+    outputs: int | None,
+    network: NetworkFactory | None,
+    filled_with: Sequence[Weights] | None = None,
+) -> Predictor:
+    """Return the predictor whose arrays these are; weights of several members are an average.
+
+    ``outputs`` is how many it must have, None for any number. A user's ``network`` is checked to
+    give what it gave when the model was saved; an empty predictor, to fit the weights it will be
+    ``filled_with``. ValueError where the arrays are not those of a predictor.
+    """
+    # A copy: arrays read from a file may lie in memory that must not be written to.
+    state = {
+        name.removeprefix("weights."): torch.from_numpy(array.copy())
+        for name, array in arrays.items()
+        if name.startswith("weights.")
+    }
+    (members,) = {len(tensor) for tensor in state.values()}
+    encoder = None
+    if encoding := _part(state, "encoder"):
+        saved = Saved(state=encoding, inputs=inputs, outputs=None)
+        encoder = StackedMLP.restored(saved, head=False)
+        inputs = encoder.width
+    own = _part(state, "network")
+    stacks = {name: kind for each in FAMILIES.values() for name, kind in each.stacks.items()}
+    # What has none of these tensors is a perceptron.
+    kind = next((kind for name, kind in stacks.items() if name in own), StackedMLP)
+    stack = (kind if network is None else StackedModule).restored(
+        Saved(
+            state=own,
+            inputs=inputs,
+            outputs=outputs,
+            arrays=arrays,
+            needed=_needed(state, filled_with),
+            factory=network,
+        )
+    )
+    predictor = Predictor(stack, task, encoder=encoder).requires_grad_(False).double().eval()
+    _fill(predictor, state)
+    if members > 1:
+        if encoder is not None:
+            raise ValueError("representations of several members have no average")
+        predictor = AveragedPredictor(stack, task).eval()
+    if stack.of_user:
+        _check_outputs(predictor, arrays["probe"], inputs)
+    return predictor
+
+
+def _part(state: Weights, part: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{part}."): tensor
+        for name, tensor in state.items()
+        if name.startswith(f"{part}.")
+    }
+
+
+def _needed(state: Weights, filled_with: Sequence[Weights] | None) -> list[Weights]:
+    """States of the network that members need."""
+    return [_part(each, "network") for each in ([state] if filled_with is None else filled_with)]
+
+
+def _fill(predictor: Predictor, state: Weights) -> None:
+    for name, tensor in predictor.state_dict().items():
+        if name in state and state[name].dtype != tensor.dtype:
+            raise ValueError(f"weights are of type {state[name].dtype}, not {tensor.dtype}")
+    try:
+        predictor.load_state_dict(state)
+    except RuntimeError as error:
+        if not predictor.network.of_user:
+            raise
+        raise InputError(
+            "network must be the function the model was fitted with, got one whose weights have "
+            f"other names or shapes: {' '.join(str(error).split())}"
+        ) from None
+
+
+def _check_outputs(predictor: Predictor, probe: NDArray[Any], inputs: int) -> None:
+    """Refuse a user's network that does not give what it gave when it was saved."""
+    found = _outputs_on_fixed_rows(predictor, inputs)
+    if not np.allclose(found, probe, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
+        raise InputError(
+            "network must be the function the model was fitted with, got one whose outputs differ "
+            f"by up to {np.abs(found - probe).max():.3g} with the same weights"
+        )
+
+
+def _outputs_on_fixed_rows(predictor: Predictor, inputs: int) -> NDArray[np.float64]:
+    """Outputs (4, o) on rows that every version of this program makes the same way."""
+    rows = torch.arange(4 * inputs, dtype=torch.float64, device="cpu").reshape(4, inputs)
+    output, _ = predictor.evaluate((rows % 7 / 3 - 1).to(predictor.weight.device))
+    return output[0].cpu().numpy()
