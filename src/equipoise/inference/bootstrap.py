@@ -28,8 +28,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import check_level, check_whole
-from equipoise.inference.estimate import Estimate, notes
+from equipoise.errors import InputError, check_level, check_whole
+from equipoise.inference.dependence_intervals import dependence_interval
+from equipoise.inference.estimate import Estimate, notes, upper_quantile
+from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Metric, find_metric
@@ -117,7 +119,13 @@ def estimates_of(
     members, n = sample.scored.scores.shape
     known = int((~sample.column.missing).sum())
     problems = {metric.name: metric.why_not(sample) for metric in metrics}
-    exact = {m.name: m.compute(sample) for m in metrics if problems[m.name] is None}
+    # Measures of dependence have intervals of their own kind.
+    of_dependence = [m for m in metrics if m.name.removesuffix("|Y") in MEASURES]
+    exact = {
+        m.name: m.compute(sample)
+        for m in metrics
+        if problems[m.name] is None and m not in of_dependence
+    }
     # A summed-up row stands for whole rows, which rows with weights are not.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
     by_count = [m for m in metrics if m.name in exact and m.deviation and many]
@@ -126,6 +134,9 @@ def estimates_of(
     drawn |= _draw_rows(by_row, sample, draws, seed)
     for metric in metrics:
         for k in range(members):
+            if metric in of_dependence and problems[metric.name] is None:
+                yield _dependence(metric, sample, k, draws, level, seed)
+                continue
             reason = problems[metric.name] or exact[metric.name].reasons[k]
             if reason is not None:
                 yield Estimate(level=level, n=known, reason=reason)
@@ -145,6 +156,26 @@ def estimates_of(
             yield Estimate(value=value, low=low, high=high, level=level, n=known, note=note)
 
 
+def _dependence(
+    metric: Metric, sample: Sample, member: int, draws: int, level: float, seed: int
+) -> Estimate:
+    """A measure of dependence of one member on the sample's column."""
+    scored = sample.scored
+    given = metric.notion.conditions_on_outcome and scored.y is not None
+    if bool((scored.weights != 1).any()):
+        raise InputError(f"{metric.name} does not take row weights; leave weights out")
+    return dependence_interval(
+        metric.name.removesuffix("|Y"),
+        scored.scores[member].cpu().numpy(),
+        SensitiveTable((sample.column,)),
+        y=scored.y.cpu().numpy() if given and scored.y is not None else None,
+        outcome=scored.outcome_kind if given else None,
+        draws=draws,
+        level=level,
+        random_state=seed,
+    )
+
+
 def deviation_interval(
     value: float, deviations: Floats, level: float, metric: Metric
 ) -> tuple[float, float]:
@@ -161,20 +192,14 @@ def deviation_interval(
     return max(value - reach, smallest), min(value + reach, largest)
 
 
-def upper_quantile(deviations: Floats, level: float) -> float:
-    """The deviation that a further one exceeds with probability at most 1 - level."""
-    # Of R + 1 that are alike, number ceil(level (R + 1)) in order; at most the largest of R.
-    position = min(math.ceil(level * (len(deviations) + 1)), len(deviations))
-    return float(np.sort(deviations)[position - 1])
-
-
 def basic_interval(
     value: float, draws: Floats, level: float, limits: tuple[float, float]
 ) -> tuple[float, float]:
     """The basic (reflected) bootstrap interval, cut to the range of the metric.
 
     [2 value - q(1 - t), 2 value - q(t)], with t = (1 - level) / 2 and q the quantiles of the draws
-    (Davison and Hinkley 1997, section 5.2.1). For metrics that are no seminorm of departures.
+    (Davison and Hinkley 1997, section 5.2.1), stretched to the value where draws are biased. For
+    metrics that are no seminorm of departures.
 
     draws: (R,) without NaN; NaN without draws.
 
@@ -185,7 +210,7 @@ def basic_interval(
         return np.nan, np.nan
     tail = (1 - level) / 2
     low, high = np.clip(2 * value - np.quantile(draws, [1 - tail, tail]), *limits).tolist()
-    return low, high
+    return min(low, value), max(high, value)
 
 
 def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[NDArray[np.int64]]]]:

@@ -13,8 +13,8 @@ strata and their shares stay those of the sample.
   Its draws are normal errors of the cell means instead, with the variance found in the cell and,
   where the cell is small, in all cells of the stratum.
 
-Where strata or groups have few rows, draws say too little about the size that chance alone gives. So
-the reach is at least the `level` quantile of the sizes that the measure has after A was permuted
+Where strata or groups have few rows, draws say too little about the size that chance alone gives.
+So the reach is at least the `level` quantile of the sizes that the measure has after A was permuted
 within strata. Hence an interval excludes 0 at independence (or separation) no more often than the
 permutation test with this measure would.
 
@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from equipoise.errors import InputError
-from equipoise.inference.bootstrap import upper_quantile
-from equipoise.inference.estimate import Estimate
+from equipoise.inference.estimate import Estimate, upper_quantile
 from equipoise.metrics.dependence import (
     OUTCOME_STRATA,
     attribute_functions,
@@ -238,7 +237,7 @@ def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Float
 
 
 def _distance_kernels(score: Floats, table: SensitiveTable) -> tuple[Floats, Floats, float]:
-    """Centered kernels of score and A whose mean product over `scale` is the squared correlation."""
+    """Centered kernels of score and A, and what makes their mean product a squared correlation."""
     if table.is_discrete:
         cells = table.cells()
         between = (cells[:, None] != cells).astype(np.float64)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 NAN = math.nan
 
 
@@ -35,3 +38,10 @@ def notes(*parts: str) -> str:
     '2 small groups; no certificate'
     """
     return "; ".join(filter(None, parts))
+
+
+def upper_quantile(deviations: NDArray[np.float64], level: float) -> float:
+    """The deviation that a further one exceeds with probability at most 1 - level."""
+    # Of R + 1 that are alike, number ceil(level (R + 1)) in order; at most the largest of R.
+    position = min(math.ceil(level * (len(deviations) + 1)), len(deviations))
+    return float(np.sort(deviations)[position - 1])
