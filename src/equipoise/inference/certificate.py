@@ -44,6 +44,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erf
@@ -54,6 +55,8 @@ from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
 from equipoise.metrics.partition import DECILES
 from equipoise.metrics.registry import Metric
+from equipoise.metrics.sample import Sample
+from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -216,6 +219,21 @@ def certificate_of(
     except InputError as impossible:
         return math.nan, f"no certificate: {impossible}"
     return float(np.max(found.upper)), ""
+
+
+def largest_distance(sample: Sample, notion: Notion) -> float:
+    """The largest value that KS-GSP or KS-GEO can have, given the shares of the sets of A.
+
+    sup abs(F_B - F) is at most 1 - P(B): for G groups the sum is at most G - 1.
+    """
+    within, attribute, weights = sample.within(notion), sample.attribute, sample.weights[0]
+    totals = []
+    for s in range(within.n_sets):
+        rows = weights * within.inside(s)
+        shares = [float((rows * attribute.inside(j)).sum()) for j in range(attribute.n_sets)]
+        most = 1 - torch.tensor(shares, dtype=torch.float64) / max(float(rows.sum()), 1e-300)
+        totals.append(attribute.combine(most, -1))
+    return float(within.combine(torch.stack(totals), -1))
 
 
 def radius(n_inside: int, n_others: int, probability: float) -> float:
