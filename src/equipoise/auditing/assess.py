@@ -229,7 +229,6 @@ class _Assessor:
                 self.arrived.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
-                random_state=settings.random_state,
             )
             note = notes(estimate.note, test.note, remark, small)
             estimate = replace(estimate, p=test.p, certificate=bound, note=note)

@@ -490,5 +490,4 @@ def _certificate(
         level=settings.level,
         # The bounds of all classes hold together, and so does that of the worst.
         candidates=settings.candidates * len(by_class),
-        random_state=settings.random_state,
     )
