@@ -464,11 +464,9 @@ def _worst(classes: Sequence[Estimate], level: float, bound: float, why_none: st
         low=low,
         high=high,
         level=level,
-        certificate=bound,
         n=classes[0].n,
         reason=next((each.reason for each in classes if each.reason), ""),
-        note=why_none,
-    )
+    ).certified(bound, why_none)
 
 
 def _by_class(scores: Floats) -> Floats:

@@ -36,6 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtri
 from torch import Tensor
 
 from equipoise.errors import InputError, check_level, check_whole
@@ -605,7 +607,9 @@ def utility_intervals(
 ) -> tuple[tuple[Estimate, ...], ...]:
     """AUC, R2 or MAE of each of E models, scores (E * columns, n), by every measure.
 
-    These are smooth functions of means, so the basic bootstrap interval is the right one. Every
+    These are smooth functions of means, so the basic bootstrap interval is the right one. It is
+    stretched for AUC to the interval of Newcombe (`auc_interval`): near 1 draws say too little, and
+    at 1 nothing. Where all draws of another measure are alike, there is no interval. Every
     draw serves all models and measures; a model gets the interval it would get alone. `columns` is
     as in `Scored.utility`. AUC needs only how many positives and negatives have each score: above
     `EXACT_ROWS` rows, scores are first cut into bins of equal rank, which moves an AUC by at most
@@ -616,7 +620,7 @@ def utility_intervals(
     >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
     >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
     >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
-    (0.75, 0.79, 0.83)
+    (0.74, 0.79, 0.83)
     """
     n = scored.scores.shape[-1]
     countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
@@ -630,7 +634,7 @@ def utility_intervals(
         values = scored.utility(measure, columns=columns)[0].tolist()
         found.append(
             tuple(
-                _utility_estimate(value, of_model, level, _LIMITS[measure], n)
+                _utility_estimate(measure, value, of_model, level, scored)
                 for value, of_model in zip(values, of_draws.T, strict=True)
             )
         )
@@ -638,14 +642,52 @@ def utility_intervals(
 
 
 def _utility_estimate(
-    value: float, drawn: Floats, level: float, limits: tuple[float, float], n: int
+    measure: UtilityMeasure, value: float, drawn: Floats, level: float, scored: Scored
 ) -> Estimate:
+    n = scored.scores.shape[-1]
     if not math.isfinite(value):
         reason = f"a float cannot hold it, {value}; rescale scores and y"
         return Estimate(level=level, n=n, reason=reason)
     # A draw without a class, or of a single outcome, says nothing about utility.
-    low, high = basic_interval(value, drawn[np.isfinite(drawn)], level, limits)
-    return Estimate(value=value, low=low, high=high, level=level, n=n)
+    kept = drawn[np.isfinite(drawn)]
+    low, high = basic_interval(value, kept, level, _LIMITS[measure])
+    note = ""
+    if measure == "AUC":
+        assert scored.y is not None
+        sizes = torch.unique(scored.y[scored.weights[0] > 0], return_counts=True)[1].tolist()
+        # Of several classes, the mean is as sure as the AUC of the smallest class at least.
+        near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
+        low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
+    elif len(kept) and np.ptp(kept) <= 1e-12 * max(1.0, abs(value)):
+        low = high = math.nan
+        note = "no interval: every draw has the same value, so nothing shows how far it is off"
+    return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)
+
+
+def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tuple[float, float]:
+    """The interval of Newcombe (2006, method 5) for an AUC, which also holds near 0 and 1.
+
+    It consists of all A with abs(auc - A) <= z sqrt(V(A)), where V is the variance of Hanley and
+    McNeil (1982) with both sizes m and n but in its denominator replaced by their mean:
+    V = A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), with k = (m + n) / 2 - 1.
+
+    >>> low, high = auc_interval(1.0, 15, 15, 0.95)
+    >>> round(low, 3), high
+    (0.865, 1.0)
+    """
+    z = float(ndtri((1 + level) / 2))
+    more = (positives + negatives) / 2 - 1
+
+    def excess(true: float) -> float:
+        spread = 1 + more * (1 - true) / (2 - true) + more * true / (1 + true)
+        return abs(auc - true) - z * math.sqrt(true * (1 - true) * spread / positives / negatives)
+
+    low = brentq(excess, 0.0, auc) if auc > 0 and excess(auc) < 0 else auc
+    high = brentq(excess, auc, 1.0) if auc < 1 and excess(auc) < 0 else auc
+    if auc in (0.0, 1.0):  # the spread vanishes at the end itself, which is one root of two
+        inner = brentq(excess, 1e-9, 1 - 1e-9)
+        low, high = (0.0, inner) if auc == 0 else (inner, 1.0)
+    return float(low), float(high)
 
 
 def _utilities(

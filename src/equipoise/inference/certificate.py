@@ -36,9 +36,9 @@ order statistics are a Markov chain (David and Nagaraja 2003, theorem 2.5). So t
 holds for this t as for a fixed one; the row of t itself, which counts among R, moves the estimate
 by 1 / n_R at most, which is added. The same holds for ranges of Y, and for both at once: given the
 rows at which A and Y are cut and how many rows each of the four quadrants has, the rows of a
-quadrant are independent draws of it. There the share p of a stratum is bounded for all t at once, by
-the inequality of Dvoretzky, Kiefer and Wolfowitz for A in the stratum. Where values of A repeat, t
-is one of the values A can take, and the union bound counts as many sets A <= t as A has distinct
+quadrant are independent draws of it. There the share p of a stratum is bounded for all t at once,
+by the inequality of Dvoretzky, Kiefer and Wolfowitz for A in the stratum. Where values of A repeat,
+t is one of the values A can take, and the union bound counts as many sets A <= t as A has distinct
 values in the rows. That is sound where A can take no more values than these.
 
 The probability of error 1 - level is shared out by the union bound: a twentieth goes to the factors
