@@ -3,19 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.stats import kstwo, norm
 
 from equipoise.errors import InputError
 from equipoise.inference import bootstrap
 from equipoise.inference.bootstrap import (
     EXACT_ROWS,
     SCORE_EDGES,
+    THRESHOLD_FOUND,
     basic_interval,
     compress,
+    decision_deviations,
     deviation_interval,
 )
+from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.metrics import METRICS
 from equipoise.metrics.sample import prepare
+from equipoise.metrics.utility import youden_of_weightings, youden_threshold
 from equipoise.tables import SensitiveTable
 
 SEMINORMS = [
@@ -107,10 +111,10 @@ def test_both_ways_to_draw_give_the_same_intervals_up_to_chance():
     scores, table, y = data(n)
     columns = [table["discrete"]]
     metrics = ("KS-GSP", "KS-GEO", "SP", "equalized odds difference")
-    counted = bootstrap(metrics, scores, columns, y, draws=300)
-    sample = prepare(scores, y).against(columns[0])
+    counted = bootstrap(metrics, scores, columns, y, draws=300, threshold=0.6)
+    sample = prepare(scores, y, threshold=0.6).against(columns[0])
     generator = np.random.default_rng(7)
-    rows = generator.multinomial(n, np.full(n, 1 / n), size=100).astype(float)
+    rows = generator.multinomial(n, np.full(n, 1 / n), size=300).astype(float)
     drawn = sample.reweight(torch.from_numpy(rows))
     for name, interval in zip(metrics, counted, strict=True):
         metric = METRICS[name]
@@ -151,14 +155,32 @@ def test_a_member_alone_has_the_interval_it_has_among_others():
 
 
 def test_every_registered_metric_has_an_interval_around_its_value():
-    scores, table, y = data(120)
+    scores, table, y = data(300)
     found = bootstrap(METRICS, scores, [table["discrete"]], y, draws=20)
     for metric, interval in zip(METRICS.values(), found, strict=True):
         low, high = metric.range
         assert low <= interval.low <= interval.high <= high, interval
         assert interval.low < interval.high, interval
-        assert (interval.reason, interval.note) == ("", "")
-        assert (interval.level, interval.n) == (0.95, 120)
+        assert (interval.reason, interval.note) == (
+            "",
+            THRESHOLD_FOUND if metric.needs_decisions else "",
+        )
+        assert (interval.level, interval.n) == (0.95, 300)
+
+
+@pytest.mark.parametrize("name", ["GDP", "HGR|Y", "dCor", "HSIC|Y"])
+def test_measures_of_dependence_have_the_intervals_of_an_audit(name):
+    """A basic interval of draws left the value outside in 58 % of samples."""
+    scores, table, y = data(200, members=2, outcome="continuous")
+    found = bootstrap([name], scores, [table["continuous"]], y, draws=30, random_state=5)
+    for score, interval in zip(scores, found, strict=True):
+        alone = SensitiveTable((table["continuous"],))
+        given = {"y": y, "outcome": "continuous"} if name.endswith("|Y") else {}
+        expected = dependence_interval(
+            name.removesuffix("|Y"), score, alone, **given, draws=30, random_state=5
+        )
+        assert interval == expected
+        assert interval.low <= interval.value <= interval.high
 
 
 def test_a_metric_that_does_not_apply_is_there_with_its_reason():
@@ -177,13 +199,100 @@ def test_an_undefined_value_has_no_interval():
 
 
 def test_undefined_draws_are_counted():
-    column = SensitiveTable.from_data({"g": [0] * 28 + [1] * 2})["g"]
-    scores = np.linspace(0, 1, 30)
-    (interval,) = bootstrap(["KS-GSP"], scores, [column], draws=200, random_state=1)
+    """A rate of 0 in the reference group of a draw leaves SP without a denominator."""
+    column = SensitiveTable.from_data({"g": [0] * 60 + [1] * 40})["g"]
+    scores = np.concatenate([np.arange(60) == 0, np.arange(40) < 20]).astype(float)
+    (interval,) = bootstrap(["SP"], scores, [column], threshold=0.5, draws=200, random_state=1)
     generator = np.random.default_rng(1)
-    expected = sum(not (generator.integers(30, size=30) >= 28).any() for _ in range(200))
+    expected = sum((generator.integers(100, size=100) != 0).all() for _ in range(200))
     assert expected > 0
     assert interval.note == f"undefined in {expected} of 200 draws, which are left out"
+
+
+SMALL = ("KS-GSP", "SP", "demographic parity difference", "demographic parity ratio")
+
+
+@pytest.mark.parametrize("sizes", [(200, 1), (150, 10, 3)])
+def test_a_group_of_a_few_rows_does_not_exclude_fairness_by_itself(sizes):
+    """Draws of one row are all alike: 200 of 200 intervals of KS-GSP excluded 0."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    column = SensitiveTable.from_data({"g": group}, types={"g": "discrete"})["g"]
+    excluded = dict.fromkeys(SMALL, 0)
+    for seed in range(40):
+        scores = np.random.default_rng(seed).random(len(group))
+        found = bootstrap(SMALL, scores, [column], threshold=0.6, draws=39, random_state=seed)
+        for name, interval in zip(SMALL, found, strict=True):
+            excluded[name] += not interval.low <= METRICS[name].fair_value <= interval.high
+            # G groups are at most G - 1 apart.
+            assert interval.high <= len(sizes) - 1 or name == "SP"
+    # At a coverage of 95 %, seven or more of 40 miss with probability 0.3 %.
+    assert max(excluded.values()) < 7, excluded
+
+
+def test_a_small_group_gets_the_reach_of_kolmogorovs_law():
+    """One group of 20 among 20 000 rows: the reach is the quantile of sup abs(F_20 - F)."""
+    rng = np.random.default_rng(0)
+    group = np.r_[np.zeros(20_000, int), np.ones(20, int)]
+    column = SensitiveTable.from_data({"g": group})["g"]
+    (interval,) = bootstrap(["KS-GSP"], rng.random(len(group)), [column], draws=400)
+    assert interval.high - interval.value == pytest.approx(kstwo.ppf(0.95, 20), rel=0.1)
+
+
+def test_the_largest_value_bounds_the_interval():
+    """Deciles of A: sup abs(F_B - F) <= 1 - P(B), whose mean over the nine is 0.5."""
+    age = np.arange(400.0)
+    column = SensitiveTable.from_data({"age": age})["age"]
+    (interval,) = bootstrap(["KS-GSP"], age, [column], draws=50)
+    assert interval.value == pytest.approx(0.5, abs=1e-12)
+    assert interval.high == pytest.approx(0.5, abs=1e-12)
+
+
+def test_a_threshold_found_on_the_rows_is_found_anew_in_every_draw():
+    scores, table, y = data(300, seed=3)
+    columns = [table["discrete"]]
+    names = ("SP", "equalized odds difference")
+    found = bootstrap(names, scores, columns, y, draws=99)
+    given = float(prepare(scores, y).threshold)
+    fixed = bootstrap(names, scores, columns, y, draws=99, threshold=given)
+    for of_rows, of_user in zip(found, fixed, strict=True):
+        assert of_rows.value == of_user.value
+        assert of_rows.high - of_rows.low > of_user.high - of_user.low
+        assert (of_rows.note, of_user.note) == (THRESHOLD_FOUND, "")
+
+
+def test_decisions_summed_up_deviate_as_rows_do():
+    """With one threshold for all draws, sums of decisions give the deviations of the rows."""
+    scores, table, y = data(300, seed=4)
+    sample = prepare(scores, y, threshold=0.6).against(table["discrete"])
+    drawn = torch.from_numpy(
+        np.random.default_rng(1).multinomial(300, np.full(300, 1 / 300), size=9).astype(float)
+    )
+    for name in ("SP", "EO", "demographic parity ratio", "equalized odds difference"):
+        metric = METRICS[name]
+        expected = metric.deviation(sample.reweight(drawn), sample)[:, 0]
+        found = decision_deviations(metric, sample, drawn)
+        torch.testing.assert_close(found, expected)
+
+
+def test_youden_of_weightings_is_that_of_each():
+    scores, _, y = data(80, seed=5)
+    weights = torch.from_numpy(np.random.default_rng(2).integers(0, 4, (6, 80)).astype(float))
+    scored = prepare(scores, y)
+    found = youden_of_weightings(scored.ranking, scored.y, weights)
+    for weight, threshold in zip(weights, found, strict=True):
+        expected = youden_threshold(scores[0], y, weights=weight.numpy())
+        gains = [youden_j(scores[0], y, weight, float(cut)) for cut in (threshold, expected)]
+        assert gains[0] == pytest.approx(gains[1], abs=1e-12)
+
+
+def youden_j(scores, y, weight, threshold):
+    decided = torch.from_numpy(scores > threshold)
+    positive = torch.from_numpy(y == 1)
+    rates = [
+        float((weight * decided * inside).sum() / (weight * inside).sum())
+        for inside in (positive, ~positive)
+    ]
+    return rates[0] - rates[1]
 
 
 def test_a_named_reference_is_used():

@@ -134,16 +134,38 @@ def test_a_threshold_that_no_row_exceeds_costs_the_share_that_may_exceed_it():
     assert found.upper == pytest.approx(1 - 0.0025 ** (1 / 300), rel=1e-9)
 
 
-def test_a_tenth_of_the_rows_sets_the_thresholds_and_serves_nothing_else():
+@pytest.mark.parametrize("y", [None, "continuous", "binary"])
+def test_the_estimate_is_the_very_number_beside_it(y):
+    """Deciles of the rows themselves, as the metric has them, in the sets compared."""
     random = np.random.default_rng(3)
-    age, score = random.normal(size=(2, 1_000))
-    found = certify(score, column(age), random_state=4)
-    assert found.rows == 900
-    aside = np.random.default_rng(4).permutation(1_000)[:100]
-    np.testing.assert_allclose(found.thresholds, np.quantile(age[aside], DECILES))
-    counted = np.setdiff1d(np.arange(1_000), aside)
-    again = certify(score[counted], column(age[counted]), thresholds=found.thresholds)
-    assert again.upper == found.upper
+    age, score = random.normal(size=(2, 500))
+    outcome = {None: None, "continuous": random.normal(size=500), "binary": np.arange(500) % 2}[y]
+    for column_of in (column(age), column(age.round(1), a="continuous")):
+        found = certify(score + age, column_of, y=outcome)
+        metric = "KS-GSP" if y is None else "KS-GEO"
+        expected = measure(metric, score + age, column_of, outcome).values
+        assert found.estimate == pytest.approx(float(expected), abs=1e-12)
+        assert found.rows == 500
+        inside = [(column_of.values <= cut).sum() for cut in found.thresholds]
+        deciles = np.quantile(column_of.values, DECILES)
+        assert inside == [(column_of.values <= cut).sum() for cut in deciles]
+
+
+def test_a_cut_by_rank_by_hand():
+    """200 distinct values: at the median 100 rows are below the next value, 99 above it."""
+    random = np.random.default_rng(4)
+    age, score = random.permutation(200), random.random(200)
+    found = certify(score, column(age))
+    share, reach = 0.05 * 0.05 / 9, 0.05 * 0.95 / 9
+    expected = 0.0
+    for cut in range(20, 200, 20):
+        distance = ks_2samp(score[age < cut], score[age >= cut]).statistic
+        others = 200 - cut
+        factor = binomtest(others, 200, alternative="less").proportion_ci(1 - share).high
+        bound = distance + radius(cut, others - 1, reach) + 1 / others
+        expected += factor * min(1.0, bound) / 9
+    assert found.upper == pytest.approx(expected, abs=1e-9)
+    assert found.thresholds == pytest.approx(range(20, 200, 20))
 
 
 @settings(max_examples=25, deadline=None)
@@ -211,16 +233,19 @@ def test_coverage_for_a_continuous_attribute():
     assert np.mean(bounds) < 0.42
 
 
-def test_coverage_of_thresholds_from_rows_set_aside():
-    """As above, with many ties in A; the truth is that at the thresholds found."""
+@pytest.mark.parametrize("values", [0, 20])
+def test_coverage_at_deciles_of_the_rows_themselves(values):
+    """As above, A having distinct values or 20 of them; the truth is that at the cuts found."""
     random = np.random.default_rng(9)
     covered = 0
-    for data_set in range(DATA_SETS // 2):
-        age = random.integers(0, 20, 400)
-        scores = random.random(400) < age / 19
-        found = certify(scores, column(age, a="continuous"), level=0.8, random_state=data_set)
-        below = [np.arange(20)[np.arange(20) <= cut].mean() / 19 for cut in found.thresholds]
-        covered += found.upper >= np.mean(0.5 - np.array(below))
+    for _ in range(DATA_SETS // 2):
+        age = random.integers(0, values, 400) / values if values else random.random(400)
+        scores = random.random(400) < age
+        found = certify(scores, column(age, a="continuous"), level=0.8)
+        support = np.arange(values) / values
+        below = [support[support <= cut].mean() if values else cut / 2 for cut in found.thresholds]
+        mean = support.mean() if values else 0.5
+        covered += found.upper >= np.mean(mean - np.array(below))
     assert covered / (DATA_SETS // 2) >= 0.8
 
 
@@ -279,11 +304,6 @@ def test_the_words_say_what_is_and_is_not_covered():
         (
             {"thresholds": [1.0]},
             "thresholds must not be given without a continuous variable to cut, got [1.0]",
-        ),
-        (
-            {"column": column(np.arange(12))},
-            "a certificate for a continuous column or outcome sets a tenth of the rows aside for "
-            "its nine thresholds and needs at least 100 rows, got 12; pass thresholds",
         ),
         (
             {"column": column(np.arange(12)), "thresholds": [-1.0]},

@@ -263,12 +263,33 @@ def test_row_order_group_names_and_company_do_not_matter(name):
 
 
 @each_measure
-def test_a_continuous_outcome_is_cut_into_tenths(name):
+def test_a_continuous_outcome_leaves_no_trace(name):
+    """Score and A depend on each other through y alone; what is left is the bias of a null."""
     random = np.random.default_rng(9)
-    y = random.normal(size=4_000)
-    table = SensitiveTable.from_data({"age": y + random.normal(size=4_000)})
-    found = measure_dependence(name, y + random.normal(size=4_000), table, y=y)
-    assert found.value < 0.5 * measure_dependence(name, y, table).value
+    y = random.normal(size=2_000)
+    table = SensitiveTable.from_data({"age": y + 0.5 * random.normal(size=2_000)})
+    score = np.exp(y) + (1 + (y > 0)) * random.normal(size=2_000)
+    given_y = measure_dependence(name, score, table, y=y).value
+    shuffled = table.take(random.permutation(2_000))
+    by_chance = measure_dependence(name, score, shuffled, y=y).value
+    assert given_y < 1.3 * by_chance
+    assert measure_dependence(name, score, table).value > 3 * by_chance
+
+
+@each_measure
+def test_a_score_that_is_a_function_of_a_continuous_outcome_is_separated_exactly(name):
+    y = np.random.default_rng(10).normal(size=400)
+    table = SensitiveTable.from_data({"age": y})
+    assert measure_dependence(name, np.exp(y), table, y=y).value == 0
+
+
+@each_measure
+def test_dependence_beyond_a_continuous_outcome_is_seen(name):
+    random = np.random.default_rng(11)
+    y, age, noise = random.normal(size=(3, 1_000))
+    table = SensitiveTable.from_data({"age": age})
+    found = measure_dependence(name, y + 0.7 * age + noise, table, y=y).value
+    assert found > 2 * measure_dependence(name, y + noise, table, y=y).value
 
 
 def test_maximal_correlation_ignores_increasing_maps_of_score_and_attribute():

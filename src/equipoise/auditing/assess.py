@@ -17,9 +17,8 @@ from equipoise.inference import Estimate, permutation_test
 from equipoise.inference.bootstrap import estimates_of, utility_intervals
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
-from equipoise.inference.estimate import notes
+from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
-from equipoise.inference.multiplicity import holm
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind
@@ -237,10 +236,9 @@ class _Assessor:
                 self.arrived.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
-                random_state=settings.random_state,
             )
-            note = notes(estimate.note, metric.caveat(self.data.outcome), remark, small)
-            estimate = replace(estimate, certificate=bound, note=note)
+            caveat = metric.caveat(self.data.outcome)
+            estimate = estimate.certified(bound, notes(caveat, remark, small))
             yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
 
     def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:

@@ -17,7 +17,7 @@ from equipoise.auditing.summary import (
     group_findings,
     headline_of,
     opening,
-    p_values_in_words,
+    p_in_words,
     ranked_groups,
     remarks,
     sized,
@@ -84,7 +84,6 @@ def audit_page(audit: Audit) -> str:
         glance=_glance(audit, about),
         sections=sections,
         rows=records(frame),
-        smallest_p=1.5 / (1 + audit.settings.permutations),
         percent=f"{100 * audit.settings.level:g} %",
         settings=asdict(audit.settings),
         versions=versions(),
@@ -131,10 +130,9 @@ def _differences(audit: Audit, notion: Notion) -> str:
         rows = [row for row in audit.rows if (row.attribute, row.group) == (attribute, ALL_ROWS)]
         headline = headline_of(rows, notion)
         state = state_of(audit, headline)
-        p, adjusted = p_values_in_words(audit, headline)
-        said = (
-            f"{headline.metric} {sized(headline, '[]')}, {p if state == 'not found' else adjusted}"
-        )
+        own, adjusted = headline.estimate.p_shown, headline.estimate.p_adjusted_shown
+        p = p_in_words(own if state == "not found" else adjusted)
+        said = f"{headline.metric} {sized(headline, '[]')}, {p}"
         if state == "undefined":
             said = "too few rows in every group"
         elif state != "not found":

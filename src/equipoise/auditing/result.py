@@ -38,7 +38,7 @@ class AuditRow:
 
     COLUMNS: ClassVar = (
         "notion", "metric", "attribute", "group", "value", "low", "high", "chance", "p_value",
-        "p_adjusted", "certificate", "where", "n", "reason", "note",
+        "p_adjusted", "p_floor", "certificate", "where", "n", "reason", "note",
     )  # fmt: skip
     value = property(attrgetter("estimate.value"))
     low = property(attrgetter("estimate.low"))
@@ -46,6 +46,7 @@ class AuditRow:
     chance = property(attrgetter("estimate.chance"))
     p_value = property(attrgetter("estimate.p"))
     p_adjusted = property(attrgetter("estimate.p_adjusted"))
+    p_floor = property(attrgetter("estimate.p_floor"))
     certificate = property(attrgetter("estimate.certificate"))
     where = property(attrgetter("estimate.where"))
     n = property(attrgetter("estimate.n"))

@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
-from equipoise.inference.multiplicity import p_in_words
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.report.page import number
@@ -89,11 +88,9 @@ def state_of(audit: Audit, row: AuditRow) -> State:
     return "found" if row.p_adjusted <= error else "unclear"
 
 
-def p_values_in_words(audit: Audit, row: AuditRow) -> tuple[str, str]:
-    """The p-value of a row, and the adjusted one."""
-    smallest = row.p_value * (1 + audit.settings.permutations) < 1.5
-    own, adjusted = (p_in_words(p, smallest=smallest) for p in (row.p_value, row.p_adjusted))
-    return own, adjusted
+def p_in_words(shown: str) -> str:
+    """A p-value in a sentence; at its floor it is an upper bound."""
+    return f"p {shown}" if shown.startswith("<=") else f"p = {shown}"
 
 
 def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
@@ -102,7 +99,8 @@ def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
     state = state_of(audit, row)
     if state == "undefined":
         return f"too few rows to say: {row.reason}."
-    p, adjusted = p_values_in_words(audit, row)
+    p = p_in_words(row.estimate.p_shown)
+    adjusted = p_in_words(row.estimate.p_adjusted_shown)
     start = {
         "found": f"groups differ by more than chance explains ({adjusted}).",
         "unclear": f"groups differ by more than chance explains in this test alone ({p}), but not "

@@ -20,7 +20,9 @@ from equipoise.estimators.fitting import Outcome
 from equipoise.inference import Estimate, bootstrap
 from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.certificate import certificate_of
+from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import Metric, OutcomeKind, Sample, find_metric, prepare
+from equipoise.metrics.gap import GAPS
 from equipoise.metrics.partition import rank
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.notions import Notion
@@ -170,9 +172,13 @@ class Criteria:
 
 
 def default_metrics(notion: Notion, outcome: OutcomeKind) -> tuple[str, ...]:
-    """The paper's distance of distributions, and for two classes its parity of decisions."""
-    distance, parity = ("KS-GEO", "EO") if notion.conditions_on_outcome else ("KS-GSP", "SP")
-    return (distance, parity) if outcome == "binary" else (distance,)
+    """The gap, then the paper's measures wherever they are 0 for a fair score."""
+    names = ["gap", "KS-GSP", "SP"]
+    if notion.conditions_on_outcome:
+        names = ["gap given Y", "KS-GEO", "EO"]
+    if outcome != "binary":
+        names = names[:2]
+    return tuple(name for name in names if outcome in find_metric(name).exact_for)
 
 
 def criteria_for(
@@ -368,39 +374,56 @@ def _unfairness(
     The level of every class by itself is raised so that all intervals hold together (Bonferroni);
     then the largest value lies between the largest lower and the largest upper end.
     """
-    classes = scores.shape[-1]
+    classes, by_class = scores.shape[-1], _by_class(scores)
+    level = settings.level if classes == 1 else 1 - (1 - settings.level) / classes
     decides = all(threshold is not None for threshold in thresholds)
-    intervals = bootstrap(
-        [metric],
-        _by_class(scores),
-        [rows.table[attribute]],
-        rows.y,
-        weights=rows.weights,
-        draws=settings.draws,
-        level=settings.level if classes == 1 else 1 - (1 - settings.level) / classes,
-        random_state=settings.random_state,
-        threshold=np.array(thresholds, np.float64) if decides else None,
-        outcome=rows.outcome,
-    )
+    cuts = np.array(thresholds, np.float64) if decides else None
+    intervals: Sequence[Estimate]
+    if metric.name in GAPS:
+        sample = _beside(by_class, rows, attribute, cuts)
+        intervals = gap_estimates(metric, sample, level=level, candidates=settings.candidates)
+    else:
+        intervals = bootstrap(
+            [metric],
+            by_class,
+            [rows.table[attribute]],
+            rows.y,
+            weights=rows.weights,
+            draws=settings.draws,
+            level=level,
+            random_state=settings.random_state,
+            threshold=cuts,
+            outcome=rows.outcome,
+        )
     found = []
     for number, each in enumerate(scores):
         own = intervals[classes * number : classes * (number + 1)]
-        ends = np.array([(one.value, one.low, one.high) for one in own])
-        value, low, high = map(float, ends.max(axis=0))
-        bound, why_none = _certificate(each.T, rows, metric, attribute, settings)
-        found.append(
-            Estimate(
-                value=value,
-                low=low,
-                high=high,
-                level=settings.level,
-                certificate=bound,
-                n=own[0].n,
-                reason=next((one.reason for one in own if one.reason), ""),
-                note=why_none,
-            )
-        )
+        estimate = _worst(own, settings.level)
+        if metric.name not in GAPS:
+            estimate = estimate.certified(*_certificate(each.T, rows, metric, attribute, settings))
+        found.append(estimate)
     return found
+
+
+def _worst(classes: Sequence[Estimate], level: float) -> Estimate:
+    """The largest of the values for each class, with ends that hold for all of them."""
+    for each in classes:
+        if each.reason:
+            return replace(each, level=level)
+    ends = np.array([(each.low, each.high, each.certificate) for each in classes])
+    low, high, bound = map(float, ends.max(axis=0))
+    worst = max(classes, key=lambda each: each.value)
+    return replace(worst, low=low, high=high, certificate=bound, level=level)
+
+
+def _beside(
+    by_class: Floats, rows: HeldOut, attribute: str, threshold: Floats | None = None
+) -> Sample:
+    """Scores (E * s, n) beside one attribute."""
+    scored = prepare(
+        by_class, rows.y, weights=rows.weights, threshold=threshold, outcome=rows.outcome
+    )
+    return scored.against(rows.table[attribute])
 
 
 def _by_class(scores: Floats) -> Floats:
@@ -412,6 +435,12 @@ def _certificate(
     by_class: Floats, rows: HeldOut, metric: Metric, attribute: str, settings: ReportSettings
 ) -> tuple[float, str]:
     """Upper bound for one snapshot, scores (s, n), or NaN and why there is none."""
+    # The bounds of all classes hold together, and so does that of the worst.
+    candidates = settings.candidates * len(by_class)
+    if metric.name in GAPS:  # of scores, which bounds that of decisions
+        sample = _beside(by_class, rows, attribute)
+        found = gap_estimates(metric, sample, level=settings.level, candidates=candidates)
+        return max(each.certificate for each in found), found[0].note
     return certificate_of(
         metric,
         by_class,
@@ -420,7 +449,5 @@ def _certificate(
         rows.outcome,
         weights=rows.weights,
         level=settings.level,
-        # The bounds of all classes hold together, and so does that of the worst.
-        candidates=settings.candidates * len(by_class),
-        random_state=settings.random_state,
+        candidates=candidates,
     )

@@ -2,7 +2,7 @@
 
 from equipoise.inference.bootstrap import basic_interval, bootstrap
 from equipoise.inference.certificate import Certificate, certify
-from equipoise.inference.estimate import Estimate
+from equipoise.inference.estimate import Estimate, holm
 from equipoise.inference.permutation import permutation_test
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "basic_interval",
     "bootstrap",
     "certify",
+    "holm",
     "permutation_test",
 ]

@@ -1,8 +1,10 @@
 """Bootstrap intervals for every registered metric, and for utility.
 
 A draw is a vector of row counts, so all draws share one sorting of the scores. Rows are drawn with
-replacement. The deciles of A and Y, the reference group and the decision threshold stay those of
-the sample: the interval is about one fixed question.
+replacement. The deciles of A and Y, the reference group and a threshold that was given stay those
+of the sample: the interval is about one fixed question. A threshold that was found on the rows
+(Youden's) is found anew in every draw, so that the interval is about the metric at the best
+threshold of the population.
 
 Unfairness is the size of a departure from fairness. Near 0 a size is biased upwards in draws, and
 the usual intervals fail; the signed departure behaves. So every draw measures d = size(departure of
@@ -10,6 +12,13 @@ the draw - departure of the sample). Two sizes differ by at most the size of the
 [value - q, value + q], with q the `level` quantile of d, covers the truth with at least that
 probability in large samples, fair or not (bootstrap of empirical distribution functions: Gine and
 Zinn 1990). docs/metrics.md says more.
+
+A group of a few rows shows nothing of its own spread: the draws of a single row are all alike. So
+the rows of a group (within a class of Y) that has fewer than `SMALL_GROUP` rows are drawn from the
+scores of all rows there, as the group's would be if it were like everybody. The largest error of a
+distribution function has the same law whatever the distribution. That of a rate is largest near one
+half; so for decisions rows are drawn a second time, half of them above the threshold, and the
+larger reach counts.
 
 Many rows are first summed up. A metric that needs only the weight of every (score, set of A, set of
 Y) does not change when rows that agree in all three become one row that counts for all of them.
@@ -21,19 +30,36 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtri
 from torch import Tensor
 
-from equipoise.errors import check_level, check_whole
-from equipoise.inference.estimate import Estimate, notes
+from equipoise.errors import InputError, check_level, check_whole
+from equipoise.inference.certificate import CERTIFIED, largest_distance
+from equipoise.inference.dependence_intervals import dependence_interval
+from equipoise.inference.estimate import Estimate, notes, upper_quantile
+from equipoise.inference.gap import gap_estimates
+from equipoise.metrics.dependence import MEASURES
+from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Metric, find_metric
-from equipoise.metrics.sample import Sample, Scored, Threshold, UtilityMeasure, prepare
+from equipoise.metrics.sample import (
+    SMALL_GROUP,
+    Sample,
+    Scored,
+    Threshold,
+    UtilityMeasure,
+    prepare,
+)
+from equipoise.metrics.utility import youden_of_weightings
+from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -43,6 +69,10 @@ EXACT_ROWS = 20_000
 #: Bins of the score, shared out among the sets of Y. With 4096 a distance moves by at most 1/2048
 #: for a binary Y, and by far less in practice: see docs/metrics.md.
 SCORE_EDGES = 4096
+#: What is said beside a metric of decisions at a threshold that these rows chose.
+THRESHOLD_FOUND = "the threshold was found on these rows, and anew in every draw"
+# Rows that stand in for a group of a few.
+_STAND_INS = 300
 # Draws are taken in blocks of about this many counts: 32 MiB, whatever the number of rows.
 _BLOCK = 2**22
 _LIMITS = {"AUC": (0.0, 1.0), "R2": (-math.inf, 1.0), "MAE": (0.0, math.inf)}
@@ -117,15 +147,32 @@ def estimates_of(
     members, n = sample.scored.scores.shape
     known = int((~sample.column.missing).sum())
     problems = {metric.name: metric.why_not(sample) for metric in metrics}
-    exact = {m.name: m.compute(sample) for m in metrics if problems[m.name] is None}
+    # Measures of dependence and gaps have intervals of their own kinds.
+    of_dependence = [m for m in metrics if m.name.removesuffix("|Y") in MEASURES]
+    of_gap = [m for m in metrics if m.name in GAPS]
+    exact = {
+        m.name: m.compute(sample)
+        for m in metrics
+        if problems[m.name] is None and m not in of_dependence and m not in of_gap
+    }
     # A summed-up row stands for whole rows, which rows with weights are not.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
-    by_count = [m for m in metrics if m.name in exact and m.deviation and many]
-    by_row = [m for m in metrics if m.name in exact and m not in by_count]
+    defined = [m for m in metrics if m.name in exact]
+    careful = [m for m in defined if m.deviation and _needs_care(m, sample)]
+    by_count = [m for m in defined if m.deviation and many and m not in careful]
+    by_row = [m for m in defined if m not in by_count and m not in careful]
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)
+    drawn |= _draw_carefully(careful, sample, draws, seed, many=many)
+    scored_threshold = THRESHOLD_FOUND if sample.scored.threshold_found else ""
     for metric in metrics:
+        if metric in of_gap and problems[metric.name] is None:
+            yield from gap_estimates(metric, sample, level=level, random_state=seed)
+            continue
         for k in range(members):
+            if metric in of_dependence and problems[metric.name] is None:
+                yield _dependence(metric, sample, k, draws, level, seed)
+                continue
             reason = problems[metric.name] or exact[metric.name].reasons[k]
             if reason is not None:
                 yield Estimate(level=level, n=known, reason=reason)
@@ -138,11 +185,34 @@ def estimates_of(
                 if metric.deviation is None
                 else deviation_interval(value, kept, level, metric)
             )
+            if metric.name in CERTIFIED:
+                high = min(high, max(value, largest_distance(sample, metric.notion)))
             undefined, share = draws - len(kept), shares[k] if metric in by_count else 0.0
             left_out = f"undefined in {undefined} of {draws} draws, which are left out"
             binned = f"draws from binned scores, which move a distance by at most {share:.2g}"
-            note = notes(left_out if undefined else "", binned if share else "")
+            found_here = scored_threshold if metric in careful and metric.needs_decisions else ""
+            note = notes(left_out if undefined else "", binned if share else "", found_here)
             yield Estimate(value=value, low=low, high=high, level=level, n=known, note=note)
+
+
+def _dependence(
+    metric: Metric, sample: Sample, member: int, draws: int, level: float, seed: int
+) -> Estimate:
+    """A measure of dependence of one member on the sample's column."""
+    scored = sample.scored
+    given = metric.notion.conditions_on_outcome and scored.y is not None
+    if bool((scored.weights != 1).any()):
+        raise InputError(f"{metric.name} does not take row weights; leave weights out")
+    return dependence_interval(
+        metric.name.removesuffix("|Y"),
+        scored.scores[member].cpu().numpy(),
+        SensitiveTable((sample.column,)),
+        y=scored.y.cpu().numpy() if given and scored.y is not None else None,
+        outcome=scored.outcome_kind if given else None,
+        draws=draws,
+        level=level,
+        random_state=seed,
+    )
 
 
 def deviation_interval(
@@ -155,17 +225,12 @@ def deviation_interval(
     if len(deviations) == 0:
         return np.nan, np.nan
     reach = upper_quantile(deviations, level)
+    if metric.is_ratio and (value == 0 or math.isinf(reach)):
+        return 0.0, 1.0  # a rate of 0 has no logarithm, and says nothing about how small it may be
     if metric.is_ratio:
         return value * math.exp(-reach), min(value * math.exp(reach), 1.0)
     smallest, largest = metric.range
     return max(value - reach, smallest), min(value + reach, largest)
-
-
-def upper_quantile(deviations: Floats, level: float) -> float:
-    """The deviation that a further one exceeds with probability at most 1 - level."""
-    # Of R + 1 that are alike, number ceil(level (R + 1)) in order; at most the largest of R.
-    position = min(math.ceil(level * (len(deviations) + 1)), len(deviations))
-    return float(np.sort(deviations)[position - 1])
 
 
 def basic_interval(
@@ -174,7 +239,8 @@ def basic_interval(
     """The basic (reflected) bootstrap interval, cut to the range of the metric.
 
     [2 value - q(1 - t), 2 value - q(t)], with t = (1 - level) / 2 and q the quantiles of the draws
-    (Davison and Hinkley 1997, section 5.2.1). For metrics that are no seminorm of departures.
+    (Davison and Hinkley 1997, section 5.2.1), stretched to the value where draws are biased. For
+    metrics that are no seminorm of departures.
 
     draws: (R,) without NaN; NaN without draws.
 
@@ -185,7 +251,7 @@ def basic_interval(
         return np.nan, np.nan
     tail = (1 - level) / 2
     low, high = np.clip(2 * value - np.quantile(draws, [1 - tail, tail]), *limits).tolist()
-    return low, high
+    return min(low, value), max(high, value)
 
 
 def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[NDArray[np.int64]]]]:
@@ -235,6 +301,212 @@ def _draw_counts(
                 values[metric.name][done : done + len(drawn), k] = found
             done += len(drawn)
     return values, shares
+
+
+def _needs_care(metric: Metric, sample: Sample) -> bool:
+    """Whether a group is small, or decisions rest on a threshold that the rows chose."""
+    own_threshold = metric.needs_decisions and sample.scored.threshold_found
+    return own_threshold or bool(_small_cells(sample, metric.notion))
+
+
+def _small_cells(sample: Sample, notion: Notion) -> list[tuple[int, int]]:
+    """Group and set of Y (a bin where these are nested) of the rows that stand-ins replace."""
+    if sample.attribute.nested:
+        return []
+    within, groups = sample.within(notion), sample.attribute.codes
+    present = sample.weights[0] > 0
+    sizes = torch.bincount(
+        (groups * within.n_bins + within.codes)[present],
+        minlength=sample.attribute.n_bins * within.n_bins,
+    ).view(-1, within.n_bins)
+    # Ranges of a continuous Y are nested: what counts is the group as a whole.
+    judged = sizes.sum(1, keepdim=True).expand_as(sizes) if within.nested else sizes
+    cells = ((judged < SMALL_GROUP) & (sizes > 0)).nonzero().tolist()
+    return [(group, part) for group, part in cells]
+
+
+def _draw_carefully(
+    metrics: Sequence[Metric], sample: Sample, draws: int, seed: int, *, many: bool
+) -> dict[str, Floats]:
+    """Deviations (draws, K) with stand-ins for small groups, and a threshold found in each draw."""
+    members = len(sample.scored.scores)
+    values = {metric.name: np.full((draws, members), np.nan) for metric in metrics}
+    for notion in dict.fromkeys(metric.notion for metric in metrics):
+        some = [metric for metric in metrics if metric.notion == notion]
+        cells = _small_cells(sample, notion)
+        twice = cells and sample.scored.threshold is not None
+        for k, balanced in product(range(members), (False, True) if twice else (False,)):
+            one = compress(sample, k)[0] if many else _member(sample, k)
+            small = _with_stand_ins(one, notion, cells, balanced=balanced, counted=many)
+            random = np.random.default_rng(seed)
+            parts: dict[str, list[Tensor]] = {metric.name: [] for metric in some}
+            for weights in _drawn_weights(small, draws, random):
+                for metric in some:
+                    parts[metric.name].append(_deviations(metric, small.sample, weights))
+            for metric in some:
+                found = torch.cat(parts[metric.name])
+                # In order of size, so that a quantile of the larger ones is the larger quantile.
+                ordered = np.sort(found.cpu().numpy())
+                values[metric.name][:, k] = np.fmax(values[metric.name][:, k], ordered)
+    return values
+
+
+def _deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
+    """Deviations (R,) of a metric of one member under weights (R, n)."""
+    assert metric.deviation is not None
+    if metric.needs_decisions and sample.scored.threshold is not None:
+        return decision_deviations(metric, sample, weights)
+    drawn = replace(sample, weights=weights, scored=replace(sample.scored, weights=weights))
+    return metric.deviation(drawn, sample)[:, 0]
+
+
+def decision_deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
+    """Deviations (R,) of a metric of decisions of one member under weights (R, n)."""
+    assert metric.deviation is not None and sample.scored.threshold is not None
+    cuts = sample.scored.threshold.expand(len(weights))
+    if sample.scored.threshold_found:
+        assert sample.scored.y is not None
+        cuts = youden_of_weightings(sample.scored.ranking, sample.scored.y, weights)
+    found = metric.deviation(
+        _decided(sample, weights, cuts),
+        _decided(sample, sample.weights, sample.scored.threshold),
+    )[:, 0]
+    return found.masked_fill(cuts.isnan(), torch.nan)
+
+
+def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
+    """Sum up rows (R, n) by decision at each draw's own cut (R,), set of A and set of Y.
+
+    A metric of decisions needs no more.
+    """
+    scored = sample.scored
+    outcome = scored.outcome if scored.outcome is not None else sample.everybody
+    attribute = sample.attribute
+    n_cells = 2 * attribute.n_bins * outcome.n_bins
+    cells = 2 * (attribute.codes * outcome.n_bins + outcome.codes)
+    index = cells + (scored.scores > cuts[:, None]).to(torch.int64)
+    sums = torch.zeros((len(weights), n_cells), dtype=weights.dtype, device=weights.device)
+    sums.scatter_add_(1, index.expand(len(weights), -1), weights)
+    numbers = torch.arange(n_cells, device=weights.device)
+    decisions = (numbers % 2).to(torch.float64)[None]
+    rows = replace(
+        scored,
+        scores=decisions,
+        ranking=rank(decisions),
+        weights=sums,
+        threshold=torch.full_like(cuts[:1], 0.5),
+        outcome=None
+        if scored.outcome is None
+        else replace(outcome, codes=numbers // 2 % outcome.n_bins),
+        y=None,
+    )
+    groups = replace(attribute, codes=numbers // 2 // outcome.n_bins)
+    return Sample(rows, sample.column, sums, groups, sample.references)
+
+
+class _Rows(NamedTuple):
+    """A sample of one member, and how its rows are drawn."""
+
+    sample: Sample
+    unit: Tensor  # (n,): weight that a row gains each time it is drawn
+    #: Rows from, rows to, the probability of each, and how many are drawn.
+    blocks: tuple[tuple[int, int, Floats, int], ...]
+
+
+def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iterator[Tensor]:
+    """Weights (block, n) of drawn rows, in blocks of draws."""
+    n, device = len(rows.unit), rows.unit.device
+    for size in _blocks(draws, n):
+        counts = np.zeros((size, n))
+        for start, stop, shares, number in rows.blocks:
+            counts[:, start:stop] = random.multinomial(number, shares, size=size)
+        yield torch.from_numpy(counts).to(device) * rows.unit
+
+
+def _member(sample: Sample, member: int) -> Sample:
+    """The rows with A known, of one member."""
+    kept = (sample.weights[0] > 0).nonzero()[:, 0]
+    scored, some = sample.scored, slice(member, member + 1)
+    scores = scored.scores[some][:, kept]
+    rows = replace(
+        scored,
+        scores=scores,
+        ranking=rank(scores),
+        weights=sample.weights[:, kept],
+        threshold=None if scored.threshold is None else scored.threshold[some],
+        outcome=None if scored.outcome is None else scored.outcome.take(kept),
+        y=None if scored.y is None else scored.y[kept],
+    )
+    return Sample(rows, sample.column, rows.weights, sample.attribute.take(kept), sample.references)
+
+
+def _with_stand_ins(
+    sample: Sample,
+    notion: Notion,
+    cells: Sequence[tuple[int, int]],
+    *,
+    balanced: bool,
+    counted: bool,
+) -> _Rows:
+    """Replace the rows of small cells by stand-ins.
+
+    balanced: half of the stand-ins are decided positively; counted: a weight is a count of rows.
+    """
+    within, scored, attribute = sample.within(notion), sample.scored, sample.attribute
+    number = attribute.codes * within.n_bins + within.codes
+    small = torch.zeros(attribute.n_bins * within.n_bins, dtype=torch.bool, device=number.device)
+    for group, part in cells:
+        small[group * within.n_bins + part] = True
+    kept = (~small[number]).nonzero()[:, 0]
+    rows, weights, units = [kept], [sample.weights[0, kept]], []
+    unit = torch.ones_like(weights[0]) if counted else weights[0]
+    share = (weights[0] if counted else torch.ones_like(unit)).cpu().numpy()
+    units.append(unit)
+    blocks = [(0, len(kept), share / share.sum(), int(share.sum()))] if len(kept) else []
+    groups = [attribute.codes[kept]]
+    for group, part in cells:
+        inside = (number == group * within.n_bins + part).nonzero()[:, 0]
+        total = float(sample.weights[0, inside].sum())
+        people = round(total) if counted else len(inside)
+        stand_ins = _spread(scored, (within.codes == part).nonzero()[:, 0], balanced)
+        start = sum(map(len, rows))
+        blocks.append((start, start + len(stand_ins), _even(len(stand_ins)), people))
+        rows.append(stand_ins)
+        weights.append(unit.new_full((len(stand_ins),), total / len(stand_ins)))
+        units.append(unit.new_full((len(stand_ins),), total / people))
+        groups.append(torch.full_like(stand_ins, group))
+    every, weight = torch.cat(rows), torch.cat(weights)[None]
+    scores = scored.scores[:, every]
+    of_rows = replace(
+        scored,
+        scores=scores,
+        ranking=rank(scores),
+        weights=weight,
+        outcome=None if scored.outcome is None else scored.outcome.take(every),
+        y=None if scored.y is None else scored.y[every],
+    )
+    codes = replace(attribute, codes=torch.cat(groups))
+    return _Rows(
+        Sample(of_rows, sample.column, weight, codes, sample.references),
+        torch.cat(units),
+        tuple(blocks),
+    )
+
+
+def _spread(scored: Scored, rows: Tensor, balanced: bool) -> Tensor:
+    """Rows at even steps of the score, or half of them decided positively where some are."""
+    ordered = rows[scored.scores[0, rows].argsort()]
+    parts = [ordered]
+    if balanced and scored.threshold is not None:
+        positive = scored.scores[0, ordered] > scored.threshold[0]
+        parts = [part for part in (ordered[~positive], ordered[positive]) if len(part)]
+    size = _STAND_INS // len(parts)
+    steps = (torch.arange(size, dtype=torch.float64, device=rows.device) + 0.5) / size
+    return torch.cat([part[(steps * len(part)).to(torch.int64)] for part in parts])
+
+
+def _even(size: int) -> Floats:
+    return np.full(size, 1 / size)
 
 
 def multinomial_counts(counts: Floats, draws: int, seed: int) -> Iterator[Floats]:
@@ -292,7 +564,8 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
         threshold,
         None if scored.outcome is None else of_outcome,
         scored.outcome_kind,
-        None,
+        of_outcome.codes.to(torch.float64) if scored.threshold_found else None,
+        scored.threshold_found,
     )
     small = Sample(rows, sample.column, rows.weights, groups, sample.references)
     return small, _bin_share(bins, weights, n_bins, outcome)
@@ -340,7 +613,9 @@ def utility_intervals(
 ) -> tuple[tuple[Estimate, ...], ...]:
     """AUC, R2 or MAE of each of E models, scores (E * columns, n), by every measure.
 
-    These are smooth functions of means, so the basic bootstrap interval is the right one. Every
+    These are smooth functions of means, so the basic bootstrap interval is the right one. It is
+    stretched for AUC to the interval of Newcombe (`auc_interval`): near 1 draws say too little, and
+    at 1 nothing. Where all draws of another measure are alike, there is no interval. Every
     draw serves all models and measures; a model gets the interval it would get alone. `columns` is
     as in `Scored.utility`. AUC needs only how many positives and negatives have each score: above
     `EXACT_ROWS` rows, scores are first cut into bins of equal rank, which moves an AUC by at most
@@ -351,7 +626,7 @@ def utility_intervals(
     >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
     >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
     >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
-    (0.75, 0.79, 0.83)
+    (0.74, 0.79, 0.83)
     """
     n = scored.scores.shape[-1]
     countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
@@ -365,7 +640,7 @@ def utility_intervals(
         values = scored.utility(measure, columns=columns)[0].tolist()
         found.append(
             tuple(
-                _utility_estimate(value, of_model, level, _LIMITS[measure], n)
+                _utility_estimate(measure, value, of_model, level, scored)
                 for value, of_model in zip(values, of_draws.T, strict=True)
             )
         )
@@ -373,14 +648,52 @@ def utility_intervals(
 
 
 def _utility_estimate(
-    value: float, drawn: Floats, level: float, limits: tuple[float, float], n: int
+    measure: UtilityMeasure, value: float, drawn: Floats, level: float, scored: Scored
 ) -> Estimate:
+    n = scored.scores.shape[-1]
     if not math.isfinite(value):
         reason = f"a float cannot hold it, {value}; rescale scores and y"
         return Estimate(level=level, n=n, reason=reason)
     # A draw without a class, or of a single outcome, says nothing about utility.
-    low, high = basic_interval(value, drawn[np.isfinite(drawn)], level, limits)
-    return Estimate(value=value, low=low, high=high, level=level, n=n)
+    kept = drawn[np.isfinite(drawn)]
+    low, high = basic_interval(value, kept, level, _LIMITS[measure])
+    note = ""
+    if measure == "AUC":
+        assert scored.y is not None
+        sizes = torch.unique(scored.y[scored.weights[0] > 0], return_counts=True)[1].tolist()
+        # Of several classes, the mean is as sure as the AUC of the smallest class at least.
+        near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
+        low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
+    elif len(kept) and np.ptp(kept) <= 1e-12 * max(1.0, abs(value)):
+        low = high = math.nan
+        note = "no interval: every draw has the same value, so nothing shows how far it is off"
+    return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)
+
+
+def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tuple[float, float]:
+    """The interval of Newcombe (2006, method 5) for an AUC, which also holds near 0 and 1.
+
+    It consists of all A with abs(auc - A) <= z sqrt(V(A)), where V is the variance of Hanley and
+    McNeil (1982) with both sizes m and n but in its denominator replaced by their mean:
+    V = A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), with k = (m + n) / 2 - 1.
+
+    >>> low, high = auc_interval(1.0, 15, 15, 0.95)
+    >>> round(low, 3), high
+    (0.865, 1.0)
+    """
+    z = float(ndtri((1 + level) / 2))
+    more = (positives + negatives) / 2 - 1
+
+    def excess(true: float) -> float:
+        spread = 1 + more * (1 - true) / (2 - true) + more * true / (1 + true)
+        return abs(auc - true) - z * math.sqrt(true * (1 - true) * spread / positives / negatives)
+
+    low = brentq(excess, 0.0, auc) if auc > 0 and excess(auc) < 0 else auc
+    high = brentq(excess, auc, 1.0) if auc < 1 and excess(auc) < 0 else auc
+    if auc in (0.0, 1.0):  # the spread vanishes at the end itself, which is one root of two
+        inner = brentq(excess, 1e-9, 1 - 1e-9)
+        low, high = (0.0, inner) if auc == 0 else (inner, 1.0)
+    return float(low), float(high)
 
 
 def _utilities(

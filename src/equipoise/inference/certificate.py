@@ -10,9 +10,10 @@ being the distribution function of the score:
 * KS-GEO: the same within Y = y, summed over y; within Y <= u for a continuous outcome, averaged
   over nine thresholds u.
 
-Thresholds are deciles of rows that serve nothing else: those the caller passes, or the deciles of a
-tenth of the rows, drawn at random and set aside. So for the rows that count, they are constants,
-and ties in A do no harm. (In the tables KS-GSP takes the deciles of all rows.)
+Thresholds are those the caller passes, or the deciles of the rows themselves, as in KS-GSP and
+KS-GEO: the bound is about the very sets of people that the number beside it compares. A sample does
+not change when a threshold moves between two neighboring values of A; of these thresholds the
+bound takes the highest, just below the next value.
 
 Why it holds
 ------------
@@ -27,6 +28,18 @@ probability for two independent variables that have these very tails; `radius` s
 which is smaller than what a union bound over the two would give. The factor 1 - p is replaced by
 its exact upper confidence limit (Clopper and Pearson 1934). With two groups none is needed: the two
 comparisons are one and the same, and their factors 1 - p and p add up to 1.
+
+*A threshold found on the rows.* Let all values of A differ, and let t be the value of rank k + 1.
+Given t, the k rows with A < t are independent draws of the population with A < t, the n - k - 1
+rows with A > t are independent draws of that with A > t, and both are independent of each other:
+order statistics are a Markov chain (David and Nagaraja 2003, theorem 2.5). So the argument above
+holds for this t as for a fixed one; the row of t itself, which counts among R, moves the estimate
+by 1 / n_R at most, which is added. The same holds for ranges of Y, and for both at once: given the
+rows at which A and Y are cut and how many rows each of the four quadrants has, the rows of a
+quadrant are independent draws of it. There the share p of a stratum is bounded for all t at once,
+by the inequality of Dvoretzky, Kiefer and Wolfowitz for A in the stratum. Where values of A repeat,
+t is one of the values A can take, and the union bound counts as many sets A <= t as A has distinct
+values in the rows. That is sound where A can take no more values than these.
 
 The probability of error 1 - level is shared out by the union bound: a twentieth goes to the factors
 where these are needed, the rest equally to the comparisons, times the number of candidates. Hence
@@ -44,6 +57,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erf
@@ -54,6 +68,8 @@ from equipoise.metrics.arrays import as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
 from equipoise.metrics.partition import DECILES
 from equipoise.metrics.registry import Metric
+from equipoise.metrics.sample import Sample
+from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
@@ -61,8 +77,6 @@ Mask = NDArray[np.bool_]
 
 #: Metrics that have a certificate.
 CERTIFIED = ("KS-GSP", "KS-GEO")
-#: Share of the rows that is set aside for thresholds when none are given.
-THRESHOLD_SHARE = 0.1
 #: Share of the error probability that goes to the factors 1 - p.
 _FACTOR_SHARE = 0.05
 
@@ -77,7 +91,7 @@ class Certificate:
     upper: Floats  # the bound, likewise
     level: float  # probability with which all bounds hold together
     candidates: int  # how many scores the bounds hold for together
-    rows: int  # the bound rests on, without those set aside or with a missing value
+    rows: int  # the bound rests on, without those with a missing value
     thresholds: tuple[float, ...]  # where a continuous attribute was cut; () for a discrete one
     outcome_thresholds: tuple[float, ...]
 
@@ -100,7 +114,17 @@ class _Comparison(NamedTuple):
     inside: Mask
     weight: float
     factor_known: bool  # two groups: the factors of both comparisons add up to one
+    by_rank: bool  # A is cut at a value of the rows themselves, none of which repeats
+    of_all: bool  # the stratum is everybody
     name: str
+
+
+class _Cuts(NamedTuple):
+    """Where a continuous variable is cut."""
+
+    at: tuple[float, ...]  # none for a discrete variable
+    family: int  # among how many possible sets the cuts were picked; the union bound counts these
+    by_rank: bool
 
 
 def certify(
@@ -113,7 +137,6 @@ def certify(
     candidates: int | None = None,
     thresholds: Sequence[float] | None = None,
     outcome_thresholds: Sequence[float] | None = None,
-    random_state: int = 0,
 ) -> Certificate:
     """Bound KS-GSP, or KS-GEO when y is given, in the population.
 
@@ -133,9 +156,7 @@ def certify(
         Number of scores among which one was or will be picked on these rows; K unless given.
     thresholds, outcome_thresholds : sequence of float, optional
         Where to cut a continuous column or outcome; must not be chosen on these rows. Unless given,
-        a tenth of the rows is set aside for both.
-    random_state : int
-        Draws the rows set aside.
+        the deciles of these rows are, as in KS-GSP and KS-GEO.
 
     Returns
     -------
@@ -150,7 +171,6 @@ def certify(
     """
     matrix = as_scores(scores).cpu().numpy()
     check_level(level)
-    check_whole("random_state", random_state, least=0)
     candidates = len(matrix) if candidates is None else check_whole("candidates", candidates)
     if candidates < len(matrix):
         raise InputError(
@@ -158,19 +178,21 @@ def certify(
         )
     kind = kind_where_given(y, outcome)
     rows = rows_of(matrix, SensitiveTable((column,)), y)
-    cut_column = column.kind == "continuous" and thresholds is None
-    cut_outcome = kind == "continuous" and outcome_thresholds is None
-    aside = rows[:0]
-    if cut_column or cut_outcome:
-        rows, aside = _set_aside(rows, random_state)
     known_y = None if y is None else outcome_array(y)
-    column_cuts = _cuts(column.values, aside, thresholds, "thresholds")
-    outcome_cuts = _cuts(
-        known_y if kind == "continuous" else None, aside, outcome_thresholds, "outcome_thresholds"
-    )
+    of_column = None if column.values is None else column.values[rows]
+    column_cuts = _cuts(of_column, thresholds, "thresholds")
+    # The deciles of y count every row, those with a missing attribute too.
+    of_outcome = known_y if kind == "continuous" else None
+    outcome_cuts = _cuts(of_outcome, outcome_thresholds, "outcome_thresholds")
     used_y = None if known_y is None else known_y[rows]
     comparisons = list(_comparisons(column.take(rows), column_cuts, used_y, outcome_cuts))
-    estimate, upper = _bound(matrix[:, rows], comparisons, 1 - level, candidates)
+    # Sets that could have been compared, for each that was.
+    of_each = column_cuts.family / max(len(column_cuts.at), 1)
+    of_each *= outcome_cuts.family / max(len(outcome_cuts.at), 1)
+    estimate, upper = _bound(matrix[:, rows], comparisons, (1 - level) / of_each, candidates)
+    if column.codes is not None:  # distances of G groups add up to at most G - 1
+        classes = 1 if used_y is None or outcome_cuts.at else len(np.unique(used_y))
+        upper = np.minimum(upper, classes * (len(column.categories) - 1))
     shape = np.shape(scores)[:-1]  # no K axis where none was given
     return Certificate(
         metric="KS-GSP" if y is None else "KS-GEO",
@@ -180,8 +202,8 @@ def certify(
         level=level,
         candidates=candidates,
         rows=len(rows),
-        thresholds=column_cuts,
-        outcome_thresholds=outcome_cuts,
+        thresholds=column_cuts.at,
+        outcome_thresholds=outcome_cuts.at,
     )
 
 
@@ -194,7 +216,6 @@ def certificate_of(
     *,
     level: float,
     candidates: int,
-    random_state: int,
     weights: Floats | None = None,
 ) -> tuple[float, str]:
     """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note why there is none."""
@@ -211,11 +232,25 @@ def certificate_of(
             outcome=outcome if given else None,
             level=level,
             candidates=candidates,
-            random_state=random_state,
         )
     except InputError as impossible:
         return math.nan, f"no certificate: {impossible}"
     return float(np.max(found.upper)), ""
+
+
+def largest_distance(sample: Sample, notion: Notion) -> float:
+    """The largest value that KS-GSP or KS-GEO can have, given the shares of the sets of A.
+
+    sup abs(F_B - F) is at most 1 - P(B): for G groups the sum is at most G - 1.
+    """
+    within, attribute, weights = sample.within(notion), sample.attribute, sample.weights[0]
+    totals = []
+    for s in range(within.n_sets):
+        rows = weights * within.inside(s)
+        shares = [float((rows * attribute.inside(j)).sum()) for j in range(attribute.n_sets)]
+        most = 1 - torch.tensor(shares, dtype=torch.float64) / max(float(rows.sum()), 1e-300)
+        totals.append(attribute.combine(most, -1))
+    return float(within.combine(torch.stack(totals), -1))
 
 
 def radius(n_inside: int, n_others: int, probability: float) -> float:
@@ -279,12 +314,17 @@ def _bound(
         else:
             share = n_others / n
             largest_share = float(beta.ppf(1 - factor_error, n_others + 1, n_inside))
+            if comparison.by_rank and not comparison.of_all:
+                largest_share = min(1.0, share + math.sqrt(-math.log(factor_error) / (2 * n)))
         if n_others == 0:  # everybody is inside: no distance was seen, and few can be outside
             upper += comparison.weight * largest_share
             continue
         pairs = zip(scores, orders, strict=True)
         distance = np.array([_largest_difference(*pair, comparison) for pair in pairs])
-        bounded = np.minimum(1.0, distance + radius(n_inside, n_others, radius_error))
+        # The row at which A is cut is no draw of the others.
+        at_cut = int(comparison.by_rank and n_others > 1)
+        reach = radius(n_inside, n_others - at_cut, radius_error) + at_cut / n_others
+        bounded = np.minimum(1.0, distance + reach)
         estimate += comparison.weight * share * distance
         upper += comparison.weight * largest_share * bounded
     return estimate, upper
@@ -303,59 +343,62 @@ def _largest_difference(score: Floats, order: NDArray[np.intp], comparison: _Com
 
 
 def _comparisons(
-    column: SensitiveColumn, cuts: Sequence[float], y: NDArray[Any] | None, y_cuts: Sequence[float]
+    column: SensitiveColumn, cuts: _Cuts, y: NDArray[Any] | None, y_cuts: _Cuts
 ) -> Iterator[_Comparison]:
     """Every comparison the metric is made of."""
     n = len(column.missing)
     if y is None:
         strata = [(np.ones(n, dtype=bool), 1.0, "")]
-    elif y_cuts:
-        strata = [(y <= cut, 1 / len(y_cuts), f" and y <= {cut:g}") for cut in y_cuts]
+    elif y_cuts.at:
+        strata = [(y <= cut, 1 / len(y_cuts.at), f" and y <= {cut:g}") for cut in y_cuts.at]
     else:
         strata = [(y == level, 1.0, f" and y = {level}") for level in np.unique(y)]
     for stratum, weight, where in strata:
         if column.values is not None:
-            for cut in cuts:
-                name = f"{column.name} <= {cut:g}{where}"
-                inside = column.values <= cut
-                yield _Comparison(stratum, inside, weight / len(cuts), False, name)
+            for cut in cuts.at:
+                yield _Comparison(
+                    stratum,
+                    column.values <= cut,
+                    weight / len(cuts.at),
+                    factor_known=False,
+                    by_rank=cuts.by_rank,
+                    of_all=y is None,
+                    name=f"{column.name} <= {cut:g}{where}",
+                )
         else:
-            categories = column.categories
-            two = len(categories) == 2
-            for code, category in enumerate(categories[: 1 if two else None]):
-                name = f"{column.name} = {category}{where}"
-                assert column.codes is not None
-                yield _Comparison(stratum, column.codes == code, weight, two, name)
+            assert column.codes is not None
+            two = len(column.categories) == 2
+            for code, category in enumerate(column.categories[: 1 if two else None]):
+                yield _Comparison(
+                    stratum,
+                    column.codes == code,
+                    weight,
+                    factor_known=two,
+                    by_rank=False,
+                    of_all=y is None,
+                    name=f"{column.name} = {category}{where}",
+                )
 
 
-def _set_aside(
-    rows: NDArray[np.intp], random_state: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows that count, and a random tenth that only sets thresholds."""
-    if len(rows) < 100:
-        raise InputError(
-            "a certificate for a continuous column or outcome sets a tenth of the rows aside for "
-            f"its nine thresholds and needs at least 100 rows, got {len(rows)}; pass thresholds"
-        )
-    shuffled = np.random.default_rng(random_state).permutation(rows)
-    aside = round(THRESHOLD_SHARE * len(rows))
-    return np.sort(shuffled[aside:]), shuffled[:aside]
-
-
-def _cuts(
-    values: NDArray[Any] | None,
-    aside: NDArray[np.intp],
-    given: Sequence[float] | None,
-    argument: str,
-) -> tuple[float, ...]:
-    """Thresholds: those given, else the deciles of the values set aside; () when discrete."""
+def _cuts(values: NDArray[Any] | None, given: Sequence[float] | None, argument: str) -> _Cuts:
+    """Thresholds: those given, else at the deciles of the values; none when discrete."""
     if values is None:
         if given is not None:
             raise InputError(
                 f"{argument} must not be given without a continuous variable to cut, got {given!r}"
             )
-        return ()
-    cuts = np.quantile(values[aside], DECILES) if given is None else np.asarray(given, np.float64)
-    if cuts.ndim != 1 or len(cuts) == 0 or not np.isfinite(cuts).all():
-        raise InputError(f"{argument} must be a sequence of finite numbers, got {given!r}")
-    return tuple(float(cut) for cut in cuts)
+        return _Cuts((), 1, by_rank=False)
+    if given is not None:
+        cuts = np.asarray(given, np.float64)
+        if cuts.ndim != 1 or len(cuts) == 0 or not np.isfinite(cuts).all():
+            raise InputError(f"{argument} must be a sequence of finite numbers, got {given!r}")
+        return _Cuts(tuple(cuts.tolist()), len(cuts), by_rank=False)
+    distinct = np.unique(values)
+    deciles = np.quantile(values, DECILES)
+    place = np.searchsorted(distinct, deciles, side="right")  # distinct values up to a decile
+    if len(distinct) < len(values):
+        return _Cuts(
+            tuple(distinct[np.maximum(place, 1) - 1].tolist()), len(distinct), by_rank=False
+        )
+    above = distinct[np.minimum(place, len(distinct) - 1)]
+    return _Cuts(tuple(np.nextafter(above, -np.inf).tolist()), len(deciles), by_rank=True)

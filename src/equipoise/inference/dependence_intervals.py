@@ -13,9 +13,14 @@ strata and their shares stay those of the sample.
   Its draws are normal errors of the cell means instead, with the variance found in the cell and,
   where the cell is small, in all cells of the stratum.
 
+Where strata or groups have few rows, draws say too little about the size that chance alone gives.
+So the reach is at least the `level` quantile of the sizes that the measure has after A was permuted
+within strata. Hence an interval excludes 0 at independence (or separation) no more often than the
+permutation test with this measure would.
+
 HGR, dCor and HSIC are drawn on at most `DRAWN_ROWS` rows m. Such a size falls as 1 / sqrt(rows), so
-it is scaled by sqrt(m / rows) to the number of rows the value was computed on. Measured coverage is
-in docs/auditing.md.
+it is scaled by sqrt(m / rows) to the number of rows the value was computed on; likewise for at most
+`PERMUTED_ROWS`. Measured coverage is in docs/uncertainty.md.
 """
 
 from __future__ import annotations
@@ -28,11 +33,11 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from equipoise.errors import InputError
-from equipoise.inference.bootstrap import upper_quantile
-from equipoise.inference.estimate import Estimate
+from equipoise.inference.estimate import Estimate, upper_quantile
 from equipoise.metrics.dependence import (
     OUTCOME_STRATA,
     attribute_functions,
+    beyond_outcome,
     double_centered,
     gaussian_kernel,
     kernel_vectors,
@@ -50,6 +55,10 @@ Integers = NDArray[np.int64]
 
 #: Most rows that draws of HGR, dCor and HSIC are made from.
 DRAWN_ROWS = 1_000
+#: Most rows that A is permuted on for HGR, dCor and HSIC.
+PERMUTED_ROWS = 400
+#: Most rows for which A is permuted for GDP; with more, every cell has many.
+PARITY_ROWS = 5_000
 # The variance of a cell is drawn towards the pooled one, as by so many further rows.
 _POOLED_ROWS = 10
 # Directions that a draw has less than this share of the sample's variance in are left out.
@@ -92,12 +101,19 @@ def dependence_interval(
     random = np.random.default_rng(random_state)
     value = float(found.value)
     scores, power = reduced(scores)
+    if outcome == "continuous":
+        scores = beyond_outcome(measure, scores[None], y)[0]
     if measure == "GDP":
         deviations = np.ldexp(_parity_deviations(scores, table, strata, draws, random), power)
     else:
         deviations = _deviations(measure, scores, table, strata, draws, random)
         deviations *= math.sqrt(min(len(scores), DRAWN_ROWS) / found.rows)
     reach = upper_quantile(deviations, level)
+    if measure != "GDP" or len(scores) <= PARITY_ROWS:
+        by_chance = _permuted_sizes(measure, scores, table, strata, draws, random)
+        scale = math.sqrt(min(len(scores), PERMUTED_ROWS) / found.rows)
+        by_chance = np.ldexp(by_chance, power) if measure == "GDP" else by_chance * scale
+        reach = max(reach, upper_quantile(by_chance, level))
     size = math.sqrt(value) if measure == "HSIC" else value
     low, high = max(size - reach, 0.0), size + reach
     if measure == "HSIC":
@@ -116,9 +132,7 @@ def _deviations(
     random: np.random.Generator,
 ) -> Floats:
     """Deviations (draws,) of all strata together, averaged by size as the measure is."""
-    if len(scores) > DRAWN_ROWS:
-        some = np.sort(random.choice(len(scores), DRAWN_ROWS, replace=False))
-        scores, table, strata = scores[some], table.take(some), strata[some]
+    scores, table, strata = _at_most(DRAWN_ROWS, scores, table, strata, random)
     m = len(scores)
     counts = random.multinomial(m, np.full(m, 1 / m), size=draws).astype(np.float64)
     total = np.zeros(draws)
@@ -133,12 +147,97 @@ def _deviations(
     return np.asarray(total ** (1 / power))
 
 
+def _permuted_sizes(
+    measure: str,
+    scores: Floats,
+    table: SensitiveTable,
+    strata: Integers,
+    draws: int,
+    random: np.random.Generator,
+) -> Floats:
+    """Sizes (draws,) of the measure with A permuted within strata."""
+    if measure != "GDP":
+        scores, table, strata = _at_most(PERMUTED_ROWS, scores, table, strata, random)
+    total = np.zeros(draws)
+    power = 2 if measure == "HSIC" else 1
+    for stratum in np.unique(strata):
+        rows = np.flatnonzero(strata == stratum)
+        orders = random.permuted(np.tile(np.arange(len(rows)), (draws, 1)), axis=1)
+        found = _SIZES[measure](scores[rows], table.take(rows), orders)
+        total += len(rows) / len(scores) * found**power
+    return np.asarray(total ** (1 / power))
+
+
+def _at_most(
+    most: int,
+    scores: Floats,
+    table: SensitiveTable,
+    strata: Integers,
+    random: np.random.Generator,
+) -> tuple[Floats, SensitiveTable, Integers]:
+    """All rows, or so many drawn without replacement."""
+    if len(scores) <= most:
+        return scores, table, strata
+    some = np.sort(random.choice(len(scores), most, replace=False))
+    return scores[some], table.take(some), strata[some]
+
+
+def _size_of_parity(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
+    cell = parity_cells(table)
+    sizes = np.bincount(cell)
+    centered = score - score.mean()
+    inside = (cell[:, None] == np.arange(len(sizes))).astype(np.float64)
+    return np.asarray(np.abs(centered[orders] @ inside).sum(axis=1) / len(score))
+
+
+def _size_of_correlation(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
+    left, right = (orthonormal(f) for f in (score_functions(score), attribute_functions(table)))
+    if 0 in (left.shape[1], right.shape[1]):
+        return np.zeros(len(orders))
+    products = np.einsum("mp,rmq->rpq", left, right[orders], optimize=True)
+    return np.asarray(np.linalg.norm(products, ord=2, axis=(1, 2)))
+
+
+def _size_of_distances(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
+    left, right, scale = _distance_kernels(score, table)
+    if scale == 0.0:
+        return np.zeros(len(orders))
+    return _kernel_sizes(left, right, orders) / math.sqrt(scale)
+
+
+def _size_of_kernels(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
+    left, right = (gaussian_kernel(v) for v in (score[:, None], kernel_vectors(table)))
+    return _kernel_sizes(left, right, orders)
+
+
+def _kernel_sizes(left: Floats, right: Floats, orders: Integers) -> Floats:
+    """Root of the mean product of two centered kernels (m, m), the second in each of the orders."""
+    products = [float(np.vdot(left, right[np.ix_(order, order)])) for order in orders]
+    return np.asarray(np.sqrt(np.maximum(np.array(products), 0.0)) / len(left))
+
+
+_SIZES = {
+    "GDP": _size_of_parity,
+    "HGR": _size_of_correlation,
+    "dCor": _size_of_distances,
+    "HSIC": _size_of_kernels,
+}
+
+
 def _of_correlation(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
     return correlation_deviations(score_functions(score), attribute_functions(table), counts)
 
 
 def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
     """Deviations of distance covariance, in units of what makes it a correlation."""
+    left, right, scale = _distance_kernels(score, table)
+    if scale == 0.0:
+        return np.zeros(len(counts))
+    return kernel_deviations(left, right, counts) / math.sqrt(scale)
+
+
+def _distance_kernels(score: Floats, table: SensitiveTable) -> tuple[Floats, Floats, float]:
+    """Centered kernels of score and A, and what makes their mean product a squared correlation."""
     if table.is_discrete:
         cells = table.cells()
         between = (cells[:, None] != cells).astype(np.float64)
@@ -149,9 +248,7 @@ def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Float
     left = -double_centered(cdist(score[:, None], score[:, None]))
     right = -double_centered(between)
     scale = math.sqrt(float(np.square(left).mean() * np.square(right).mean()))
-    if scale == 0.0:
-        return np.zeros(len(counts))
-    return kernel_deviations(left, right, counts) / math.sqrt(scale)
+    return left, right, scale
 
 
 def _of_kernels(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:

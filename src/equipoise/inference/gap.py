@@ -105,6 +105,7 @@ def gap_estimates(
             level=level,
             chance=place.chance,
             p=(1 + reached[k]) / (1 + permutations),
+            p_floor=1 / (1 + permutations),
             certificate=bounds[k],
             n=n,
             note=note,

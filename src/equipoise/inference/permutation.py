@@ -122,7 +122,8 @@ def permutation_test(
     statistic, p = _test(score, cells, strata, cell_factor, stratum_factor, permutations, random)
     approximate = "the level of the test is approximate for a continuous y"
     note = approximate if kind == "continuous" else ""
-    return Estimate(value=statistic, p=p, n=len(rows), note=note)
+    floor = 1 / (1 + permutations)
+    return Estimate(value=statistic, p=p, p_floor=floor, n=len(rows), note=note)
 
 
 def _test(

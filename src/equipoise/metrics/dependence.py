@@ -3,9 +3,9 @@
 Four measures of K scores against a :class:`~equipoise.tables.SensitiveTable`. A table of several
 columns is measured jointly, which sees what no single column shows. All are 0 when the score
 ignores A. Given the outcome y they measure separation: the value within each stratum of y, averaged
-by size. Strata are the levels of a discrete y, or ten groups of equal size (cut at the deciles) of
-a continuous one. Inside such a group y still varies, so a dependence that runs through y alone can
-leave a trace in the value.
+by size. Strata are the levels of a discrete y, or five groups of equal size of a continuous one.
+Inside such a group y still varies, and with it score and A. So that this leaves no trace, what a
+continuous y explains is first taken out of the score, by `beyond_outcome`.
 
 Some measures cost more than sorting. They use a stated number of rows at most, drawn without
 replacement; the result says how many.
@@ -13,6 +13,7 @@ replacement; the result says how many.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,9 +21,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
+from scipy.interpolate import BSpline
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtri
 from scipy.stats import rankdata
@@ -54,12 +57,16 @@ DISTANCE_ROWS = 10_000
 #: Most rows a measure of cost O(n^2) uses: HSIC, and distance correlation with a mixed vector.
 PAIRED_ROWS = 2_000
 #: Groups of equal size that a continuous outcome is cut into.
-OUTCOME_STRATA = 10
+OUTCOME_STRATA = 5
 #: Degree of the polynomials that maximal correlation uses for continuous variables.
 DEGREE = 5
 # Rounding errors: of means of n^2 products, and as a share of sums of n^2 distances. Less is zero.
 _KERNEL_ROUNDING = 1e-15
 _DISTANCE_ROUNDING = 1e-13
+# A curve in y that leaves no more than this share of a score's variance explains all of it.
+_CURVE_ERROR = 1e-4
+# Decimals of residuals of numbers of size one.
+_RESIDUAL_DIGITS = 10
 
 
 class Dependence(NamedTuple):
@@ -108,15 +115,56 @@ def measure_dependence(
     if kind is not None:
         strata = strata_of(outcome_array(y)[rows], kind, groups=OUTCOME_STRATA)
     # In numbers of size one squares neither overflow nor vanish.
-    matrix, powers = map(np.array, zip(*map(reduced, matrix), strict=True))
+    matrix, powers = map(np.array, zip(*map(reduced, matrix[:, rows]), strict=True))
+    if kind == "continuous":
+        matrix = beyond_outcome(measure, matrix, outcome_array(y)[rows])
     value = np.zeros(len(matrix))
     for stratum in range(int(strata.max()) + 1):
-        chosen = rows[strata == stratum]
-        found = MEASURES[measure].compute(matrix[:, chosen], sensitive_features.take(chosen))
-        value += len(chosen) / len(rows) * found
+        inside = np.flatnonzero(strata == stratum)
+        table = sensitive_features.take(rows[inside])
+        value += len(inside) / len(rows) * MEASURES[measure].compute(matrix[:, inside], table)
     if measure == "GDP":  # the only one in units of the score
         value = np.ldexp(value, powers)
     return Dependence(value.reshape(np.shape(scores)[:-1]), len(rows))  # no K axis if none came
+
+
+def beyond_outcome(measure: str, scores: Floats, y: NDArray[Any]) -> Floats:
+    """Scores (K, n) without what a continuous y (n,) explains of them, for a measure given y.
+
+    GDP compares means, in units of the score: it takes the residual from a smooth curve in y. The
+    others see whole distributions, whose spread may vary with y too. They take an estimate of
+    U = F(score | y): the rank of such a residual among about 2 sqrt(n) rows of nearly equal y,
+    score and y both having been replaced by normal scores, so that only their order counts. Where
+    score and A are independent given y, U is independent of A and y together, so that no stratum
+    of y shows a dependence (Rosenblatt 1952 has the transform).
+    """
+    if measure == "GDP":
+        return _residuals(scores, reduced(y.astype(np.float64))[0])
+    near = equal_frequency(y, max(1, round(math.sqrt(len(y)) / 2)))
+    residuals = _residuals(np.stack([_normal_scores(score) for score in scores]), _normal_scores(y))
+    by_group = pd.DataFrame(residuals.T).groupby(near)
+    sizes = np.bincount(near)[near]
+    return np.asarray((by_group.rank().to_numpy().T - 0.5) / sizes)
+
+
+def _residuals(scores: Floats, y: Floats) -> Floats:
+    """What a cubic spline in y (n,) leaves of each of the scores (K, n).
+
+    It has n^(1/3) knots at quantiles of y.
+
+    >>> y = np.linspace(0, 1, 50)
+    >>> _residuals((y**3)[None], y).any()
+    np.False_
+    """
+    inner = np.unique(np.quantile(y, np.linspace(0, 1, round(len(y) ** (1 / 3)) + 2)))
+    knots = np.concatenate([[inner[0]] * 3, inner, [inner[-1]] * 3])
+    curves = orthonormal(BSpline.design_matrix(y, knots, 3).toarray())
+    centered = _centered(scores)
+    residuals = centered - centered @ curves @ curves.T
+    # What is left of a score that is a function of y is the error of the curve and depends on y.
+    residuals[residuals.var(axis=1) <= _CURVE_ERROR * centered.var(axis=1)] = 0.0
+    # Rounding must not order residuals that are equal.
+    return np.asarray(residuals.round(_RESIDUAL_DIGITS))
 
 
 def _most_rows(measure: str, table: SensitiveTable) -> int:
@@ -230,8 +278,12 @@ def orthonormal(basis: Floats) -> Floats:
 
 def _polynomials(values: Floats) -> Floats:
     """Hermite polynomials of degree 1 to `DEGREE` of the normal scores of `values` (n,)."""
-    normal_scores = ndtri((rankdata(values) - 0.5) / len(values))
-    return np.asarray(hermevander(normal_scores, DEGREE)[:, 1:])
+    return np.asarray(hermevander(_normal_scores(values), DEGREE)[:, 1:])
+
+
+def _normal_scores(values: NDArray[Any]) -> Floats:
+    """Normal quantile of the rank of every value (n,)."""
+    return np.asarray(ndtri((rankdata(values) - 0.5) / len(values)))
 
 
 def _indicators(labels: NDArray[np.generic]) -> Floats:
@@ -501,8 +553,14 @@ def _compute(sample: Sample, *, name: str, conditional: bool) -> Computed:
 for _name, _measure in MEASURES.items():
     for _notion in Notion:
         _given = _notion.conditions_on_outcome
-        _within = "mean over strata of Y (levels, or tenths of a continuous Y) of: "
-        _averaged = " Within strata of the outcome, averaged by size."
+        _within = (
+            "mean over strata of Y (levels, or fifths of a continuous Y, which is first taken out "
+            "of the score) of: "
+        )
+        _averaged = (
+            " Within strata of the outcome, averaged by size. A continuous outcome is first taken "
+            "out of the score, so that the value is 0 where separation holds."
+        )
         register_metric(
             Metric(
                 name=f"{_name}|Y" if _given else _name,

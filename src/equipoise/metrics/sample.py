@@ -49,6 +49,7 @@ class Scored:
     outcome: Partition | None  # the sets of rows y gives: classes, or deciles of a continuous y
     outcome_kind: OutcomeKind | None
     y: Tensor | None  # (n,): numbers, or the position of the class in sorted order
+    threshold_found: bool = False  # on these very rows, by Youden's J; else it was given
 
     @property
     def responses(self) -> Tensor:
@@ -231,7 +232,8 @@ def prepare(
             )
     elif threshold is not None:
         cut = _given(threshold, tensor)
-    return Scored(tensor, ranking, rows, cut, parts, kind, values)
+    found = isinstance(threshold, str) and cut is not None
+    return Scored(tensor, ranking, rows, cut, parts, kind, values, found)
 
 
 def _given(threshold: Any, scores: Tensor) -> Tensor:

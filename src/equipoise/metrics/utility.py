@@ -153,6 +153,24 @@ def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Te
     return torch.nextafter(found, torch.full_like(found, -torch.inf))
 
 
+def youden_of_weightings(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
+    """Youden's threshold (R,) of one member under each of the weights (R, n).
+
+    NaN where a weighting leaves out a class. Where several scores are best up to rounding, any may
+    be found, so that draws use this one and values use `youden_of_ranking`.
+    """
+    order, values = ranking.order[0].flip(-1), ranking.values[0].flip(-1)
+    ends = torch.cat([values[1:] != values[:-1], torch.ones_like(values[:1], dtype=torch.bool)])
+    ranked = weights[:, order]
+    true = (ranked * positive[order]).cumsum(-1)
+    false = (ranked * (1 - positive[order])).cumsum(-1)
+    gain = true / true[:, -1:] - false / false[:, -1:]
+    best = gain.masked_fill(~ends, -torch.inf).max(-1)
+    found = torch.where(best.values > 0, values[best.indices], torch.inf)
+    found = torch.nextafter(found, torch.full_like(found, -torch.inf))
+    return found.masked_fill((true[:, -1] == 0) | (false[:, -1] == 0), torch.nan)
+
+
 def _binary(y: Any, weights: Tensor) -> Tensor:
     """Outcome as 0 and 1 (n,), for weights (n,); the larger of its two values is 1."""
     if outcome_kind(y, counted=(weights > 0).cpu().numpy()) != "binary":
