@@ -61,8 +61,9 @@ class FairFrontier(Fits):
         Iterations of a network, or rounds of boosted trees, between snapshots; 100 or 20 by
         default.
     metrics : "default" or sequence of str
-        Metrics of unfairness; questions that name none are about the first. Default: KS-GSP
-        under independence, KS-GEO under separation, and SP or EO for two classes.
+        Metrics of unfairness; questions that name none are about the first. Default: the gap,
+        then KS-GSP, and SP for two classes; under separation gap given Y, KS-GEO and EO. KS-GEO is
+        left out for a continuous outcome, where even a perfect prediction departs from it.
     validation, test : float or sequence of int
         Share of the rows, or positions of the rows, that pick and that report.
     random_state : int, RandomState or None
@@ -88,7 +89,7 @@ class FairFrontier(Fits):
     >>> frontier = frontier.fit(data.X, data.y, sensitive_features=data.A)
     >>> frontier.table()[["strength", "iteration"]].to_numpy().tolist()
     [[0.0, 100.0], [0.9, 100.0], [0.0, 200.0], [0.9, 200.0]]
-    >>> model = frontier.select(max_unfairness={"group": 0.3}).model
+    >>> model = frontier.select(max_gap={"group": 0.3}).model
     >>> model.predict_proba(data.X).shape == (len(data.X), 2)
     True
     """
@@ -205,6 +206,7 @@ class FairFrontier(Fits):
     def select(
         self,
         *,
+        max_gap: float | Mapping[str, float] | None = None,
         max_unfairness: float | Mapping[str, float] | None = None,
         min_utility: float | None = None,
         metric: str | None = None,
@@ -215,14 +217,17 @@ class FairFrontier(Fits):
     ) -> Selection:
         """Pick a snapshot on the validation rows and report on the test rows.
 
-        With ``max_unfairness`` the best utility within it is picked; with ``min_utility`` alone the
-        least unfairness (the largest over the attributes counts). Where no snapshot is within the
-        limits, the error names the nearest.
+        With ``max_gap`` the best utility within it is picked; with ``min_utility`` alone the least
+        unfairness (the largest over the attributes counts). Where no snapshot is within the limits,
+        the error names the nearest.
 
         Parameters
         ----------
+        max_gap : float or mapping of attribute to float, optional
+            Limit on the gap, in [0, 1], for every attribute or for those named: the largest
+            difference between a group and all others, beyond chance, at any threshold.
         max_unfairness : float or mapping of attribute to float, optional
-            Limit for every attribute, or for those named.
+            The same for another metric, which ``metric`` names.
         min_utility : float, optional
             Least AUC, or R2.
         metric : str, optional
@@ -244,6 +249,7 @@ class FairFrontier(Fits):
         curve = self.fitted_curve()
         wish = read_wish(
             curve.snapshots.criteria,
+            max_gap=max_gap,
             max_unfairness=max_unfairness,
             min_utility=min_utility,
             metric=metric,

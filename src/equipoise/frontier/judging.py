@@ -106,6 +106,11 @@ class Criteria:
     measures: tuple[tuple[str, str], ...]
 
     @property
+    def outcome(self) -> OutcomeKind:
+        """The kind of outcome that has this utility."""
+        return next(kind for kind, utility in UTILITIES.items() if utility == self.utility)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics, each once."""
         return tuple(dict.fromkeys(metric for metric, _ in self.measures))

@@ -19,6 +19,7 @@ from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimat
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots
 from equipoise.inference import Estimate
 from equipoise.inference.estimate import notes
+from equipoise.metrics import find_metric
 from equipoise.pareto import choose
 
 
@@ -60,42 +61,48 @@ class Wish:
 def read_wish(
     criteria: Criteria,
     *,
-    max_unfairness: float | Mapping[str, float] | None,
-    min_utility: float | None,
-    metric: str | None,
-    attribute: str | None,
+    max_gap: float | Mapping[str, float] | None = None,
+    max_unfairness: float | Mapping[str, float] | None = None,
+    min_utility: float | None = None,
+    metric: str | None = None,
+    attribute: str | None = None,
 ) -> Wish:
     """Check what the user asks for; a single limit is for every attribute, or for the one named."""
-    name = criteria.find(metric)
-    if max_unfairness is None and min_utility is None:
+    if max_gap is None and max_unfairness is None and min_utility is None:
         raise InputError(
-            "select needs a wish, got none: pass max_unfairness for the best utility within it, "
-            "or min_utility for the least unfairness that keeps it"
+            "select needs a wish, got none: pass max_gap for the best utility within it, or "
+            "min_utility for the least unfairness that keeps it; for example max_gap=0.05"
         )
-    rule = "attribute must be a sensitive column"
-    if isinstance(max_unfairness, Mapping):
-        rule = "max_unfairness must name sensitive columns"
+    option, wished, rule = "max_unfairness", max_unfairness, "must be a finite number of at least 0"
+    if max_gap is not None:
+        option, wished, rule = "max_gap", max_gap, "must lie in [0, 1], 0.05 being 5 points"
+        metric = _gap_of(criteria, max_unfairness=max_unfairness, metric=metric)
+    name = criteria.find(metric)
+    caveat = find_metric(name).caveat(criteria.outcome)
+    if caveat:
+        raise InputError(
+            f"metric must be one that a fair score can satisfy, got {name!r}; {caveat}"
+        )
+    about = "attribute must be a sensitive column"
+    if isinstance(wished, Mapping):
+        about = f"{option} must name sensitive columns"
         if attribute is not None:
             raise InputError(
-                "attribute must not be given when max_unfairness names attributes, got "
-                f"{attribute!r}"
+                f"attribute must not be given when {option} names attributes, got {attribute!r}; "
+                "leave it out"
             )
-        if not max_unfairness:
-            raise InputError("max_unfairness must name at least one attribute, got {}")
-        attributes, limits = list(max_unfairness), list(max_unfairness.values())
+        if not wished:
+            raise InputError(f"{option} must name at least one attribute, got {{}}")
+        attributes, limits = list(wished), list(wished.values())
     else:
         attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
-        limits = [math.inf if max_unfairness is None else max_unfairness] * len(attributes)
+        limits = [math.inf if wished is None else wished] * len(attributes)
+    most = math.inf if max_gap is None else 1
     for each, limit in zip(attributes, limits, strict=True):
-        criteria.find_attribute(name, each, rule=rule)
-        if max_unfairness is not None:
-            check_number(
-                "max_unfairness",
-                limit,
-                "must be a finite number of at least 0",
-                lambda limit: limit >= 0,
-                f" for {each}; leave out attributes without a limit",
-            )
+        criteria.find_attribute(name, each, rule=about)
+        if wished is not None:
+            remedy = f" for {each}; leave out attributes without a limit"
+            check_number(option, limit, rule, lambda limit: 0 <= limit <= most, remedy)
     if min_utility is not None:
         check_number(
             "min_utility",
@@ -108,6 +115,24 @@ def read_wish(
         name,
         dict(zip(attributes, map(float, limits), strict=True)),
         -math.inf if min_utility is None else float(min_utility),
+    )
+
+
+def _gap_of(criteria: Criteria, *, max_unfairness: object, metric: str | None) -> str:
+    """The gap that the frontier was judged by."""
+    if max_unfairness is not None or metric is not None:
+        named = "max_unfairness" if max_unfairness is not None else f"metric={metric!r}"
+        raise InputError(
+            f"max_gap must stand alone, got {named} beside it; for a limit on another metric pass "
+            "max_unfairness and metric"
+        )
+    for name in criteria.metrics:
+        if name in ("gap", "gap given Y"):
+            return name
+    raise InputError(
+        "max_gap needs a frontier that was judged by 'gap' or 'gap given Y', got one judged by "
+        f"{', '.join(criteria.metrics)}; add the gap to metrics= and fit again, or pass "
+        "max_unfairness"
     )
 
 
@@ -209,7 +234,7 @@ class SelectionRow:
         Value on the rows that picked it, which is too favorable for the best of many.
     estimate : Estimate
         Value on the test rows, with interval and certificate. Its parts are also columns: `test`
-        (the value), `low`, `high`, `certificate` and `note`.
+        (the value), `low`, `high`, `chance`, `certificate`, `where` and `note`.
     """
 
     metric: str
@@ -219,11 +244,14 @@ class SelectionRow:
     estimate: Estimate
 
     COLUMNS: ClassVar = (
-        "metric", "attribute", "limit", "validation", "test", "low", "high", "certificate", "note"
+        "metric", "attribute", "limit", "validation", "test", "low", "high", "chance",
+        "certificate", "where", "note",
     )  # fmt: skip
     test = property(attrgetter("estimate.value"))
     low = property(attrgetter("estimate.low"))
     high = property(attrgetter("estimate.high"))
+    chance = property(attrgetter("estimate.chance"))
+    where = property(attrgetter("estimate.where"))
     certificate = property(attrgetter("estimate.certificate"))
 
     @property
