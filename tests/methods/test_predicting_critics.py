@@ -204,7 +204,7 @@ def test_a_model_by_adel_is_kept_like_any_other(rows, tmp_path):
     ("options", "given"),
     [
         ({"hidden": ()}, "hidden=()"),
-        ({"network": lambda inputs, outputs: nn.Linear(inputs, outputs)}, "a network of your own"),
+        ({"network": nn.Linear, "hidden": FairClassifier().hidden}, "a network of your own"),
     ],
 )
 def test_without_a_hidden_layer_adel_says_what_it_needs(rows, options, given):
