@@ -79,7 +79,7 @@ def test_groups_too_small_are_named_with_their_sizes():
     random = np.random.default_rng(0)
     a = np.repeat(["x", "y", "z"], [200, 200, 7])
     (found,) = estimates(random.normal(size=407), a)
-    assert "too few rows to say" in found.note and "a = z (7)" in found.note
+    assert "too few rows to say" in found.note and "a = z (7 in, 400 out)" in found.note
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 10])
@@ -87,7 +87,7 @@ def test_a_group_of_a_few_rows_gives_no_interval_that_excludes_0(rows):
     random = np.random.default_rng(rows)
     a = np.repeat(["x", "y"], [200, rows])
     for found in estimates(random.normal(size=(20, 200 + rows)), a):
-        assert np.isnan(found.value) and f"a = y ({rows})" in found.reason
+        assert np.isnan(found.value) and f"a = y ({rows} in, 200 out)" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -149,14 +149,14 @@ def test_unequal_weights_count_as_fewer_rows():
 def test_small_groups_are_listed_and_not_judged():
     a = np.repeat(["many", "few", "more"], [500, 29, 300])
     found = gaps(np.random.default_rng(0).normal(size=829), a, "discrete")
-    assert found.small == (("a = few", 29),)
+    assert found.small == (("a = few", 29, 800),)
     assert [each.groups.labels for each in found.comparisons] == [("a = many", "a = more")]
 
 
 def test_without_a_group_of_30_the_gap_is_undefined_and_says_which_groups():
     found = measure("gap", np.arange(40.0), column(["x", "y"] * 20, "discrete"))
     assert np.isnan(float(found))
-    assert all(part in found.reasons[0] for part in ("30 rows", "a = x (20)"))
+    assert all(part in found.reasons[0] for part in ("30 rows", "a = x (20 in, 20 out)"))
 
 
 # Given Y

@@ -252,7 +252,8 @@ def _refuse_empty_sets(metric: Metric, rows: HeldOut, samples: Mapping[str, Samp
         if reason is not None:
             raise InputError(
                 f"the {len(rows)} {rows.part} rows do not suffice for {metric.name} by "
-                f"{attribute}: {reason}; merge rare groups, or raise {rows.part}"
+                f"{attribute}: {reason}; merge rare groups, raise {rows.part}, or name other "
+                "metrics, such as KS-GSP"
             )
 
 

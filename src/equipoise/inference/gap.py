@@ -29,7 +29,7 @@ import numpy as np
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.certificate import radius
 from equipoise.inference.estimate import Estimate, notes
-from equipoise.metrics.gap import GAPS, LEVEL, PERMUTATIONS, Gaps, gaps_of, too_few
+from equipoise.metrics.gap import GAPS, LEVEL, PERMUTATIONS, Gaps, gaps_of, listed_sizes, too_few
 from equipoise.metrics.registry import Metric
 from equipoise.metrics.sample import SMALL_GROUP, Sample
 
@@ -164,9 +164,7 @@ def small_groups(found: Gaps) -> str:
     """Which groups have too few rows to be judged."""
     if not found.small:
         return ""
-    listed = ", ".join(f"{label} ({size})" for label, size in found.small[:8])
-    more = f" and {len(found.small) - 8} more" if len(found.small) > 8 else ""
-    return f"too few rows to say, fewer than {SMALL_GROUP} in or outside the group: {listed}{more}"
+    return f"too few rows to say, fewer than {SMALL_GROUP} in or outside: {listed_sizes(found)}"
 
 
 def _certificates(

@@ -29,7 +29,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -244,6 +244,14 @@ def _residuals(ranks: Tensor, along: Tensor, stratum: Tensor, count: int) -> Ten
     return ranks - slope * along
 
 
+class Small(NamedTuple):
+    """A group with fewer than `SMALL_GROUP` rows in it, or outside of it."""
+
+    label: str
+    inside: int
+    outside: int
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Scores of some rows beside the groups of one attribute among them."""
@@ -253,7 +261,7 @@ class Comparison:
     rows: Tensor  # boolean (n,)
     weights: Tensor  # (R, n)
     strata: Tensor | None  # int64 (n,): rows among which A is permuted; None is all of them
-    small: tuple[tuple[str, int], ...]  # groups with too few rows to judge, and how many
+    small: tuple[Small, ...]  # groups with too few rows to judge
 
     def distances(self) -> Tensor:
         """D of every group, (R, K, G)."""
@@ -458,7 +466,7 @@ class Gaps:
     distances: Tensor  # (R, K, G), over the groups of all comparisons
     scales: Tensor  # (R, G)
     permuted: Tensor  # (K, permutations): largest D / s over all groups
-    small: tuple[tuple[str, int], ...]  # groups with too few rows to judge, and how many
+    small: tuple[Small, ...]  # groups with too few rows to judge
 
     def reach(self, level: float) -> Tensor:
         """How far D is from its population value, at most, for all groups together: (R, K, G).
@@ -568,7 +576,9 @@ def _comparison(
     if where:
         labels = tuple(f"{label}, {where}" for label in groups.labels)
         groups = Groups(groups.codes, groups.spans, labels)
-    small = tuple((groups.labels[g], int(sizes[g])) for g in np.flatnonzero(~enough))
+    small = tuple(
+        Small(groups.labels[g], int(sizes[g]), n - int(sizes[g])) for g in np.flatnonzero(~enough)
+    )
     kept = ranking if bool(rows.all()) else ranking.restrict(rows)
     judged = groups.take(np.flatnonzero(enough))
     return Comparison(kept, judged, rows, sample.weights, strata, small)
@@ -585,12 +595,18 @@ def _compute(sample: Sample, notion: Notion, decisions: bool) -> Computed:
 
 def too_few(found: Gaps) -> str:
     """Why no group could be judged."""
-    listed = ", ".join(f"{label} ({size})" for label, size in found.small[:8])
-    more = f" and {len(found.small) - 8} more" if len(found.small) > 8 else ""
     return (
         f"no group has {SMALL_GROUP} rows inside and {SMALL_GROUP} outside, which a comparison "
-        f"needs; got {listed}{more}"
+        f"needs; got {listed_sizes(found)}"
     )
+
+
+def listed_sizes(found: Gaps, most: int = 6) -> str:
+    """Groups with too few rows, the largest first, with their rows inside and outside."""
+    ranked = sorted(found.small, key=lambda each: -min(each.inside, each.outside))
+    listed = ", ".join(f"{e.label} ({e.inside} in, {e.outside} out)" for e in ranked[:most])
+    more = f" and {len(ranked) - most} more" if len(ranked) > most else ""
+    return f"{listed}{more}"
 
 
 _DISTANCE = "max over t of |P(score>t | g) - P(score>t | not g)|"
