@@ -9,7 +9,7 @@ at most each decile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -157,6 +157,10 @@ def _register(
             compute=compute,
             attributes=both if of_paper else frozenset({"discrete"}),
             outcomes=numbers if of_paper else frozenset({"binary"}),
+            # Within Y <= y the groups differ in Y itself, and so do their scores.
+            exact_for=frozenset(
+                {"binary", "multiclass"} if notion.conditions_on_outcome else get_args(OutcomeKind)
+            ),
             needs_decisions=True,
             range=(0.0, float("inf") if of_paper else 1.0),
             fair_value=1.0 if is_ratio else 0.0,
