@@ -38,7 +38,7 @@ def fitted(name):
         model, y = composed(notion="separation", **ONE_SEED), three_classes(data)
     elif name == "numbers, weights":
         model = composed(task="regression", loss="huber", **ONE_SEED)
-        given = {"sample_weight": weights(600)}
+        given = {"sample_weight": weights(len(data.X))}
     elif name == "own network":
         model = composed(network=own_network, **ONE_SEED)
     else:
