@@ -19,6 +19,7 @@ from equipoise.frontier import FairFrontier
 from equipoise.metrics import measure, youden_threshold
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
+from tests.messages import says
 
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
 ALONE = NETWORK | {"iterations": 60, "random_state": 7}
@@ -319,6 +320,22 @@ def test_wrong_options_are_named_before_training(rows, options, message):
     model = composed(**{**SMALL, "iterations": 10**9, **options})
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         model.fit(rows.X, rows.y, sensitive_features=rows.A)
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_groups_too_small_for_the_gap_are_named_before_training(rows, part):
+    model = composed(**{**SMALL, "iterations": 10**9, part: range(50)})
+    with pytest.raises(InputError) as refused:
+        model.fit(rows.X, rows.y, sensitive_features=rows.A[["group"]])
+    counts = rows.A["group"].iloc[:50].value_counts()
+    assert counts.max() < 30
+    says(
+        str(refused.value),
+        f"the 50 {part} rows do not suffice for gap by group",
+        "no group has 30 rows inside and 30 outside",
+        *(f"group = {name} ({count} in, {50 - count} out)" for name, count in counts.items()),
+        f"merge rare groups, raise {part}, or name other metrics",
+    )
 
 
 def test_wrong_data_are_named_before_training(rows):
