@@ -210,7 +210,7 @@ class _Assessor:
         chosen: list[Metric] = []
         for metric in METRICS.values():
             # The measures of dependence have rows of their own.
-            if metric.notion not in self.notions or metric.name.removesuffix("|Y") in MEASURES:
+            if not self._asked_for(metric) or metric.name.removesuffix("|Y") in MEASURES:
                 continue
             problem = metric.why_not(sample)
             if problem is None:
@@ -220,7 +220,8 @@ class _Assessor:
         small = _small_groups(column)
         found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
         for metric, estimate in zip(chosen, found, strict=True):
-            test = tests[metric.notion]
+            # What belongs to neither notion is described, not tested.
+            test = Estimate() if metric.notion is None else tests[metric.notion]
             bound, remark = certificate_of(
                 metric,
                 self.arrived.scores,
@@ -233,7 +234,13 @@ class _Assessor:
             )
             note = notes(estimate.note, test.note, remark, small)
             estimate = replace(estimate, p=test.p, certificate=bound, note=note)
-            yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
+            yield AuditRow(metric.notion or "", metric.name, column.name, ALL_ROWS, estimate)
+
+    def _asked_for(self, metric: Metric) -> bool:
+        """Whether the metric's notion is assessed; what belongs to neither is, where both are."""
+        if metric.notion is None:
+            return self.settings.notion is None and self.data.outcome in metric.outcomes
+        return metric.notion in self.notions
 
     def _dependence(
         self, table: SensitiveTable, attribute: str, tests: dict[Notion, Estimate]

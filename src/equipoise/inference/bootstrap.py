@@ -120,7 +120,7 @@ def estimates_of(
     exact = {m.name: m.compute(sample) for m in metrics if problems[m.name] is None}
     # A summed-up row stands for whole rows, which rows with weights are not.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
-    by_count = [m for m in metrics if m.name in exact and m.deviation and many]
+    by_count = [m for m in metrics if m.name in exact and m.deviation and m.from_counts and many]
     by_row = [m for m in metrics if m.name in exact and m not in by_count]
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)

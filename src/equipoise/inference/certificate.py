@@ -202,7 +202,7 @@ def certificate_of(
         return math.nan, ""
     if weights is not None:
         return math.nan, "no certificate: its inequality is for rows that count the same"
-    given = metric.notion.conditions_on_outcome
+    given = metric.needs_outcome
     try:
         found = certify(
             scores,
