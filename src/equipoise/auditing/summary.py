@@ -139,7 +139,7 @@ def _yardstick(audit: Audit, notion: Notion) -> tuple[str, bool]:
     """What groups are ranked by, and whether the lowest value is the worst."""
     high_is_good = audit.settings.favourable == "high"
     if notion is Notion.INDEPENDENCE:
-        return ("mean score" if audit.threshold is None else "decision rate"), high_is_good
+        return ("mean score" if audit.threshold is None else "selection rate"), high_is_good
     if audit.outcome == "continuous":
         return "mean error", high_is_good
     # Who deserved the good decision and did not get it, or got a bad one undeserved.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from equipoise.metrics.by_group import MEANS, GroupMean
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition
 from equipoise.metrics.registry import Computed, Metric, register_metric
@@ -262,172 +263,86 @@ _register(
 )
 
 
-class Mean(NamedTuple):
-    """A number that every group has: a mean over those of its rows that count."""
-
-    name: str
-    notion: Notion | None
-    #: Values (K, n), and 1 for rows that count, 0 for others, (K, n) or (1, n).
-    of: Callable[[Sample], tuple[Tensor, Tensor]]
-    formula: str
-    counted: str  # what a group needs to have the number, in words
-    outcome: OutcomeKind = "binary"
-    limits: tuple[float, float] = (0.0, 1.0)
-    needs_decisions: bool = True
-
-
-def _outcomes(sample: Sample) -> Tensor:
-    """Binary outcomes (1, n): 1 for the positive class, which is the second in order."""
-    assert sample.scored.outcome is not None
-    return sample.scored.outcome.codes.to(torch.float64)[None]
-
-
-def _true_positives(sample: Sample) -> tuple[Tensor, Tensor]:
-    return sample.scored.responses, _outcomes(sample)
-
-
-def _false_positives(sample: Sample) -> tuple[Tensor, Tensor]:
-    return sample.scored.responses, 1 - _outcomes(sample)
-
-
-def _false_negatives(sample: Sample) -> tuple[Tensor, Tensor]:
-    return 1 - sample.scored.responses, _outcomes(sample)
-
-
-def _correct_positives(sample: Sample) -> tuple[Tensor, Tensor]:
-    decisions = sample.scored.responses
-    return _outcomes(sample).expand_as(decisions), decisions
-
-
-def _correct(sample: Sample) -> tuple[Tensor, Tensor]:
-    y = _outcomes(sample)
-    return (sample.scored.responses == y).to(torch.float64), torch.ones_like(y)
-
-
-def _promised(sample: Sample) -> tuple[Tensor, Tensor]:
-    y = _outcomes(sample)
-    return sample.scored.scores - y, torch.ones_like(y)
-
-
-def _error(sample: Sample) -> tuple[Tensor, Tensor]:
-    assert sample.scored.y is not None
-    return sample.scored.scores - sample.scored.y, torch.ones_like(sample.scored.y)[None]
-
-
-def _absolute_error(sample: Sample) -> tuple[Tensor, Tensor]:
-    error, counted = _error(sample)
-    return error.abs(), counted
-
-
-def group_means(mean: Mean, sample: Sample) -> Tensor:
+def group_means(mean: GroupMean, sample: Sample) -> Tensor:
     """The number of every group, (R, K, groups, 1); NaN where no row counts."""
-    values, counted = mean.of(sample)
+    scored = sample.scored
+    y = scored.y
+    if mean.outcome == "binary":  # the positive class is the second in order
+        assert scored.outcome is not None
+        y = scored.outcome.codes.to(torch.float64)
+    values, counted = mean.of(scored.scores, scored.responses, y)
+    counted = torch.ones_like(scored.scores[:1]) if counted is None else counted
     sums, _ = pooled_sums(values * counted, sample, sample.everybody)
-    sizes, _ = pooled_sums(counted, sample, sample.everybody)
+    sizes, _ = pooled_sums(torch.atleast_2d(counted), sample, sample.everybody)
     return sums / sizes
 
 
-def _enrol(mean: Mean, *, ratio: bool = False, name: str = "") -> None:
+def _enrol(mean: GroupMean, name: str, *, ratio: bool = False) -> None:
     """Register how far apart the groups' means are, or lowest over highest."""
     lowest, highest = f"min over a of {mean.formula}", f"max over a of {mean.formula}"
-    first = "Lowest over highest" if ratio else "Highest minus lowest"
-    spread = mean.limits[1] - mean.limits[0]
 
     def departures(sample: Sample) -> Tensor:
         of_groups = group_means(mean, sample)
         return of_groups.log() if ratio else of_groups
 
     def compute(sample: Sample) -> Computed:
-        of_groups = group_means(mean, sample)
-        size = _range(of_groups.log() if ratio else of_groups)
+        size = _range(departures(sample))
         values = torch.exp(-size) if ratio else size
-        return Computed(values, _reasons_of_means(mean, sample, of_groups, values))
+        return Computed(values, _reasons_of_means(mean, sample, values))
 
     def deviation(sample: Sample, center: Sample) -> Tensor:
         return _range(departures(sample) - departures(center))
 
+    assert mean.outcome is not None
+    first = "Lowest over highest" if ratio else "Highest minus lowest"
     register_metric(
         Metric(
-            name=name or f"{mean.name} {'ratio' if ratio else 'difference'}",
+            name=name,
             notion=mean.notion,
             description=f"{first} {mean.name} among the groups{'; 1 is parity' if ratio else ''}.",
             formula=f"{lowest} / {highest}" if ratio else f"{highest} - {lowest}",
             compute=compute,
             attributes=frozenset({"discrete"}),
             outcomes=frozenset({mean.outcome}),
-            needs_decisions=mean.needs_decisions,
-            range=(0.0, 1.0 if ratio else spread),
+            needs_decisions="decisions" in mean.uses,
+            range=(0.0, 1.0 if ratio else mean.limits[1] - mean.limits[0]),
             fair_value=1.0 if ratio else 0.0,
             is_ratio=ratio,
             deviation=deviation,
             from_counts=mean.outcome == "binary",
-            needs_probabilities=mean.name == "calibration gap",
+            needs_probabilities=mean.needs_probabilities,
         )
     )
 
 
-def _reasons_of_means(
-    mean: Mean, sample: Sample, of_groups: Tensor, values: Tensor
-) -> tuple[str | None, ...]:
+def _reasons_of_means(mean: GroupMean, sample: Sample, values: Tensor) -> tuple[str | None, ...]:
     """Why each member's value (R, K) is undefined under the first weighting, or None."""
     undefined = values[0].isnan().tolist()
-    labels = sample.attribute.labels
+    of_groups = group_means(mean, sample)[0, :, :, 0] if any(undefined) else values
+    has = mean.counted or "weight"
 
     def of_member(k: int) -> str:
-        for (g,) in of_groups[0, k, :, 0].isnan().nonzero().tolist():
-            return f"no row of {labels[g]} has {mean.counted}, so it has no {mean.name}"
-        if bool((of_groups[0, k] == 0).all()):
+        for (g,) in of_groups[k].isnan().nonzero().tolist():
+            return f"no row of {sample.attribute.labels[g]} has {has}, so it has no {mean.name}"
+        if bool((of_groups[k] == 0).all()):
             return f"the {mean.name} of every group is 0, so the ratio has no denominator"
         return f"the {mean.name} of a group is beyond what a float can hold; rescale the scores"
 
     return tuple(of_member(k) if nan else None for k, nan in enumerate(undefined))
 
 
-for _mean in (
-    Mean(
-        "true positive rate",
-        Notion.SEPARATION,
-        _true_positives,
-        "P(D=1 | A=a, Y=1)",
-        "the positive outcome",
-    ),
-    Mean(
-        "false positive rate",
-        Notion.SEPARATION,
-        _false_positives,
-        "P(D=1 | A=a, Y=0)",
-        "the negative outcome",
-    ),
+for _of, _name in (
+    ("true positive rate", "true positive rate"),
+    ("false positive rate", "false positive rate"),
+    ("precision", "predictive parity"),
 ):
-    _enrol(_mean)
-    _enrol(_mean, ratio=True)
-_enrol(
-    Mean(
-        "false negative rate",
-        Notion.SEPARATION,
-        _false_negatives,
-        "P(D=0 | A=a, Y=1)",
-        "the positive outcome",
-    )
-)
-_PRECISION = Mean("precision", None, _correct_positives, "P(Y=1 | A=a, D=1)", "a positive decision")
-_enrol(_PRECISION, name="predictive parity difference")
-_enrol(_PRECISION, ratio=True, name="predictive parity ratio")
-_enrol(Mean("accuracy", None, _correct, "P(D=Y | A=a)", "a known attribute"))
-_enrol(
-    Mean(
-        "calibration gap",
-        None,
-        _promised,
-        "(E(score | A=a) - P(Y=1 | A=a))",
-        "a known attribute",
-        limits=(-1.0, 1.0),
-        needs_decisions=False,
-    ),
-    name="calibration difference",
-)
-for _mean in (
-    Mean("error", None, _error, "E(score - Y | A=a)", "a known attribute"),
-    Mean("absolute error", None, _absolute_error, "E(|score - Y| | A=a)", "a known attribute"),
+    _enrol(MEANS[_of], f"{_name} difference")
+    _enrol(MEANS[_of], f"{_name} ratio", ratio=True)
+for _of, _name in (
+    ("false negative rate", "false negative rate"),
+    ("accuracy", "accuracy"),
+    ("calibration gap", "calibration"),
+    ("mean error", "error"),
+    ("mean absolute error", "absolute error"),
 ):
-    _enrol(_mean._replace(outcome="continuous", limits=(0.0, float("inf")), needs_decisions=False))
+    _enrol(MEANS[_of], f"{_name} difference")
