@@ -210,7 +210,7 @@ class _Assessor:
         chosen: list[Metric] = []
         for metric in METRICS.values():
             # The measures of dependence have rows of their own.
-            if not self._asked_for(metric) or metric.name.removesuffix("|Y") in MEASURES:
+            if not self._asked_for(metric, column) or metric.name.removesuffix("|Y") in MEASURES:
                 continue
             problem = metric.why_not(sample)
             if problem is None:
@@ -234,13 +234,14 @@ class _Assessor:
             )
             note = notes(estimate.note, test.note, remark, small)
             estimate = replace(estimate, p=test.p, certificate=bound, note=note)
-            yield AuditRow(metric.notion or "", metric.name, column.name, ALL_ROWS, estimate)
+            yield AuditRow(str(metric.notion or ""), metric.name, column.name, ALL_ROWS, estimate)
 
-    def _asked_for(self, metric: Metric) -> bool:
+    def _asked_for(self, metric: Metric, column: SensitiveColumn) -> bool:
         """Whether the metric's notion is assessed; what belongs to neither is, where both are."""
-        if metric.notion is None:
-            return self.settings.notion is None and self.data.outcome in metric.outcomes
-        return metric.notion in self.notions
+        if metric.notion is not None:
+            return metric.notion in self.notions
+        fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
+        return fits and self.settings.notion is None
 
     def _dependence(
         self, table: SensitiveTable, attribute: str, tests: dict[Notion, Estimate]

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.auditing.inputs import AuditData
-from equipoise.auditing.result import MISSING, AuditRow
-from equipoise.inference.groups import group_estimates, wilson
+from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
+from equipoise.inference.groups import group_estimates, rate_interval
 from equipoise.metrics.by_group import ByGroup, Given, calibration_cells, group_label, grouping
 from equipoise.metrics.sample import SMALL_GROUP, even_ranges
 from equipoise.tables import SensitiveColumn
@@ -58,7 +58,7 @@ def group_rows(
         everybody = np.where(codes < 0, len(labels), codes)
         listed = ByGroup(column.name, (*labels, MISSING), everybody, known.quantities)
     found = group_estimates(listed, level=level, simultaneous=True)
-    notions = {quantity.name: quantity.notion or "" for quantity in known.quantities}
+    notions = {quantity.name: str(quantity.notion or "") for quantity in known.quantities}
     for g, label in enumerate(listed.groups):
         for name, estimates in found.by_group.items():
             yield AuditRow(notions[name], name, column.name, label, estimates[g])
@@ -83,7 +83,9 @@ def _given(data: AuditData, threshold: float | None) -> Given:
 def compared(rows: Iterable[AuditRow], attribute: str, metric: str) -> AuditRow | None:
     """The row with the difference of a number between the lowest and the highest group, if any."""
     wanted = (attribute, f"{metric} difference")
-    return next((row for row in rows if (row.attribute, row.metric) == wanted), None)
+    found = (row for row in rows if (row.attribute, row.metric) == wanted)
+    # A metric of the same name is about all groups, small ones too.
+    return next((row for row in found if row.group != ALL_ROWS), None)
 
 
 def told_apart(rows: Iterable[AuditRow], attribute: str, metric: str) -> bool:
@@ -100,7 +102,7 @@ def calibration(data: AuditData, level: float) -> pd.DataFrame:
     """Expected against observed outcomes of every group, by tenth of the score.
 
     Columns: attribute, group, score_low, score_high, n, expected (mean score), observed (outcome
-    rate), and low, high: the Wilson interval of what was observed. No rows unless y is binary and
+    rate), and low, high: the interval of what was observed. No rows unless y is binary and
     all scores lie in [0, 1].
     """
     columns = ["attribute", "group", "score_low", "score_high", "n", "expected", "observed"]
@@ -111,7 +113,7 @@ def calibration(data: AuditData, level: float) -> pd.DataFrame:
             labels, codes = grouping(column)
             for cell in calibration_cells(data.scores, codes, len(labels)):
                 observed = float(positive[cell.rows].mean())
-                low, high = wilson(observed, len(cell.rows), level)
+                low, high = rate_interval(observed, len(cell.rows), level)
                 tables.append(
                     {
                         "attribute": column.name,

@@ -3,7 +3,10 @@
 One group
 ---------
 * A rate has the score interval of Wilson (1927). With weights, Wilson's formula takes the effective
-  number of rows of Kish (1965), (sum of w)^2 / sum of w^2, in place of n.
+  number of rows of Kish (1965), (sum of w)^2 / sum of w^2, in place of n. Near 0 and 1 Wilson's
+  interval misses too often where the level is high or rows are few. So the exact interval of
+  Clopper and Pearson (1934) takes its place where several intervals share a level, and up to
+  `FEW_ROWS` rows.
 * A mean has Student's t interval; with weights, likewise on the effective number of rows. With at
   most `FEW_ROWS` rows, or where all values are equal, the spread of a handful of values says too
   little. The interval of Hoeffding (1963) takes its place: it holds for every distribution between
@@ -38,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import betaincinv, ndtri, stdtrit
 
 from equipoise.errors import check_flag, check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
@@ -53,6 +56,17 @@ FEW_ROWS = 10
 _NONE = (math.nan, math.nan)
 
 
+def rate_interval(rate: float, n: float, level: float, shared: int = 1) -> Interval:
+    """Interval of a rate on n rows, one of so many that share a level.
+
+    >>> rate_interval(0.5, 3, 0.95) == exact_interval(0.5, 3, 0.95)
+    True
+    >>> rate_interval(0.5, 40, 0.95) == wilson(0.5, 40, 0.95)
+    True
+    """
+    return (exact_interval if shared > 1 or n <= FEW_ROWS else wilson)(rate, n, level)
+
+
 def wilson(rate: float, n: float, level: float) -> Interval:
     """Score interval of a rate on n rows, or on an effective number of rows (Wilson 1927).
 
@@ -65,6 +79,19 @@ def wilson(rate: float, n: float, level: float) -> Interval:
     reach = math.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     low = 0.0 if rate <= 0 else max(0.0, middle - reach)
     return low, 1.0 if rate >= 1 else min(1.0, middle + reach)
+
+
+def exact_interval(rate: float, n: float, level: float) -> Interval:
+    """Interval of a rate that holds at every rate and number of rows (Clopper and Pearson 1934).
+
+    >>> low, high = exact_interval(0.0, 3, 0.95)
+    >>> low, round(high, 3)
+    (0.0, 0.708)
+    """
+    tail = (1 - level) / 2
+    hits = rate * n
+    low = 0.0 if rate <= 0 else float(betaincinv(hits, n - hits + 1, tail))
+    return low, 1.0 if rate >= 1 else float(betaincinv(hits + 1, n - hits, 1 - tail))
 
 
 def effective_rows(weights: Floats) -> float:
@@ -111,8 +138,12 @@ class Known(NamedTuple):
     value: float
     n: int
     reason: str
-    at: Callable[[float], Interval]
+    at: Callable[[float, int], Interval]  # level of each, and how many share it
     note: str = ""
+
+    def interval(self, level: float, shared: int) -> Interval:
+        """One of so many intervals that hold all at once with probability `level`."""
+        return self.at(1 - (1 - level) / shared, shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +210,7 @@ def group_estimates(
     check_flag("simultaneous", simultaneous)
     check_whole("least", least, least=1)
     check_whole("draws", draws, least=2)
-    each = 1 - (1 - level) / max(1, len(found.groups)) if simultaneous else level
+    shared = len(found.groups) if simultaneous else 1
     everybody = np.flatnonzero(found.codes >= 0)
     of_groups, overall, differences, ratios, extremes = {}, {}, {}, {}, {}
     for quantity in found.quantities:
@@ -187,8 +218,8 @@ def group_estimates(
         random = np.random.default_rng(random_state)
         know = _Knowing(quantity, found.weights, everybody, draws, random)
         known = [know(rows) for rows in found.rows]
-        of_groups[name] = tuple(_estimate(one, each, level) for one in known)
-        overall[name] = _estimate(know(everybody), level, level)
+        of_groups[name] = tuple(_estimate(one, level, shared) for one in known)
+        overall[name] = _estimate(know(everybody), level, 1)
         compared = [g for g, one in enumerate(known) if one.n >= least and not one.reason]
         if len(compared) < 2:
             compared = [g for g, one in enumerate(known) if not one.reason]
@@ -222,24 +253,33 @@ class _Knowing:
             counted = counted[weights[counted] > 0]
         n = len(counted)
         if reason:
-            return Known(math.nan, n, reason, lambda level: _NONE)
+            return Known(math.nan, n, reason, _no_interval)
         if quantity.call is not None:
             return self._function(value, counted)
         assert quantity.values is not None
         shares = None if weights is None else weights[counted]
         if quantity.kind == "rate":
-            rows_worth = float(n) if shares is None else effective_rows(shares)
-            return Known(value, n, "", lambda level: wilson(value, rows_worth, level))
+            worth = float(n) if shares is None else effective_rows(shares)
+
+            def of_rate(level: float, shared: int) -> Interval:
+                return rate_interval(value, worth, level, shared)
+
+            return Known(value, n, "", of_rate)
         among = quantity.values[self.everybody[quantity.counted[self.everybody]]]
         if quantity.kind == "mean":
             limits = (float(among.min()), float(among.max()))
             values = quantity.values[counted]
-            return Known(value, n, "", lambda level: mean_interval(values, shares, level, limits))
+
+            def of_mean(level: float, _shared: int) -> Interval:
+                low, high = mean_interval(values, shares, level, limits)
+                return max(low, quantity.limits[0]), min(high, quantity.limits[1])
+
+            return Known(value, n, "", of_mean)
         small, power = reduced(among)
         squares = np.ldexp(quantity.values[counted], -power) ** 2
         limits = (float((small**2).min()), float((small**2).max()))
 
-        def of_root(level: float) -> Interval:
+        def of_root(level: float, _shared: int) -> Interval:
             low, high = mean_interval(squares, shares, level, limits)
             ends = np.ldexp(np.sqrt([max(0.0, low), max(0.0, high)]), power)
             return float(ends[0]), float(ends[1])
@@ -249,7 +289,7 @@ class _Knowing:
     def _function(self, value: float, counted: Integers) -> Known:
         n = len(counted)
         if n <= FEW_ROWS:
-            return Known(value, n, "", lambda level: _NONE, f"no interval for {n} rows")
+            return Known(value, n, "", _no_interval, f"no interval for {n} rows")
         drawn = [
             self.quantity.of(counted[self.random.integers(n, size=n)], self.weights)[0]
             for _ in range(self.draws)
@@ -257,19 +297,23 @@ class _Knowing:
         defined = np.array([each for each in drawn if math.isfinite(each)])
         if len(defined) < self.draws / 2 or (defined == defined[0]).all():
             note = "no interval: the bootstrap draws are undefined or all equal"
-            return Known(value, n, "", lambda level: _NONE, note)
+            return Known(value, n, "", _no_interval, note)
         error = float(defined.std(ddof=1))
 
-        def around(level: float) -> Interval:
+        def around(level: float, _shared: int) -> Interval:
             reach = float(stdtrit(n - 1, (1 + level) / 2)) * error
             return value - reach, value + reach
 
         return Known(value, n, "", around)
 
 
-def _estimate(known: Known, each: float, level: float) -> Estimate:
-    """The number with its interval at the level `each`; all groups together have `level`."""
-    low, high = known.at(each)
+def _no_interval(_level: float, _shared: int) -> Interval:
+    return _NONE
+
+
+def _estimate(known: Known, level: float, shared: int) -> Estimate:
+    """The number with its interval, one of so many that share the level."""
+    low, high = known.interval(level, shared)
     few = f"fewer than {SMALL_GROUP} rows" if 0 < known.n < SMALL_GROUP else ""
     return Estimate(
         value=known.value,
@@ -295,8 +339,8 @@ def _left_out(known: Sequence[Known], compared: int, least: int) -> str:
 
 def _limits_of_pairs(known: Sequence[Known], level: float) -> tuple[Floats, Floats, Floats]:
     """Values and ends of intervals (G,) of the groups at the level of each pair."""
-    pairs = len(known) * (len(known) - 1) / 2
-    ends = np.array([one.at(1 - (1 - level) / pairs) for one in known])
+    pairs = len(known) * (len(known) - 1) // 2
+    ends = np.array([one.interval(level, pairs) for one in known])
     return np.array([one.value for one in known]), ends[:, 0], ends[:, 1]
 
 
