@@ -52,23 +52,22 @@ def group_rows(
     """
     labels, codes = grouping(column)
     given = _given(data, threshold)
-    known = ByGroup(column.name, labels, codes, tuple(given.quantities()))
-    listed = known
+    quantities = tuple(given.quantities())
+    notions = {quantity.name: str(quantity.notion or "") for quantity in quantities}
+    known = ByGroup(column.name, labels, codes, quantities)
+    found = group_estimates(known, level=level, simultaneous=True, least=SMALL_GROUP)
+    listed = [found]
     if bool((codes < 0).any()):
-        everybody = np.where(codes < 0, len(labels), codes)
-        listed = ByGroup(column.name, (*labels, MISSING), everybody, known.quantities)
-    found = group_estimates(listed, level=level, simultaneous=True)
-    notions = {quantity.name: str(quantity.notion or "") for quantity in known.quantities}
-    for g, label in enumerate(listed.groups):
-        for name, estimates in found.by_group.items():
-            yield AuditRow(notions[name], name, column.name, label, estimates[g])
-    between = group_estimates(known, level=level, least=SMALL_GROUP)
-    for name, (lowest, highest) in between.extremes.items():
-        if not lowest:
-            continue
-        pair = f"{lowest} vs {highest}"
-        for word, estimate in (("difference", between.difference), ("ratio", between.ratio)):
+        without = ByGroup(column.name, (MISSING,), np.where(codes < 0, 0, -1), quantities)
+        listed.append(group_estimates(without, level=level))
+    for some in listed:
+        for g, label in enumerate(some.groups):
+            for name, estimates in some.by_group.items():
+                yield AuditRow(notions[name], name, column.name, label, estimates[g])
+    for name, (lowest, highest) in found.extremes.items():
+        for word, estimate in (("difference", found.difference), ("ratio", found.ratio)):
             if not estimate[name].reason:
+                pair = f"{lowest} vs {highest}"
                 yield AuditRow(notions[name], f"{name} {word}", column.name, pair, estimate[name])
 
 

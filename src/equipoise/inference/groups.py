@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ from equipoise.errors import check_flag, check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
 from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Integers, Quantity
 from equipoise.metrics.sample import SMALL_GROUP
-from equipoise.scales import reduced
+from equipoise.scales import exponent, reduced
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -228,8 +229,8 @@ def group_estimates(
         differences[name] = _difference(pair, quantity, level, remark)
         ratios[name] = _ratio(pair, quantity, level, remark)
         order = sorted(compared, key=lambda g: known[g].value)
-        ends = (order[0], order[-1]) if len(order) > 1 else ()
-        extremes[name] = tuple(found.groups[g] for g in ends) or ("", "")
+        both = len(order) > 1
+        extremes[name] = (found.groups[order[0]], found.groups[order[-1]]) if both else ("", "")
     return GroupEstimates(
         found.attribute, found.groups, of_groups, overall, differences, ratios, extremes
     )
@@ -265,26 +266,32 @@ class _Knowing:
                 return rate_interval(value, worth, level, shared)
 
             return Known(value, n, "", of_rate)
-        among = quantity.values[self.everybody[quantity.counted[self.everybody]]]
         if quantity.kind == "mean":
-            limits = (float(among.min()), float(among.max()))
-            values = quantity.values[counted]
+            values, limits = quantity.values[counted], self._limits
 
             def of_mean(level: float, _shared: int) -> Interval:
                 low, high = mean_interval(values, shares, level, limits)
                 return max(low, quantity.limits[0]), min(high, quantity.limits[1])
 
             return Known(value, n, "", of_mean)
-        small, power = reduced(among)
+        # Squares of numbers below 1 in size, so that none overflows.
+        power = exponent(np.array(self._limits))
         squares = np.ldexp(quantity.values[counted], -power) ** 2
-        limits = (float((small**2).min()), float((small**2).max()))
+        largest = float(np.square(np.ldexp(self._limits, -power)).max())
 
         def of_root(level: float, _shared: int) -> Interval:
-            low, high = mean_interval(squares, shares, level, limits)
+            low, high = mean_interval(squares, shares, level, (0.0, largest))
             ends = np.ldexp(np.sqrt([max(0.0, low), max(0.0, high)]), power)
             return float(ends[0]), float(ends[1])
 
         return Known(value, n, "", of_root)
+
+    @cached_property
+    def _limits(self) -> Interval:
+        """Smallest and largest value among the rows of all groups."""
+        assert self.quantity.values is not None
+        values = self.quantity.values[self.everybody[self.quantity.counted[self.everybody]]]
+        return float(values.min()), float(values.max())
 
     def _function(self, value: float, counted: Integers) -> Known:
         n = len(counted)

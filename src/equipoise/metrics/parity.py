@@ -273,7 +273,7 @@ def group_means(mean: GroupMean, sample: Sample) -> Tensor:
     values, counted = mean.of(scored.scores, scored.responses, y)
     counted = torch.ones_like(scored.scores[:1]) if counted is None else counted
     sums, _ = pooled_sums(values * counted, sample, sample.everybody)
-    sizes, _ = pooled_sums(torch.atleast_2d(counted), sample, sample.everybody)
+    sizes, _ = pooled_sums(counted.reshape(-1, counted.shape[-1]), sample, sample.everybody)
     return sums / sizes
 
 
