@@ -51,6 +51,7 @@ def test_equal_weights_change_no_interval_and_unequal_ones_cost_rows():
         kish = w[rows].sum() ** 2 / (w[rows] ** 2).sum()
         assert effective_rows(w[rows]) == pytest.approx(kish) and kish < rows.sum()
         assert (one.value, one.low, one.high) == pytest.approx((rate, *wilson(rate, kish, 0.95)))
+        assert f"{kish:.4g} rows" in one.note
 
 
 def test_intervals_of_means_are_students():
@@ -72,6 +73,15 @@ def test_a_handful_of_equal_scores_has_no_point_for_an_interval(n):
         (max(0, 0.5 - reach), min(1, 0.5 + reach))
     )
     assert "fewer than 30 rows" in found[0].note
+
+
+def test_a_constant_score_lies_inside_its_interval():
+    w = np.random.default_rng(6).random(90)
+    found = by_group(
+        scores=np.full(90, 0.1), sensitive_features={"a": list("pqr") * 30}, sample_weight=w
+    )
+    for one in group_estimates(found).by_group["mean score"]:
+        assert (one.low, one.value, one.high) == (0.1, 0.1, 0.1)
 
 
 def test_the_interval_of_the_rmse_is_that_of_the_mean_square():

@@ -122,7 +122,8 @@ def mean_interval(
     small, power = reduced(np.concatenate([values, limits]))
     small, (low, high) = small[:-2], small[-2:].tolist()
     n = float(len(small)) if weights is None else effective_rows(weights)
-    mean = float(np.average(small, weights=weights))
+    # Rounding must not carry a mean of equal values past them.
+    mean = float(np.clip(np.average(small, weights=weights), small.min(), small.max()))
     if n <= FEW_ROWS or bool((small == small[0]).all()):
         reach = (high - low) * math.sqrt(math.log(2 / (1 - level)) / (2 * n))
     else:
@@ -259,13 +260,14 @@ class _Knowing:
             return self._function(value, counted)
         assert quantity.values is not None
         shares = None if weights is None else weights[counted]
+        worth = float(n) if shares is None else effective_rows(shares)
+        note = "" if shares is None else f"weighted, worth {worth:.4g} rows of equal weight"
         if quantity.kind == "rate":
-            worth = float(n) if shares is None else effective_rows(shares)
 
             def of_rate(level: float, shared: int) -> Interval:
                 return rate_interval(value, worth, level, shared)
 
-            return Known(value, n, "", of_rate)
+            return Known(value, n, "", of_rate, note)
         if quantity.kind == "mean":
             values, limits = quantity.values[counted], self._limits
 
@@ -273,7 +275,7 @@ class _Knowing:
                 low, high = mean_interval(values, shares, level, limits)
                 return max(low, quantity.limits[0]), min(high, quantity.limits[1])
 
-            return Known(value, n, "", of_mean)
+            return Known(value, n, "", of_mean, note)
         # Squares of numbers below 1 in size, so that none overflows.
         power = exponent(np.array(self._limits))
         squares = np.ldexp(quantity.values[counted], -power) ** 2
@@ -284,7 +286,7 @@ class _Knowing:
             ends = np.ldexp(np.sqrt([max(0.0, low), max(0.0, high)]), power)
             return float(ends[0]), float(ends[1])
 
-        return Known(value, n, "", of_root)
+        return Known(value, n, "", of_root, note)
 
     @cached_property
     def _limits(self) -> Interval:

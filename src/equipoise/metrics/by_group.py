@@ -213,7 +213,8 @@ class Quantity:
         if self.kind == "root mean square":
             mean = float(np.sqrt(np.average(values**2, weights=shares)))
         else:
-            mean = float(np.average(values, weights=shares))
+            # Rounding must not carry a mean of equal values past them.
+            mean = float(np.clip(np.average(values, weights=shares), values.min(), values.max()))
         return float(np.ldexp(mean, power)), ""
 
     def _called(self, rows: Integers) -> tuple[float, str]:
