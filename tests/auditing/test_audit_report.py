@@ -45,18 +45,18 @@ def test_the_summary_names_notion_attribute_and_the_worst_off(found):
         "0). Decision: score > 0.5, as given. A high score is taken as favourable. Utility: AUC "
     )
     frame = found.to_frame().set_index(["metric", "attribute", "group"])
-    low, high = (frame.loc[("decision rate", "sex", sex)] for sex in "FM")
+    low, high = (frame.loc[("selection rate", "sex", sex)] for sex in "FM")
     assert (
-        f"Worst off: F, with a decision rate of {low['value']:.3f} ({low['low']:.3f} to "
+        f"Worst off: F, with a selection rate of {low['value']:.3f} ({low['low']:.3f} to "
         f"{low['high']:.3f}); best off: M, with {high['value']:.3f} ({high['low']:.3f} to "
         f"{high['high']:.3f})."
     ) in said
     missed = frame.loc[("true positive rate", "sex", "F")]
     assert f"Worst off: F, with a true positive rate of {missed['value']:.3f}" in said
-    youngest = found.to_frame().query("metric == 'decision rate' and attribute == 'age'").iloc[0]
+    youngest = found.to_frame().query("metric == 'selection rate' and attribute == 'age'").iloc[0]
     youngest = youngest["group"]
     assert youngest.startswith("18 to ")
-    assert f"Worst off: {youngest}, with a decision rate of" in said
+    assert f"Worst off: {youngest}, with a selection rate of" in said
     ks = frame.loc[("KS-GSP", "sex", "all rows")]
     assert (
         f"sex: scores depend on sex (p = 0.01). KS-GSP is {ks['value']:.3f} ({ks['low']:.3f} to "
@@ -83,7 +83,7 @@ def test_a_low_score_can_be_the_favourable_one():
     scores, y, A = people()
     said = words(audit(scores, y, A[["sex"]], threshold=0.5, favourable="low", **FAST))
     assert "A low score is taken as favourable." in said
-    assert "Worst off: M, with a decision rate of" in said
+    assert "Worst off: M, with a selection rate of" in said
     assert "Worst off: M, with a false positive rate of" in said
 
 
@@ -177,7 +177,7 @@ def test_scores_that_tell_nothing_are_decided_never():
     _, y, A = people()
     said = words(audit(np.ones(1200), y, A[["sex"]], **FAST))
     assert "Decision: never positive, as no threshold tells the outcomes apart" in said
-    assert "All groups have the same decision rate, 0.000." in said
+    assert "All groups have the same selection rate, 0.000." in said
 
 
 def test_forty_people_can_be_audited_and_are_told_how_little_that_says():

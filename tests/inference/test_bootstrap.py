@@ -56,14 +56,17 @@ def test_sizes_differ_by_at_most_the_deviation(metric, kind, outcome):
         metric, metric.compute(sample).values
     )
     defined = ~change.isnan()
-    assert torch.equal(defined, ~deviation.isnan())
+    # A draw's ratio to a rate near 0 is no value to report; its departure still counts.
+    assert not bool(deviation[defined].isnan().any())
     assert int(defined.sum()) >= 50
     assert bool((change.abs() <= deviation + 1e-12)[defined].all())
     assert bool((deviation > 1e-3)[defined].all())
     assert metric.deviation(sample, sample).abs().max() == 0
 
 
-@pytest.mark.parametrize(("metric", "kind", "outcome"), SEMINORMS)
+@pytest.mark.parametrize(
+    ("metric", "kind", "outcome"), [case for case in SEMINORMS if case.values[0].from_counts]
+)
 def test_summing_up_rows_of_equal_score_changes_nothing(metric, kind, outcome):
     scores, table, y = data(500, members=2, outcome=outcome)
     sample = prepare(scores.round(1), y).against(table[kind])
@@ -156,8 +159,9 @@ def test_a_member_alone_has_the_interval_it_has_among_others():
 
 def test_every_registered_metric_has_an_interval_around_its_value():
     scores, table, y = data(300)
-    found = bootstrap(METRICS, scores, [table["discrete"]], y, draws=20)
-    for metric, interval in zip(METRICS.values(), found, strict=True):
+    defined = [metric for metric in METRICS.values() if "binary" in metric.outcomes]
+    found = bootstrap(defined, scores, [table["discrete"]], y, draws=20)
+    for metric, interval in zip(defined, found, strict=True):
         low, high = metric.range
         assert low <= interval.low <= interval.high <= high, interval
         assert interval.low < interval.high, interval

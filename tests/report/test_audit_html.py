@@ -88,8 +88,8 @@ def test_the_answer_is_two_sentences_with_their_uncertainty(found, html):
         return f"{metric} {rows[worst]:.3f} for {worst}, {rows[best]:.3f} for {best}"
 
     assert independence == (
-        f"Scores depend on age ({rates('decision rate', 'age')}; {size('KS-GSP', 'age')}) and sex "
-        f"({rates('decision rate', 'sex')}; {size('KS-GSP', 'sex')})."
+        f"Scores depend on age ({rates('selection rate', 'age')}; {size('KS-GSP', 'age')}) and sex "
+        f"({rates('selection rate', 'sex')}; {size('KS-GSP', 'sex')})."
     )
     assert separation == (
         "Among people of equal outcome, scores depend on age "
@@ -125,7 +125,7 @@ def test_what_was_not_found_and_not_assessed_is_said():
 def test_groups_that_fare_alike_are_not_told_apart(found):
     rows = [
         replace(row, estimate=replace(row.estimate, value=0.5))
-        if (row.metric, row.attribute) == ("decision rate", "sex") and row.group != "all rows"
+        if (row.metric, row.attribute) == ("selection rate", "sex") and row.group != "all rows"
         else row
         for row in found.rows
     ]
@@ -139,7 +139,7 @@ def test_a_dependence_that_could_not_be_tested_is_said(found):
         for row in found.rows
     ]
     first, _ = answer(replace(found, rows=tuple(rows)))
-    assert first.startswith("Scores depend on age (decision rate ")
+    assert first.startswith("Scores depend on age (selection rate ")
     size = next(row for row in rows if (row.metric, row.attribute) == ("KS-GSP", "sex"))
     assert first.endswith(
         f"; whether they depend on sex (KS-GSP {size.value:.3f} [{size.low:.3f} to "
@@ -199,8 +199,8 @@ def test_bands_are_drawn_where_their_quantiles_are(found, html, open_page):
 def test_intervals_are_drawn_where_they_are(found, html, open_page):
     page = open_page(html)
     frame = found.to_frame()
-    rows = frame[(frame["metric"] == "decision rate") & (frame["attribute"] == "sex")]
-    cells = page.locator("[data-axis='sex decision rate']")
+    rows = frame[(frame["metric"] == "selection rate") & (frame["attribute"] == "sex")]
+    cells = page.locator("[data-axis='sex selection rate']")
     assert cells.count() == len(rows) == 2
     for place, (_, row) in enumerate(rows.iterrows()):
         box = cells.nth(place).locator("svg").bounding_box()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equipoise.auditing.groups import bands, group_label, group_rows, histograms
+from equipoise.auditing.groups import bands, calibration, group_label, group_rows, histograms
 from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read_data
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.errors import InputError
@@ -54,6 +54,7 @@ def audit(
     random_state: int = 0,
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
+    sample_weight: Any = None,
 ) -> Audit:
     """Assess how unfair scores are, how sure that is, and for whom.
 
@@ -95,6 +96,9 @@ def audit(
     missing_sensitive : {"error", "skip"}
         "skip" assesses each column on the rows in which it is known, and shows the others as a
         group of their own.
+    sample_weight : array or Series, shape (n,), optional
+        How much each row counts, above 0. Only ratios of weights count; unequal ones make intervals
+        wider. Certificates, permutation tests and measures of dependence take no weights.
 
     Returns
     -------
@@ -127,7 +131,13 @@ def audit(
         random_state=random_state,
     )
     arrived = read_data(
-        scores, y, sensitive_features, settings, types=sensitive_types, missing=missing_sensitive
+        scores,
+        y,
+        sensitive_features,
+        settings,
+        types=sensitive_types,
+        missing=missing_sensitive,
+        sample_weight=sample_weight,
     )
     notions = settings.notions(outcome_given=arrived.y is not None)
     if not isinstance(threshold, str):
@@ -150,6 +160,8 @@ def audit(
         attributes=data.table.names,
         histograms=histograms(data),
         bands=bands(data),
+        calibration=calibration(data, level),
+        weighted=data.weights is not None,
     )
 
 
@@ -189,7 +201,8 @@ class _Assessor:
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
             yield from self._comparisons(crossed.column, intersect(self.arrived.discrete).column)
-            if len(self.data.discrete) < len(table.columns):  # else it is the test of all columns
+            # Where all columns are discrete, it is the test of all columns.
+            if self.data.weights is None and len(self.data.discrete) < len(table.columns):
                 yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
         yield from self._groups(crossed)
 
@@ -218,7 +231,7 @@ class _Assessor:
         for metric in METRICS.values():
             # Gaps and measures of dependence have rows of their own.
             own_rows = metric.name in GAPS or metric.name.removesuffix("|Y") in MEASURES
-            if metric.notion not in self.notions or own_rows:
+            if own_rows or not self._asked_for(metric, column):
                 continue
             problem = metric.why_not(sample)
             if problem is None:
@@ -236,10 +249,18 @@ class _Assessor:
                 self.arrived.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
+                weights=self.arrived.weights,
             )
             caveat = metric.caveat(self.data.outcome)
             estimate = estimate.certified(bound, notes(caveat, remark, small))
-            yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
+            yield AuditRow(str(metric.notion or ""), metric.name, column.name, ALL_ROWS, estimate)
+
+    def _asked_for(self, metric: Metric, column: SensitiveColumn) -> bool:
+        """Whether the metric's notion is assessed; what belongs to neither is, where both are."""
+        if metric.notion is not None:
+            return metric.notion in self.notions
+        fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
+        return fits and self.settings.notion is None
 
     def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:
         """Gaps over the groups of these columns."""
@@ -264,6 +285,10 @@ class _Assessor:
 
     def _dependence(self, table: SensitiveTable, attribute: str) -> Rows:
         """Measures of dependence on these columns jointly, and the test of it."""
+        if self.data.weights is not None:
+            why = "does not take row weights"
+            yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
+            return
         known = int(table.known.sum())
         for notion in self.notions:
             for name in MEASURES:

@@ -158,8 +158,10 @@ def estimates_of(
     # A summed-up row stands for whole rows, which rows with weights are not.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
     defined = [m for m in metrics if m.name in exact]
-    careful = [m for m in defined if m.deviation and _needs_care(m, sample)]
-    by_count = [m for m in defined if m.deviation and many and m not in careful]
+    in_counts = [m for m in defined if m.deviation and m.from_counts and many]
+    careful = [m for m in defined if m.deviation and (m in in_counts or not many)]
+    careful = [m for m in careful if _needs_care(m, sample)]
+    by_count = [m for m in in_counts if m not in careful]
     by_row = [m for m in defined if m not in by_count and m not in careful]
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)
@@ -200,7 +202,7 @@ def _dependence(
 ) -> Estimate:
     """A measure of dependence of one member on the sample's column."""
     scored = sample.scored
-    given = metric.notion.conditions_on_outcome and scored.y is not None
+    given = metric.needs_outcome and scored.y is not None
     if bool((scored.weights != 1).any()):
         raise InputError(f"{metric.name} does not take row weights; leave weights out")
     return dependence_interval(
@@ -309,7 +311,7 @@ def _needs_care(metric: Metric, sample: Sample) -> bool:
     return own_threshold or bool(_small_cells(sample, metric.notion))
 
 
-def _small_cells(sample: Sample, notion: Notion) -> list[tuple[int, int]]:
+def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]:
     """Group and set of Y (a bin where these are nested) of the rows that stand-ins replace."""
     if sample.attribute.nested:
         return []
@@ -442,7 +444,7 @@ def _member(sample: Sample, member: int) -> Sample:
 
 def _with_stand_ins(
     sample: Sample,
-    notion: Notion,
+    notion: Notion | None,
     cells: Sequence[tuple[int, int]],
     *,
     balanced: bool,

@@ -77,6 +77,7 @@ def gap_estimates(
     check_level(level)
     check_whole("permutations", permutations)
     check_whole("candidates", candidates)
+    assert metric.notion is not None
     found = gaps_of(
         *samples,
         notion=metric.notion,
