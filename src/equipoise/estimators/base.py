@@ -35,7 +35,7 @@ from equipoise.networks import Normalization
 from equipoise.predictors.recipe import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
-from equipoise.tables.kinds import check_types
+from equipoise.tables.sensitive_table import check_types
 from equipoise.training import Callback, Health, History, Member, OptimizerSettings, Predictor
 from equipoise.training.loop import gradients_on
 
