@@ -220,7 +220,7 @@ class FairEstimator(Options, BaseEstimator, ABC):
             missing=self.missing_sensitive,
             n_rows=n,
             counted=None if weights is None else weights > 0,
-        )
+        ).warned()
 
     def _evaluate(
         self, X: Any, sensitive_features: Any = None

@@ -205,7 +205,7 @@ def read_columns(
         frame[[name for name, role in roles.items() if role == "sensitive"]],
         types=sensitive_types,
         missing="skip",
-    )
+    ).warned()
     left_out = {"id": "", "dropped": "not named by features"}
     unused = {name: left_out.get(role, "") for name, role in roles.items()}
     unused |= dict.fromkeys(given["drop"], "named by drop")

@@ -386,7 +386,10 @@ def take_rows(data: Any, positions: NDArray[np.integer[Any]]) -> Any:
 def check_aligned(**arguments: Any) -> None:
     """Refuse frames and Series of pandas whose indexes name the rows differently.
 
-    What has no index passes, and so do arguments of different lengths, which have another error.
+    Rows belong together by position, so every index must have the labels of the first, in its
+    order. A default index (0, 1, ...) beside another one is refused as well: nothing says in which
+    order its rows are. What has no index passes, and so do arguments of different lengths, which
+    have another error.
 
     >>> check_aligned(X=pd.Series([1, 2]), y=pd.Series([3, 4], index=[1, 0]))
     Traceback (most recent call last):

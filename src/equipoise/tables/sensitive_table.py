@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,13 @@ LearnedInput = tuple[str, Kind, tuple[Hashable, ...], float, float]
 _LEVELS_SHOWN = 5
 
 MAX_DISCRETE_NUMBERS = 10
+#: Nothing is noted of a column with fewer known rows than this.
+_FEWEST_ROWS = 50
+#: Whole numbers with at most this many distinct values may be codes.
+_MOST_CODES = 20
+#: Shares of rows: one value this frequent stands out; values this distinct may name the rows.
+_POINT_MASS = 0.25
+_NEARLY_DISTINCT = 0.95
 _LARGEST_EXACT = 2.0**53  # from here on a float64 cannot tell neighboring integers apart
 _FAMILY_RULES = {
     "boolean": "booleans are discrete",
@@ -79,6 +87,7 @@ class SensitiveTable:
     """
 
     columns: tuple[SensitiveColumn, ...]
+    notes: tuple[str, ...] = ()  # columns for which another kind, or none, may be meant
 
     @classmethod
     def from_data(
@@ -141,7 +150,14 @@ class SensitiveTable:
                     "missing_sensitive='skip' to keep these rows for the task loss and leave them "
                     "out of the penalty"
                 )
-        table = cls(tuple(type_column(column, overrides.get(column.name)) for column in raw))
+        columns = tuple(type_column(column, overrides.get(column.name)) for column in raw)
+        notes = (
+            f"sensitive column {column.name!r} {note}"
+            for column, typed in zip(raw, columns, strict=True)
+            if column.name not in overrides
+            for note in _notes(column, typed.kind)
+        )
+        table = cls(columns, tuple(notes))
         if not table.known.any():
             raise InputError(
                 "sensitive_features must have at least one row in which every column is known, "
@@ -169,6 +185,15 @@ class SensitiveTable:
     def is_discrete(self) -> bool:
         """Whether every column is discrete."""
         return all(column.kind == "discrete" for column in self.columns)
+
+    def warned(self) -> Self:
+        """Warn where a column may be meant otherwise than its values say; return the table.
+
+        Of a column whose kind is set in ``sensitive_types`` nothing is said.
+        """
+        for note in self.notes:
+            warnings.warn(note, stacklevel=3)
+        return self
 
     def __getitem__(self, name: str) -> SensitiveColumn:
         for column in self.columns:
@@ -339,6 +364,65 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
             f"got {len(typed.categories)} categories in {known} known rows; {remedy}"
         )
     return typed
+
+
+def _notes(column: Column, kind: Kind) -> Iterator[str]:
+    """What a person should know of a column whose kind its values have decided.
+
+    n whole numbers from a range of s all differ with a probability of about exp(-n^2 / 2s), if they
+    are drawn at random (the birthday problem): incomes are no identifiers although all differ.
+    """
+    known = int((~column.missing).sum())
+    if known < _FEWEST_ROWS:
+        return
+
+    def option(kind: Kind) -> str:
+        return f"set sensitive_types={{{column.name!r}: {kind!r}}} (--types {column.name}={kind})"
+
+    if column.numbers is None:
+        levels = len(column.levels)
+        if levels >= _NEARLY_DISTINCT * known:
+            yield f"looks like an identifier: {levels} of {known} values differ; drop it if so"
+        elif levels > MAX_DISCRETE_NUMBERS and all(map(_is_number, column.levels)):
+            yield (
+                f"is discrete although its {levels} categories are numbers; if it measures "
+                "something, convert it to a column of numbers"
+            )
+        return
+    distinct, counts = np.unique(column.numbers[~column.missing], return_counts=True)
+    fractions = distinct[distinct != np.floor(distinct)]
+    if kind == "discrete":
+        if fractions.size:
+            yield (
+                f"is discrete: it has {len(distinct)} distinct values, not all whole, such as "
+                f"{fractions[0]:g}; if it measures something, {option('continuous')}"
+            )
+        return
+    span = distinct[-1] - distinct[0] + 1
+    if not fractions.size and len(distinct) == known and known**2 > 10 * span:
+        yield (
+            f"looks like an identifier: {known} whole numbers, all different; drop it if so; if it "
+            f"measures something, {option('continuous')}"
+        )
+    elif not fractions.size and len(distinct) <= _MOST_CODES:
+        yield (
+            f"is continuous: it has {len(distinct)} distinct values, all whole; if they are codes "
+            f"of categories, {option('discrete')}; if not, {option('continuous')}"
+        )
+    if counts.max() >= _POINT_MASS * known:
+        yield (
+            f"is continuous, yet {counts.max() / known:.0%} of its rows have the value "
+            f"{distinct[counts.argmax()]:g}; if these are a group of their own, cut the column "
+            f"into classes or {option('discrete')}; if not, {option('continuous')}"
+        )
+
+
+def _is_number(level: Hashable) -> bool:
+    try:
+        float(level)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
