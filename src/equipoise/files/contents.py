@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from equipoise.errors import InputError, check_choice
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTable
-from equipoise.tables.columns import REFUSED, kind_of, whole
+from equipoise.tables.columns import REFUSED, differ_by_design, kind_of, whole
 
 Task = Literal["classification", "regression"]
 MAX_CLASSES = 20
@@ -73,18 +73,7 @@ class Content:
     words: str  # range of numbers, number of categories
     unusable: str = ""  # why nothing can be learned from it
     codes: bool = False  # whether all are whole numbers or text, as those of identifiers are
-    span: float = np.inf  # of whole numbers: how many there are from the smallest to the largest
-
-    @property
-    def is_identifier(self) -> bool:
-        """Whether every value is distinct, and a wide range alone does not explain it.
-
-        n numbers drawn from a range of s all differ with probability of about exp(-n^2 / 2s) (the
-        birthday problem): salaries in a small file are no identifiers although all differ.
-        """
-        if not self.codes or self.distinct < self.rows or self.rows < 2:
-            return False
-        return self.kind == "category" or self.rows**2 / (2 * self.span) > 5
+    is_identifier: bool = False  # whether all of these differ, not by chance
 
     @property
     def is_nearly_identifier(self) -> bool:
@@ -112,14 +101,16 @@ def content_of(values: pd.Series[Any], name: str) -> Content:
     distinct = int(values.nunique())
     if kind == "boolean":
         return Content(kind, rows, missing, distinct, "true or false")
+    all_differ = distinct == rows > 1
     if kind == "category":
-        return Content(kind, rows, missing, distinct, _levels(values, distinct), codes=True)
+        words = _levels(values, distinct)
+        return Content(kind, rows, missing, distinct, words, "", True, all_differ)
     known = numbers_of(values.dropna())
     low, high = float(known.min()), float(known.max())
     codes = bool(np.isfinite(known).all() and (known == np.floor(known)).all())
     words = f"{low:g} to {high:g}" if low < high else f"{low:g} only"
-    span = high - low + 1 if codes else np.inf
-    return Content(kind, rows, missing, distinct, words, codes=codes, span=span)
+    identifier = codes and all_differ and differ_by_design(rows, low, high)
+    return Content(kind, rows, missing, distinct, words, "", codes, identifier)
 
 
 def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDArray[np.float64]:

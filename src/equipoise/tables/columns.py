@@ -286,6 +286,18 @@ def _word(value_type: type) -> str:
     return next((word for word, types in rules if issubclass(value_type, types)), "other")
 
 
+def differ_by_design(count: int, low: float, high: float) -> bool:
+    """Whether so many whole numbers, all different, are too many for chance to explain it.
+
+    n numbers drawn from a range of s all differ with a probability of about exp(-n^2 / 2s) (the
+    birthday problem), here below exp(-5): incomes are no identifiers although all may differ.
+
+    >>> differ_by_design(1000, 0, 999), differ_by_design(1000, 0, 10**6)
+    (True, False)
+    """
+    return count**2 > 10 * (high - low + 1)
+
+
 def whole(number: float) -> int | float:
     """Whole numbers as int, so that a level is called 1 whichever way it was stored."""
     return int(number) if number.is_integer() else number

@@ -15,7 +15,14 @@ from scipy.stats import rankdata
 
 from equipoise.errors import InputError, check_choice, did_you_mean
 from equipoise.scales import center_and_spread, standardized
-from equipoise.tables.columns import Column, check_aligned, present_levels, read_columns, whole
+from equipoise.tables.columns import (
+    Column,
+    check_aligned,
+    differ_by_design,
+    present_levels,
+    read_columns,
+    whole,
+)
 from equipoise.tables.printing import as_text
 
 Kind = Literal["discrete", "continuous"]
@@ -367,11 +374,7 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
 
 
 def _notes(column: Column, kind: Kind) -> Iterator[str]:
-    """What a person should know of a column whose kind its values have decided.
-
-    n whole numbers from a range of s all differ with a probability of about exp(-n^2 / 2s), if they
-    are drawn at random (the birthday problem): incomes are no identifiers although all differ.
-    """
+    """What a person should know of a column whose kind its values have decided."""
     known = int((~column.missing).sum())
     if known < _FEWEST_ROWS:
         return
@@ -398,8 +401,8 @@ def _notes(column: Column, kind: Kind) -> Iterator[str]:
                 f"{fractions[0]:g}; if it measures something, {option('continuous')}"
             )
         return
-    span = distinct[-1] - distinct[0] + 1
-    if not fractions.size and len(distinct) == known and known**2 > 10 * span:
+    all_differ = len(distinct) == known and differ_by_design(known, distinct[0], distinct[-1])
+    if not fractions.size and all_differ:
         yield (
             f"looks like an identifier: {known} whole numbers, all different; drop it if so; if it "
             f"measures something, {option('continuous')}"
