@@ -52,7 +52,12 @@ def test_a_score_that_ignores_everything_is_found_fair_exactly():
         product(range(9), (0, 1), "pqr", range(30, 42)), columns=["score", "y", "race", "age"]
     )
     found = audit(
-        table["score"], table["y"], table[["age", "race"]], threshold=4, **FAST
+        table["score"],
+        table["y"],
+        table[["age", "race"]],
+        threshold=4,
+        sensitive_types={"age": "continuous"},
+        **FAST,
     ).to_frame()
     whole = found[(found["group"] == "all rows") & (found["attribute"] != "")]
     for row in whole.itertuples():

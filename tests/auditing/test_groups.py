@@ -6,7 +6,7 @@ import sklearn.metrics as sk
 from scipy.stats import binom, binomtest, ttest_1samp
 
 from equipoise.auditing import audit
-from equipoise.auditing.groups import calibration, compared, told_apart
+from equipoise.auditing.groups import calibration, told_apart
 from equipoise.auditing.inputs import AuditSettings, read_data
 from equipoise.inference import group_estimates
 from equipoise.inference.groups import (
@@ -227,13 +227,24 @@ def test_an_audit_lists_every_number_of_every_group():
     assert "true positive rate difference" in ages and "selection rate ratio" in ages
 
 
-def test_worst_and_best_differ_with_confidence_or_not():
-    scores, y, A = people()
-    found = audit(scores, y, A, threshold=0.5, intersections=False, **FAST)
-    assert told_apart(found.rows, "sex", "selection rate")
-    assert compared(found.rows, "sex", "selection rate").group == "F vs M"
-    assert not told_apart(found.rows, "age", "selection rate")
-    assert not told_apart(found.rows, "sex", "no such number")
+def difference(found, attribute, metric):
+    wanted = (attribute, f"{metric} difference")
+    rows = [row for row in found.rows if (row.attribute, row.metric) == wanted]
+    return next((row for row in rows if row.group != "all rows"), None)
+
+
+def test_two_groups_are_told_apart_by_their_own_intervals():
+    """Of three groups the first and the last differ for sure, but not the small one from any."""
+    random = np.random.default_rng(0)
+    group = np.repeat(["a", "b", "c"], [2000, 2000, 35])
+    scores = np.where(group == "b", random.random(4035) + 0.3, random.random(4035))
+    scores[group == "c"] += 0.05
+    found = audit(scores, None, {"g": group}, threshold=0.5, **FAST)
+    a, b, c = (r for r in found.rows if r.metric == "selection rate" and r.group in "abc")
+    assert told_apart(a, b) and told_apart(b, a)
+    assert not told_apart(a, c)
+    row = difference(found, "g", "selection rate")
+    assert row.group == "a vs b" and row.low > 0
 
 
 def test_small_groups_are_listed_but_not_compared():
@@ -241,7 +252,7 @@ def test_small_groups_are_listed_but_not_compared():
     A["sex"][:3] = "X"
     scores[:3] = 0.0001
     found = audit(scores, y, {"sex": A["sex"]}, threshold=0.5, **FAST)
-    row = compared(found.rows, "sex", "selection rate")
+    row = difference(found, "sex", "selection rate")
     assert row.group == "F vs M" and "1 of 3 groups with fewer than 30 rows" in row.note
     (tiny,) = [r for r in found.rows if (r.group, r.metric) == ("X", "selection rate")]
     assert tiny.low == 0.0 and tiny.high > 0.6
@@ -253,7 +264,7 @@ def test_a_group_without_positives_has_no_true_positive_rate_and_says_so():
     found = audit(scores, y, {"sex": A["sex"]}, threshold=0.5, **FAST)
     (row,) = [r for r in found.rows if (r.group, r.metric) == ("F", "true positive rate")]
     assert np.isnan(row.value) and "positive outcome" in row.reason
-    assert compared(found.rows, "sex", "true positive rate") is None
+    assert difference(found, "sex", "true positive rate") is None
 
 
 def test_calibration_by_tenths_of_the_score():

@@ -13,8 +13,8 @@ from equipoise.inference.bootstrap import (
     THRESHOLD_FOUND,
     basic_interval,
     compress,
-    decision_deviations,
     deviation_interval,
+    drawn_deviations,
 )
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.metrics import METRICS
@@ -274,7 +274,7 @@ def test_decisions_summed_up_deviate_as_rows_do():
     for name in ("SP", "EO", "demographic parity ratio", "equalized odds difference"):
         metric = METRICS[name]
         expected = metric.deviation(sample.reweight(drawn), sample)[:, 0]
-        found = decision_deviations(metric, sample, drawn)
+        found = drawn_deviations([metric], sample, drawn)[metric.name]
         torch.testing.assert_close(found, expected)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equipoise.auditing.groups import bands, calibration, group_label, group_rows, histograms
+from equipoise.auditing.groups import bands, calibration, group_rows, histograms
 from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read_data
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.errors import InputError
@@ -19,6 +19,7 @@ from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
+from equipoise.metrics.by_group import group_label
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind

@@ -6,30 +6,18 @@ all at once, so that one may say who is worst and who is best off after looking 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.auditing.inputs import AuditData
-from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
+from equipoise.auditing.result import MISSING, AuditRow
 from equipoise.inference.groups import group_estimates, rate_interval
-from equipoise.metrics.by_group import ByGroup, Given, calibration_cells, group_label, grouping
+from equipoise.metrics.by_group import ByGroup, Given, calibration_cells, grouping
 from equipoise.metrics.sample import SMALL_GROUP, even_ranges
 from equipoise.tables import SensitiveColumn
-
-__all__ = [
-    "LEVELS",
-    "QUANTILES",
-    "bands",
-    "calibration",
-    "compared",
-    "group_label",
-    "group_rows",
-    "histograms",
-    "told_apart",
-]
 
 Floats = NDArray[np.float64]
 
@@ -80,22 +68,13 @@ def _given(data: AuditData, threshold: float | None) -> Given:
     return Given(data.scores, decisions, y, outcome, (y, decisions))
 
 
-def compared(rows: Iterable[AuditRow], attribute: str, metric: str) -> AuditRow | None:
-    """The row with the difference of a number between the lowest and the highest group, if any."""
-    wanted = (attribute, f"{metric} difference")
-    found = (row for row in rows if (row.attribute, row.metric) == wanted)
-    # A metric of the same name is about all groups, small ones too.
-    return next((row for row in found if row.group != ALL_ROWS), None)
+def told_apart(one: AuditRow, other: AuditRow) -> bool:
+    """Whether a number of two groups differs with confidence, whichever groups were picked.
 
-
-def told_apart(rows: Iterable[AuditRow], attribute: str, metric: str) -> bool:
-    """Whether the lowest and the highest group differ with confidence.
-
-    They do where the interval of their difference excludes 0. It holds for all pairs of groups at
-    once, so that it makes no difference that the two were picked by looking.
+    It does where their intervals, which hold for all groups of the attribute at once, do not
+    overlap. (The interval of the "difference" row is about the largest difference of any two.)
     """
-    row = compared(rows, attribute, metric)
-    return row is not None and bool(row.low > 0)
+    return bool(one.high < other.low or other.high < one.low)
 
 
 def calibration(data: AuditData, level: float) -> pd.DataFrame:

@@ -261,7 +261,7 @@ def _read_table(
             )
         table = sensitive_features
     else:
-        table = SensitiveTable.from_data(sensitive_features, types=types, missing="skip")
+        table = SensitiveTable.from_data(sensitive_features, types=types, missing="skip").warned()
     if table.n_rows != n:
         raise InputError(
             f"sensitive_features must have one row for each of the {n} scores, got {table.n_rows}; "

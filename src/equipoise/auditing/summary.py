@@ -138,8 +138,7 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
     if worst.value == best.value:
         yield f"All groups have the same {metric}, {number(worst.value)}."
     else:
-        apart = told_apart(audit.rows, attribute, metric)
-        certain = "" if apart else "; too few rows to be sure that the two differ"
+        certain = "" if told_apart(worst, best) else "; too few rows to be sure that the two differ"
         yield (
             f"Worst off: {worst.group}, with a {metric} of {sized(worst)}; best off: "
             f"{best.group}, with {sized(best)}{certain}."

@@ -341,39 +341,39 @@ def _draw_carefully(
             one = compress(sample, k)[0] if many else _member(sample, k)
             small = _with_stand_ins(one, notion, cells, balanced=balanced, counted=many)
             random = np.random.default_rng(seed)
-            parts: dict[str, list[Tensor]] = {metric.name: [] for metric in some}
-            for weights in _drawn_weights(small, draws, random):
-                for metric in some:
-                    parts[metric.name].append(_deviations(metric, small.sample, weights))
+            blocks = [
+                drawn_deviations(some, small.sample, weights)
+                for weights in _drawn_weights(small, draws, random)
+            ]
             for metric in some:
-                found = torch.cat(parts[metric.name])
+                found = torch.cat([block[metric.name] for block in blocks])
                 # In order of size, so that a quantile of the larger ones is the larger quantile.
                 ordered = np.sort(found.cpu().numpy())
                 values[metric.name][:, k] = np.fmax(values[metric.name][:, k], ordered)
     return values
 
 
-def _deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
-    """Deviations (R,) of a metric of one member under weights (R, n)."""
-    assert metric.deviation is not None
-    if metric.needs_decisions and sample.scored.threshold is not None:
-        return decision_deviations(metric, sample, weights)
+def drawn_deviations(
+    metrics: Sequence[Metric], sample: Sample, weights: Tensor
+) -> dict[str, Tensor]:
+    """Deviations (R,) of each metric of one member under weights (R, n)."""
     drawn = replace(sample, weights=weights, scored=replace(sample.scored, weights=weights))
-    return metric.deviation(drawn, sample)[:, 0]
-
-
-def decision_deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
-    """Deviations (R,) of a metric of decisions of one member under weights (R, n)."""
-    assert metric.deviation is not None and sample.scored.threshold is not None
-    cuts = sample.scored.threshold.expand(len(weights))
-    if sample.scored.threshold_found:
-        assert sample.scored.y is not None
-        cuts = youden_of_weightings(sample.scored.ranking, sample.scored.y, weights)
-    found = metric.deviation(
-        _decided(sample, weights, cuts),
-        _decided(sample, sample.weights, sample.scored.threshold),
-    )[:, 0]
-    return found.masked_fill(cuts.isnan(), torch.nan)
+    cuts = sample.scored.threshold
+    if cuts is not None:
+        own = cuts.expand(len(weights))
+        if sample.scored.threshold_found:
+            assert sample.scored.y is not None
+            own = youden_of_weightings(sample.scored.ranking, sample.scored.y, weights)
+        decided, center = _decided(sample, weights, own), _decided(sample, sample.weights, cuts)
+    found = {}
+    for metric in metrics:
+        assert metric.deviation is not None
+        if metric.needs_decisions and cuts is not None:
+            found[metric.name] = metric.deviation(decided, center)[:, 0]
+            found[metric.name].masked_fill_(own.isnan(), torch.nan)
+        else:
+            found[metric.name] = metric.deviation(drawn, sample)[:, 0]
+    return found
 
 
 def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
@@ -421,7 +421,12 @@ def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iter
     for size in _blocks(draws, n):
         counts = np.zeros((size, n))
         for start, stop, shares, number in rows.blocks:
-            counts[:, start:stop] = random.multinomial(number, shares, size=size)
+            if (shares == shares[0]).all():  # whole rows: faster than a multinomial draw
+                places = random.integers(start, stop, size=(size, number))
+                for draw, picked in zip(counts, places, strict=True):
+                    draw += np.bincount(picked, minlength=n)
+            else:
+                counts[:, start:stop] = random.multinomial(number, shares, size=size)
         yield torch.from_numpy(counts).to(device) * rows.unit
 
 

@@ -19,9 +19,8 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.partition import Partition, by_decile
-from equipoise.tables import SensitiveTable
+from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveTable
 from equipoise.tables.columns import read_values
-from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
 
