@@ -237,14 +237,13 @@ def test_two_groups_are_told_apart_by_their_own_intervals():
     """Of three groups the first and the last differ for sure, but not the small one from any."""
     random = np.random.default_rng(0)
     group = np.repeat(["a", "b", "c"], [2000, 2000, 35])
-    scores = np.where(group == "b", random.random(4035) + 0.3, random.random(4035))
-    scores[group == "c"] += 0.05
+    scores = random.random(4035) * np.where(group == "b", 1.0, 0.8)
     found = audit(scores, None, {"g": group}, threshold=0.5, **FAST)
     a, b, c = (r for r in found.rows if r.metric == "selection rate" and r.group in "abc")
     assert told_apart(a, b) and told_apart(b, a)
     assert not told_apart(a, c)
     row = difference(found, "g", "selection rate")
-    assert row.group == "a vs b" and row.low > 0
+    assert row.group.endswith(" vs b") and row.low > 0
 
 
 def test_small_groups_are_listed_but_not_compared():

@@ -91,8 +91,7 @@ def audit(
         How many models these scores were picked from on these very rows; certificates hold for the
         best of so many.
     random_state : int
-        The same number gives the same audit, whatever the order of the rows. The exception is a
-        certificate for a continuous column or outcome: the rows it sets aside depend on the order.
+        The same number gives the same audit, whatever the order of the rows.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
     missing_sensitive : {"error", "skip"}
         "skip" assesses each column on the rows in which it is known, and shows the others as a
@@ -145,7 +144,7 @@ def audit(
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
-    found = list(_Assessor(data, arrived, scored, settings, notions).rows())
+    found = list(_Assessor(data, scored, settings, notions).rows())
     rows = [row for row in found if isinstance(row, AuditRow)]
     jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
     return Audit(
@@ -178,7 +177,6 @@ class _Assessor:
     """Makes the rows of one audit."""
 
     data: AuditData  # sorted
-    arrived: AuditData  # the same rows in their order of arrival, for certificates
     scored: Scored  # made of `data`
     settings: AuditSettings
     notions: tuple[Notion, ...]
@@ -188,7 +186,7 @@ class _Assessor:
         yield from self._utility()
         table = self.data.table
         for column in table.columns:
-            yield from self._comparisons(column, self.arrived.table[column.name])
+            yield from self._comparisons(column)
             yield from self._dependence(SensitiveTable((column,)), column.name)
         if len(table.columns) > 1:
             yield from self._gaps(*table.columns, attribute=", ".join(table.names))
@@ -201,7 +199,7 @@ class _Assessor:
                 names = " x ".join(column.name for column in self.data.discrete)
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
-            yield from self._comparisons(crossed.column, intersect(self.arrived.discrete).column)
+            yield from self._comparisons(crossed.column)
             # Where all columns are discrete, it is the test of all columns.
             if self.data.weights is None and len(self.data.discrete) < len(table.columns):
                 yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
@@ -223,7 +221,7 @@ class _Assessor:
         for measure, (estimate,) in zip(measures, found, strict=True):
             yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
-    def _comparisons(self, column: SensitiveColumn, arrived: SensitiveColumn) -> Rows:
+    def _comparisons(self, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
         settings = self.settings
         yield from self._gaps(column, attribute=column.name)
@@ -244,13 +242,13 @@ class _Assessor:
         for metric, estimate in zip(chosen, found, strict=True):
             bound, remark = certificate_of(
                 metric,
-                self.arrived.scores,
-                arrived,
-                self.arrived.y,
-                self.arrived.outcome,
+                self.data.scores,
+                column,
+                self.data.y,
+                self.data.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
-                weights=self.arrived.weights,
+                weights=self.data.weights,
             )
             caveat = metric.caveat(self.data.outcome)
             estimate = estimate.certified(bound, notes(caveat, remark, small))

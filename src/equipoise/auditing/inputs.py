@@ -1,8 +1,7 @@
 """What an audit looks at: scores, outcome and sensitive columns, checked and put in order.
 
 Rows are sorted by score, outcome and attributes, so that random draws, which pick rows by position,
-give the same answer whatever order the rows came in. Only the certificate keeps the order of
-arrival: the rows it sets aside must be picked without looking at them.
+give the same answer whatever order the rows came in.
 """
 
 from __future__ import annotations

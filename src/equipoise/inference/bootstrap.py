@@ -671,7 +671,7 @@ def _utility_estimate(
         # Of several classes, the mean is as sure as the AUC of the smallest class at least.
         near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
         low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
-    elif len(kept) and np.ptp(kept) <= 1e-12 * max(1.0, abs(value)):
+    elif len(kept) and np.ptp(kept) <= 1e-12 * (abs(value) if measure == "MAE" else 1.0):
         low = high = math.nan
         note = "no interval: every draw has the same value, so nothing shows how far it is off"
     return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)

@@ -95,9 +95,11 @@ def gap_estimates(
     highs = (found.distances[0] + reach).clamp(max=1).amax(-1).tolist()
     values = found.beyond[0].amax(-1).tolist()
     observed = found.standardized[0, :, None]
-    reached = (found.permuted >= observed * (1 - 1e-9)).sum(-1).tolist()
+    reached = (found.permuted >= observed * (1 - 1e-9) - 1e-12).sum(-1).tolist()
     bounds, remark = _certificates(found, members, level, candidates)
-    note = notes(small_groups(found), remark)
+    decides = GAPS[metric.name] and samples[0].scored.threshold_found
+    taken = "the threshold was found on these rows and is taken as given" if decides else ""
+    note = notes(small_groups(found), taken, remark)
     return [
         Estimate(
             value=values[k],
