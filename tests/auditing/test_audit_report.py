@@ -187,11 +187,8 @@ def test_forty_people_can_be_audited_and_are_told_how_little_that_says():
     assert sum(ranges) == 40 and len(ranges) == 2
     assert "Fewer than 30 rows, ranked all the same:" in words(found)
     row = found.to_frame().query("metric == 'KS-GSP'").iloc[0]
-    assert np.isnan(row["certificate"])
-    assert row["note"] == (
-        "no certificate: a certificate for a continuous column or outcome sets a tenth of the rows "
-        "aside for its nine thresholds and needs at least 100 rows, got 40; pass thresholds"
-    )
+    # With 40 rows the bound says next to nothing: no score of an age reaches more than 0.5.
+    assert row["certificate"] > 0.4
 
 
 def test_the_table_says_where_rows_were_left_out():
