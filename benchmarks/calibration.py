@@ -65,8 +65,8 @@ REFERENCE = 1
 #: dCor and HSIC cost the square of the rows: with many rows, one data set in so many tries them.
 SQUARE_EVERY = 4
 WORKERS = 2
-# Mean and standard deviation of y: of a normal cut at 0.3, at -0.5 and 0.5, or not at all.
-_MOMENTS = {"binary": (0.3821, 0.4859), "multiclass": (1.0, 0.7855), "continuous": (0.0, 1.0)}
+#: Mean and standard deviation of y: of a normal cut at 0.3, at -0.5 and 0.5, or not at all.
+MOMENTS = {"binary": (0.3821, 0.4859), "multiclass": (1.0, 0.7855), "continuous": (0.0, 1.0)}
 # What a fair score must not be found to be, by chance, more often than this.
 _ALPHA = 1 - LEVEL
 
@@ -105,7 +105,7 @@ def draw(setting: Setting, seed: int, n: int | None = None) -> Data:
     y = np.digitize(latent, cuts) if cuts else latent
     # A sees y itself, nothing behind it, so that a score of y and noise is separated exactly.
     # Mean and deviation are the population's: rows stay independent of each other.
-    mean, deviation = _MOMENTS[setting.outcome]
+    mean, deviation = MOMENTS[setting.outcome]
     place = (y - mean) / deviation
     a = correlation * place + math.sqrt(1 - correlation**2) * own
     if setting.attribute == "discrete":

@@ -213,7 +213,7 @@ def _size_of_kernels(score: Floats, table: SensitiveTable, orders: Integers) -> 
 def _kernel_sizes(left: Floats, right: Floats, orders: Integers) -> Floats:
     """Root of the mean product of two centered kernels (m, m), the second in each of the orders."""
     products = [float(np.vdot(left, right[np.ix_(order, order)])) for order in orders]
-    return np.sqrt(np.maximum(np.array(products), 0.0)) / len(left)
+    return np.asarray(np.sqrt(np.maximum(np.array(products), 0.0)) / len(left))
 
 
 _SIZES = {

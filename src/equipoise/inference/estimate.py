@@ -88,7 +88,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = tested[np.argsort(p[tested], kind="stable")]
     adjusted = p.copy()
     adjusted[order] = np.maximum.accumulate(np.arange(len(order), 0, -1) * p[order])
-    return np.minimum(adjusted, 1.0).tolist()
+    return [float(each) for each in np.minimum(adjusted, 1.0)]
 
 
 def upper_quantile(deviations: NDArray[np.float64], level: float) -> float:
