@@ -320,8 +320,14 @@ def test_the_deviation_interval_takes_the_right_order_statistic():
 
 
 def test_the_basic_interval_reflects_quantiles():
-    draws = np.arange(101) / 100
+    """Of 99 draws, numbers 5 and 95: a further draw is beyond either once in twenty."""
+    draws = np.arange(1, 100) / 100
     assert basic_interval(0.6, draws, 0.9, (0.0, 1.0)) == pytest.approx((0.25, 1.0))
+
+
+def test_the_basic_interval_holds_its_own_value():
+    low, high = basic_interval(0.2, np.linspace(0.5, 0.6, 20), 0.9, (0.0, 1.0))
+    assert (low, high) == (0.0, 0.2)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
