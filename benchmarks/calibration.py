@@ -35,6 +35,7 @@ from benchmarks.page import filled, made_on, markdown
 from equipoise.inference import bootstrap, certify, holm, permutation_test
 from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.dependence_intervals import dependence_interval
+from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import METRICS, Metric, measure, prepare
 from equipoise.metrics.dependence import (
     DISTANCE_ROWS,
@@ -43,6 +44,7 @@ from equipoise.metrics.dependence import (
     SORTED_ROWS,
     measure_dependence,
 )
+from equipoise.metrics.gap import Gaps, gaps_of, rank_among_alike
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 
@@ -138,7 +140,9 @@ def _compared(setting: Setting) -> list[Metric]:
         metric
         for metric in METRICS.values()
         if metric.deviation is not None
-        and metric.notion in notions_of(setting)
+        and not metric.needs_probabilities
+        # What belongs to neither notion has no world in which it holds.
+        and (metric.notion or "dependent") in (*notions_of(setting), setting.world)
         and setting.attribute in metric.attributes
         and setting.outcome in metric.outcomes
         and not (metric.needs_decisions and setting.outcome == "multiclass")
@@ -384,6 +388,100 @@ def multiplicity(setting: Setting, seeds: Iterable[int]) -> Hits:
     return hits
 
 
+class Distances:
+    """Distances D of groups in the population, by range of A, from a fine table of shares."""
+
+    BINS = 2_000
+
+    def __init__(self, scores: Floats, a: Floats) -> None:
+        self.edges = np.unique(np.quantile(a, np.linspace(0, 1, self.BINS + 1)[1:-1]))
+        levels = np.unique(a)
+        if len(levels) <= self.BINS:  # every value has a bin of its own
+            self.edges = (levels[1:] + levels[:-1]) / 2
+        cuts = np.unique(np.quantile(scores, np.linspace(0, 1, self.BINS + 1)[1:-1]))
+        shape = (len(self.edges) + 1, len(cuts) + 1)
+        cell = np.searchsorted(self.edges, a) * shape[1] + np.searchsorted(cuts, scores)
+        counts = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+        shares = counts.cumsum(axis=0).cumsum(axis=1) / len(a)
+        self.below = np.vstack([np.zeros(shape[1]), shares])  # (bins of A + 1, bins of the score)
+
+    def of(self, low: Floats, high: Floats) -> Floats:
+        """D of each range from `low` to `high` (G,), (G,)."""
+        first, last = np.searchsorted(self.edges, low), np.searchsorted(self.edges, high) + 1
+        inside = self.below[last] - self.below[first]
+        share = inside[:, -1:]
+        apart = np.abs(inside - share * self.below[-1]).max(axis=1)
+        return np.asarray(apart / (share * (1 - share))[:, 0])
+
+
+def _numbers(table: SensitiveTable) -> Floats:
+    column = table["a"]
+    found = column.values if column.values is not None else column.codes
+    return np.asarray(found, dtype=np.float64)
+
+
+@lru_cache(2)
+def _distances(setting: Setting, notion: Notion) -> list[Distances]:
+    """Distances in the population, of each set of rows inside which groups are compared."""
+    data = _population(setting)
+    a = _numbers(data.table)
+    if not notion.conditions_on_outcome:
+        return [Distances(data.scores, a)]
+    if setting.outcome == "continuous":
+        scores, y = (torch.from_numpy(each.astype(np.float64)) for each in (data.scores, data.y))
+        ranks, _ = rank_among_alike(scores[None], y, torch.ones_like(y, dtype=torch.bool))
+        return [Distances(ranks[0].numpy(), a)]
+    return [
+        Distances(data.scores[data.y == level], a[data.y == level]) for level in np.unique(data.y)
+    ]
+
+
+def gaps(setting: Setting, seeds: Iterable[int]) -> Hits:
+    """Intervals and certificates hold the largest difference of the judged groups; fair: no gap."""
+    hits: Hits = {}
+    large = Setting(setting.outcome, setting.attribute, setting.world, SIZES[0])
+    for seed in seeds:
+        data = draw(setting, seed)
+        scored = prepare(data.scores, data.y, threshold=None, outcome=setting.outcome)  # type: ignore[arg-type]
+        sample = scored.against(data.table["a"])
+        for notion in notions_of(setting):
+            metric = METRICS["gap given Y" if notion.conditions_on_outcome else "gap"]
+            (found,) = gap_estimates(
+                metric, sample, level=LEVEL, permutations=PERMUTATIONS, random_state=seed
+            )
+            if math.isnan(found.value):
+                continue
+            true = 0.0
+            if is_null(setting):
+                hits.setdefault(f"{metric.name}: none if fair", []).append(found.value == 0)
+            else:
+                judged = gaps_of(sample, notion=notion, permutations=PERMUTATIONS, seed=seed)
+                true = _largest(judged, _numbers(data.table), _distances(large, notion))
+            hit = found.low <= true <= found.high
+            hits.setdefault(f"{metric.name}: interval", []).append(hit)
+            if not math.isnan(found.certificate) and not is_null(setting):
+                above = true <= found.certificate
+                hits.setdefault(f"{metric.name}: certificate", []).append(above)
+    return hits
+
+
+def _largest(judged: Gaps, a: Floats, populations: list[Distances]) -> float:
+    """The largest distance in the population of the groups that were judged in a sample."""
+    largest = 0.0
+    # Without a group to judge, a set of rows has no comparison: sets are matched from the end.
+    pairs = zip(reversed(judged.comparisons), reversed(populations), strict=False)
+    for comparison, population in pairs:
+        rows = comparison.rows.numpy()
+        codes, spans = comparison.groups.codes.numpy()[rows], comparison.groups.spans
+        members = [
+            a[rows][(codes >= i) & (codes < j)]
+            for i, j in zip(spans.first, spans.last, strict=True)
+        ]
+        low, high = (np.array([end(each) for each in members]) for end in (np.min, np.max))
+        largest = max(largest, float(population.of(low, high).max()))
+    return largest
+
+
 class Statement(NamedTuple):
     """A claim, how to try it, and for which data."""
 
@@ -397,6 +495,7 @@ def _always(setting: Setting) -> bool:
 
 #: Every statement by its name in the file.
 STATEMENTS = {
+    "gaps": Statement(gaps, _always),
     "intervals": Statement(intervals, _always),
     "dependence": Statement(
         dependence, lambda s: s.world != "independent" or s.outcome == OUTCOMES[0]

@@ -25,6 +25,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.certificate import radius
@@ -91,7 +92,8 @@ def gap_estimates(
     if not found.comparisons:
         return [Estimate(level=level, n=n, reason=too_few(found))] * members
     reach = found.reach(level)[0]
-    lows = (found.distances[0] - reach).clamp(min=0).amax(-1).tolist()
+    beyond = found.distances[0] > reach * (1 + 1e-9)  # as for the gap itself
+    lows = torch.where(beyond, found.distances[0] - reach, 0.0).amax(-1).tolist()
     highs = (found.distances[0] + reach).clamp(max=1).amax(-1).tolist()
     values = found.beyond[0].amax(-1).tolist()
     observed = found.standardized[0, :, None]
