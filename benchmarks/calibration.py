@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 from benchmarks import environment
 from benchmarks.page import filled, made_on, markdown
-from equipoise.inference import bootstrap, certify, holm, permutation_test
+from equipoise.inference import bootstrap, certify, group_estimates, holm, permutation_test
 from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.gap import gap_estimates
-from equipoise.metrics import METRICS, Metric, measure, prepare
+from equipoise.metrics import METRICS, ByGroup, Metric, by_group, measure, prepare
 from equipoise.metrics.dependence import (
     DISTANCE_ROWS,
     MEASURES,
@@ -482,6 +482,38 @@ def _largest(judged: Gaps, a: Floats, populations: list[Distances]) -> float:
     return largest
 
 
+def _group_means(data: Data, setting: Setting) -> ByGroup:
+    threshold = 4.5 if setting.outcome == "binary" else None
+    kind = {"threshold": threshold, "outcome": setting.outcome}
+    return by_group(data.y, data.scores, sensitive_features=data.table, **kind)  # type: ignore[arg-type]
+
+
+@lru_cache(2)
+def _group_truth(setting: Setting) -> dict[str, Floats]:
+    found = _group_means(_population(setting), setting)
+    return {str(name): column.to_numpy() for name, column in found.by_group.items()}
+
+
+def groups(setting: Setting, seeds: Iterable[int]) -> Hits:
+    """Intervals of all groups hold at once; no two groups are told apart the wrong way round."""
+    hits: Hits = {}
+    large = Setting(setting.outcome, setting.attribute, setting.world, SIZES[0])
+    for seed in seeds:
+        found = group_estimates(_group_means(draw(setting, seed), setting), simultaneous=True)
+        for name, truths in _group_truth(large).items():
+            each = found.by_group.get(name, ())
+            if len(each) != len(truths) or any(math.isnan(one.low) for one in each):
+                continue
+            pairs = list(zip(each, truths, strict=True))
+            hits.setdefault(f"{name}, all groups", []).append(
+                all(one.low <= true <= one.high for one, true in pairs)
+            )
+            spread = found.difference[name]
+            within = bool(spread.low <= max(truths) - min(truths) <= spread.high)
+            hits.setdefault(f"{name}, largest difference", []).append(within)
+    return hits
+
+
 class Statement(NamedTuple):
     """A claim, how to try it, and for which data."""
 
@@ -496,6 +528,10 @@ def _always(setting: Setting) -> bool:
 #: Every statement by its name in the file.
 STATEMENTS = {
     "gaps": Statement(gaps, _always),
+    "groups": Statement(
+        groups,
+        lambda s: (s.attribute, s.world) == ("discrete", "dependent") and s.outcome != "multiclass",
+    ),
     "intervals": Statement(intervals, _always),
     "dependence": Statement(
         dependence, lambda s: s.world != "independent" or s.outcome == OUTCOMES[0]
