@@ -45,24 +45,28 @@ def test_the_summary_names_notion_attribute_and_the_worst_off(found):
         "0). Decision: score > 0.5, as given. A high score is taken as favourable. Utility: AUC "
     )
     frame = found.to_frame().set_index(["metric", "attribute", "group"])
-    low, high = (frame.loc[("decision rate", "sex", sex)] for sex in "FM")
+    low, high = (frame.loc[("selection rate", "sex", sex)] for sex in "FM")
     assert (
-        f"Worst off: F, with a decision rate of {low['value']:.3f} ({low['low']:.3f} to "
+        f"Worst off: F, with a selection rate of {low['value']:.3f} ({low['low']:.3f} to "
         f"{low['high']:.3f}); best off: M, with {high['value']:.3f} ({high['low']:.3f} to "
         f"{high['high']:.3f})."
     ) in said
     missed = frame.loc[("true positive rate", "sex", "F")]
     assert f"Worst off: F, with a true positive rate of {missed['value']:.3f}" in said
-    youngest = found.to_frame().query("metric == 'decision rate' and attribute == 'age'").iloc[0]
+    youngest = found.to_frame().query("metric == 'selection rate' and attribute == 'age'").iloc[0]
     youngest = youngest["group"]
     assert youngest.startswith("18 to ")
-    assert f"Worst off: {youngest}, with a decision rate of" in said
-    ks = frame.loc[("KS-GSP", "sex", "all rows")]
-    assert (
-        f"sex: scores depend on sex (p = 0.01). KS-GSP is {ks['value']:.3f} ({ks['low']:.3f} to "
-        f"{ks['high']:.3f}), certified to be at most {ks['certificate']:.3f}."
-    ) in said
-    assert "age, sex, race: scores depend on these columns together (p = 0.01). dCor is" in said
+    assert f"Worst off: {youngest}, with a selection rate of" in said
+    gap = frame.loc[("gap", "sex", "all rows")]
+    about_sex = said[said.index("  sex: ") if "  sex: " in said else said.index(" sex: ") :]
+    parts = (
+        "groups differ by more than chance explains (p <= ",
+        f"The gap is {gap['value']:.3f} ({gap['low']:.3f} to {gap['high']:.3f})",
+        f"certified to be at most {gap['certificate']:.3f}",
+        gap["where"],
+    )
+    assert all(part in about_sex for part in parts)
+    assert "age, sex, race: groups differ by more than chance explains" in said
     assert max(len(line) for line in str(found).splitlines()) <= 100
     assert found.summary() == str(found)
 
@@ -83,7 +87,7 @@ def test_a_low_score_can_be_the_favourable_one():
     scores, y, A = people()
     said = words(audit(scores, y, A[["sex"]], threshold=0.5, favourable="low", **FAST))
     assert "A low score is taken as favourable." in said
-    assert "Worst off: M, with a decision rate of" in said
+    assert "Worst off: M, with a selection rate of" in said
     assert "Worst off: M, with a false positive rate of" in said
 
 
@@ -133,7 +137,7 @@ def test_without_an_outcome_only_independence_is_assessed():
     assert "Outcome y: none given. Nothing is decided by a threshold; mean scores" in said
     assert "Only independence was assessed; separation was not possible without y." in said
     assert "Worst off: F, with a mean score of" in said
-    assert "1 test was made" in said and "where there is none with probability 5 %" in said
+    assert "2 tests were made" in said and "one wrong finding among them is 5 %" in said
     assert {row.metric: row.reason for row in found.not_assessed}["SP"] == (
         "SP compares decisions and needs a threshold, or a binary y to find one, got neither"
     )
@@ -177,7 +181,7 @@ def test_scores_that_tell_nothing_are_decided_never():
     _, y, A = people()
     said = words(audit(np.ones(1200), y, A[["sex"]], **FAST))
     assert "Decision: never positive, as no threshold tells the outcomes apart" in said
-    assert "All groups have the same decision rate, 0.000." in said
+    assert "All groups have the same selection rate, 0.000." in said
 
 
 def test_forty_people_can_be_audited_and_are_told_how_little_that_says():
@@ -186,12 +190,12 @@ def test_forty_people_can_be_audited_and_are_told_how_little_that_says():
     ranges = found.to_frame().query("metric == 'mean score'")["n"].tolist()
     assert sum(ranges) == 40 and len(ranges) == 2
     assert "Fewer than 30 rows, ranked all the same:" in words(found)
+    gap = found.to_frame().query("metric == 'gap'").iloc[0]
+    assert np.isnan(gap["value"]) and "30 rows inside and 30 outside" in gap["reason"]
+    assert "age: too few rows to say" in words(found)
     row = found.to_frame().query("metric == 'KS-GSP'").iloc[0]
-    assert np.isnan(row["certificate"])
-    assert row["note"] == (
-        "no certificate: a certificate for a continuous column or outcome sets a tenth of the rows "
-        "aside for its nine thresholds and needs at least 100 rows, got 40; pass thresholds"
-    )
+    # With 40 rows the bound says next to nothing: no score of an age reaches more than 0.5.
+    assert row["certificate"] > 0.4
 
 
 def test_the_table_says_where_rows_were_left_out():

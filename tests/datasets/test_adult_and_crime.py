@@ -7,8 +7,9 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from equipoise.datasets import load_dataset
-from equipoise.datasets.files import read_bundled
+from equipoise.datasets.dataset import read_bundled
 from equipoise.errors import InputError
+from tests.error_parts import says
 
 
 @pytest.mark.parametrize("name", ["adult_train", "adult_test", "communities_crime"])
@@ -80,9 +81,13 @@ def test_adult_paper_encoding_agrees_with_scikit_learn():
 def test_adult_paper_has_the_training_part_only():
     with pytest.raises(InputError) as caught:
         load_dataset("adult", preprocessing="paper", part="test")
-    assert str(caught.value) == (
-        "part must be 'train' with preprocessing='paper', got 'test': the authors used adult.data "
-        "only; preprocessing='default' offers every part"
+    assert says(
+        str(caught.value),
+        "part",
+        "be 'train' with preprocessing='paper'",
+        "'test'",
+        "the authors used adult.data only",
+        "preprocessing='default' offers every part",
     )
 
 

@@ -80,8 +80,8 @@ def test_description_prints_as_text():
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ({"name": "adlut"}, ["name must be one of adult, credit", "'adlut'", "'adult'?"]),
-        ({"name": "zzz"}, ["name must be one of adult", "synthetic; got 'zzz'"]),
+        ({"name": "adlut"}, ["name", "one of 'adult', 'credit'", "'adlut'", "'adult'?"]),
+        ({"name": "zzz"}, ["name", "one of 'adult'", "'synthetic'", "'zzz'"]),
         ({"name": "adult", "preprocessing": "raw"}, ["preprocessing", "'default'", "'raw'"]),
         ({"name": "adult", "part": "validation"}, ["part", "'train', 'test'", "'validation'"]),
         ({"name": "crime", "part": "train"}, ["part", "'adult' only", "'crime'", "leave it out"]),

@@ -9,7 +9,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from equipoise.datasets import load_dataset
-from equipoise.datasets.public import CREDIT, original_form
+from equipoise.datasets.public import _SOURCES, original_form
 
 LAW_ROWS = 65_535
 LAW_NUMBERS = ("LSAT", "GPA", "resident", "Gender", "admit", "enroll")
@@ -30,7 +30,9 @@ def one_hot_form(table: pd.DataFrame) -> pd.DataFrame:
 
 def credit_like_table(rows: int) -> pd.DataFrame:
     rng = np.random.default_rng(4)
-    table = pd.DataFrame({column: rng.integers(0, 1000, rows) for column in CREDIT.columns}).assign(
+    table = pd.DataFrame(
+        {column: rng.integers(0, 1000, rows) for column in _SOURCES["credit"].columns}
+    ).assign(
         ID=np.arange(1, rows + 1),
         SEX=rng.integers(1, 3, rows),
         EDUCATION=rng.integers(0, 7, rows),

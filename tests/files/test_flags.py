@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from equipoise import load_dataset
 from equipoise.files import read_columns
-from equipoise.files.flags import (
+from equipoise.files.contents import (
     _IDENTIFIER_NAME,
     _WITH_COMMAS,
     SAMPLED_ROWS,

@@ -1,4 +1,4 @@
-"""What a data file is: by name, checked by content; each refusal in its exact words."""
+"""What a data file is: by name, checked by content; each refusal by its parts."""
 
 import gzip
 import os
@@ -11,9 +11,10 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import iterate_table, read_table
-from equipoise.files.formats import find_data_file
+from equipoise.files.reading import find_data_file
+from tests.error_parts import says
 
-KNOWN = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .arrow and .feather"
+KNOWN = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .arrow or .feather"
 
 
 @pytest.fixture
@@ -33,25 +34,39 @@ def refusal(path):
 
 def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path, frame):
     frame.to_csv(tmp_path / "adult.csv")
-    assert refusal(tmp_path / "adlt.csv") == (
-        f"data file '{tmp_path}/adlt.csv' must exist, but there is none in '{tmp_path}'; did you "
-        "mean 'adult.csv'?"
+    assert says(
+        refusal(tmp_path / "adlt.csv"),
+        f"data file '{tmp_path}/adlt.csv'",
+        "exist",
+        f"none in '{tmp_path}'",
+        "did you mean 'adult.csv'?",
     )
-    assert refusal(tmp_path / "zzz") == (
-        f"data file '{tmp_path}/zzz' must exist, but there is none in '{tmp_path}'; check the name"
+    assert says(
+        refusal(tmp_path / "zzz"),
+        f"data file '{tmp_path}/zzz'",
+        "exist",
+        f"none in '{tmp_path}'",
+        "check the name",
     )
-    assert refusal(tmp_path / "no" / "adult.csv") == (
-        f"data file '{tmp_path}/no/adult.csv' must exist, but there is no folder '{tmp_path}/no'"
+    assert says(
+        refusal(tmp_path / "no" / "adult.csv"),
+        f"data file '{tmp_path}/no/adult.csv'",
+        "exist",
+        f"there is no folder '{tmp_path}/no'",
     )
 
 
 def test_a_folder_and_an_empty_file(tmp_path):
     (tmp_path / "empty.csv").touch()
-    assert refusal(tmp_path) == (
-        f"data file '{tmp_path}' must be a file, got a folder; name the file in it"
+    assert says(
+        refusal(tmp_path), f"data file '{tmp_path}'", "be a file", "a folder", "name the file in it"
     )
-    assert refusal(tmp_path / "empty.csv") == (
-        f"data file '{tmp_path}/empty.csv' must hold a table, got an empty file; write it again"
+    assert says(
+        refusal(tmp_path / "empty.csv"),
+        f"data file '{tmp_path}/empty.csv'",
+        "hold a table",
+        "an empty file",
+        "write it again",
     )
 
 
@@ -65,9 +80,12 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
         for path in (pipe, door, zeros, "/dev/stdin" if os.path.exists("/dev/stdin") else pipe):
             if os.path.isfile(path):  # standard input may have been taken from a file
                 continue
-            assert refusal(path) == (
-                f"data file '{path}' must be a file on disk, got a pipe, socket or device, which "
-                "cannot be read more than once; write what it gives into a file first"
+            assert says(
+                refusal(path),
+                f"data file '{path}'",
+                "be a file on disk",
+                "a pipe, socket or device",
+                "write what it gives into",
             )
 
 
@@ -82,9 +100,12 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
 )
 def test_other_endings_are_refused(tmp_path, name, found):
     (tmp_path / name).write_bytes(b"x")
-    assert refusal(tmp_path / name) == (
-        f"data file '{tmp_path / name}' must end in {KNOWN}, got {found}; save it in one of these "
-        "formats"
+    assert says(
+        refusal(tmp_path / name),
+        f"data file '{tmp_path / name}'",
+        f"end in {KNOWN}",
+        f"{found}",
+        "save it in one of",
     )
 
 
@@ -96,28 +117,47 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path, frame):
     (tmp_path / "e.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
     (tmp_path / "f.csv").write_bytes(b"PK\x03\x04rest of a workbook")
     begin = f"data file '{tmp_path}/"
-    unknown = "it is another format or was damaged, so write it again"
-    assert refusal(tmp_path / "a.csv") == (
-        f"{begin}a.csv' must be text by its name, but its first bytes are Parquet; rename it to "
-        "end in .parquet"
+    assert says(
+        refusal(tmp_path / "a.csv"),
+        f"{begin}a.csv'",
+        "be text by its name",
+        "its first bytes are Parquet",
+        "rename it to end in",
     )
-    assert refusal(tmp_path / "b.parquet") == (
-        f"{begin}b.parquet' must be Parquet by its name, but its first bytes are Arrow; rename it "
-        "to end in .arrow"
+    assert says(
+        refusal(tmp_path / "b.parquet"),
+        f"{begin}b.parquet'",
+        "be Parquet by its name",
+        "its first bytes are Arrow",
+        "rename it to end in",
     )
-    assert refusal(tmp_path / "c.csv.gz") == (
-        f"{begin}c.csv.gz' must be gzip by its name, but its first bytes are not; {unknown}"
+    assert says(
+        refusal(tmp_path / "c.csv.gz"),
+        f"{begin}c.csv.gz'",
+        "be gzip by its name",
+        "its first bytes are text",
+        "write it again",
     )
-    assert refusal(tmp_path / "d.parquet") == (
-        f"{begin}d.parquet' must be Parquet by its name, but its first bytes are not; {unknown}"
+    assert says(
+        refusal(tmp_path / "d.parquet"),
+        f"{begin}d.parquet'",
+        "be Parquet by its name",
+        "its first bytes are text",
+        "write it again",
     )
-    assert refusal(tmp_path / "e.csv") == (
-        f"{begin}e.csv' must be text by its name, but its first bytes are gzip; rename it to end "
-        "in .csv.gz if it holds a CSV file"
+    assert says(
+        refusal(tmp_path / "e.csv"),
+        f"{begin}e.csv'",
+        "be text by its name",
+        "its first bytes are gzip",
+        "rename it to end in",
     )
-    assert refusal(tmp_path / "f.csv") == (
-        f"{begin}f.csv' must be text by its name, but its first bytes are a zip archive or an "
-        "Excel workbook; unpack it, or save it as CSV"
+    assert says(
+        refusal(tmp_path / "f.csv"),
+        f"{begin}f.csv'",
+        "be text by its name",
+        "its first bytes are a",
+        "unpack it, or save it",
     )
 
 
@@ -125,9 +165,12 @@ def test_an_arrow_stream_is_told_from_an_arrow_file(tmp_path, frame):
     table = pa.Table.from_pandas(frame)
     with pa.ipc.new_stream(str(tmp_path / "a.arrow"), table.schema) as writer:
         writer.write_table(table)
-    assert refusal(tmp_path / "a.arrow") == (
-        f"data file '{tmp_path}/a.arrow' must be Arrow by its name, but its first bytes are an "
-        "Arrow stream; write it as an Arrow file or as Parquet"
+    assert says(
+        refusal(tmp_path / "a.arrow"),
+        f"data file '{tmp_path}/a.arrow'",
+        "be Arrow by its name",
+        "its first bytes are an",
+        "write it as an Arrow",
     )
 
 

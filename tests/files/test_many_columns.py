@@ -7,11 +7,10 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.files import read_columns
 from equipoise.files.columns import _steps, assign_roles, check_columns
-from equipoise.files.formats import find_data_file
-from equipoise.files.reading import _read_text
+from equipoise.files.reading import _read_text, find_data_file
 from equipoise.tables import FeatureEncoder
 from equipoise.tables.columns import read_columns as columns_of
-from equipoise.tables.features import arranged
+from equipoise.tables.encoders import arranged
 
 COLUMNS = 240
 
@@ -120,7 +119,4 @@ def test_progress_is_said_every_two_seconds_and_not_before(monkeypatch):
     step = _steps(said.append, 3, 2)
     for _ in range(5):
         step()
-    assert said == [
-        "Looking at 3 columns: 50% done ...",
-        "Looking at 3 columns: 83% done ...",
-    ]
+    assert said == ["Looking at 3 columns: 50% done ...", "Looking at 3 columns: 83% done ..."]

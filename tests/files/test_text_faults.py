@@ -9,6 +9,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import iterate_table, read_table
+from tests.error_parts import says
 
 
 def refusal(path):
@@ -34,8 +35,11 @@ def written(tmp_path):
 
 
 def test_header_only(written):
-    assert refusal(written("age,job\n")) == (
-        "must have at least one row, got column names only; check how it was written"
+    assert says(
+        refusal(written("age,job\n")),
+        "must have at least one",
+        "column names only",
+        "check how it was written",
     )
 
 
@@ -49,43 +53,48 @@ def test_header_only(written):
     ],
 )
 def test_ragged_rows_name_the_line(written, text, line, found):
-    assert refusal(written(text)) == (
-        f"must have 2 values in every line, got {found} in line {line}; put values that hold a "
-        "separator in double quotes"
+    assert says(
+        refusal(written(text)),
+        "must have 2 values in",
+        f"{found} in line {line}",
+        "put values that hold a",
     )
 
 
 def test_a_ragged_row_far_down_is_found_too(written):
     lines = ["a,b", *["1,2"] * 400_000, "1", *["1,2"] * 10]
-    expected = (
-        "must have 2 values in every line, got 1 in line 400002; put values that hold a separator "
-        "in double quotes"
-    )
+    expected = ("have 2 values", "1 in line 400002", "double quotes")
     path = written("\n".join(lines))
-    assert refusal(path) == expected
+    assert says(refusal(path), *expected)
     zipped = path.with_name("a.csv.gz")
     zipped.write_bytes(gzip.compress(path.read_bytes(), 1))
-    assert refusal(zipped) == expected
+    assert says(refusal(zipped), *expected)
 
 
 def test_an_open_quote_does_not_swallow_the_rest_of_the_file(written):
-    assert refusal(written('a,b\n1,2\n3,"open\n5,6\n7,8\n')) == (
-        "must close every quoted value, but one that begins in line 3 does not end; close it, or "
-        'double every " inside values'
+    assert says(
+        refusal(written('a,b\n1,2\n3,"open\n5,6\n7,8\n')),
+        "must close every quoted value",
+        "one that begins in line 3",
+        "close it, or double every",
     )
 
 
 def test_an_open_quote_before_megabytes(written):
-    assert refusal(written('a,b\n1,"x\n' + "1,2\n" * 1_000_000)) == (
-        "must have values of at most 131,072 characters, but one that begins in line 2 is longer; "
-        "perhaps a quote is opened there and never closed"
+    assert says(
+        refusal(written('a,b\n1,"x\n' + "1,2\n" * 1_000_000)),
+        "must have values of at",
+        "one that begins in line 2",
+        "perhaps a quote is opened",
     )
 
 
 def test_text_behind_a_closing_quote(written):
-    assert refusal(written('a,b\n1,2\n"x" y,2,3\n')) == (
-        "must have nothing between a closing quote and the next separator, got text there in line "
-        '3; double every " inside values'
+    assert says(
+        refusal(written('a,b\n1,2\n"x" y,2,3\n')),
+        "must have nothing between a",
+        "text there in line 3",
+        'double every " inside values',
     )
 
 
@@ -100,35 +109,36 @@ def test_text_with_line_breaks_at_the_end_is_fine(written):
     [
         (
             "a,b,a,b,c",
-            "must have distinct column names, got 'a', 'b' more than once; rename them",
+            ("must have distinct column names", "'a', 'b' more than once", "rename them"),
         ),
-        (
-            ",a,b",
-            "must name every column, got none for column 1 of 3; give it a name, or leave it out "
-            "(pandas writes such a column unless told index=False)",
-        ),
+        (",a,b", ("must name every column", "none for column 1 of", "give it a name, or")),
         (
             "a;b;c",
-            "must separate values by commas by its name, but its first line has semicolons; write "
-            "it with commas",
+            (
+                "must separate values by commas",
+                "its first line has semicolons",
+                "write it with commas",
+            ),
         ),
         (
             "a\tb",
-            "must separate values by commas by its name, but its first line has tabs; rename it to "
-            "end in .tsv",
+            ("must separate values by commas", "its first line has tabs", "rename it to end in"),
         ),
-        ("", "must begin with a line of column names, got an empty line; write it again"),
+        ("", ("must begin with a line", "an empty line", "write it again")),
     ],
 )
 def test_headers(written, header, said):
     row = header.replace("a", "1").replace("b", "2")
-    assert refusal(written(f"{header}\n{row}\n")) == said
+    assert says(refusal(written(f"{header}\n{row}\n")), *said)
 
 
 def test_duplicate_names_in_parquet(tmp_path):
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "a.parquet")
-    assert refusal(tmp_path / "a.parquet") == (
-        "must have distinct column names, got 'a' more than once; rename them"
+    assert says(
+        refusal(tmp_path / "a.parquet"),
+        "must have distinct column names",
+        "'a' more than once",
+        "rename them",
     )
 
 
@@ -137,10 +147,11 @@ def test_duplicate_names_in_parquet(tmp_path):
 )
 def test_latin_1_is_recognised_wherever_it_begins(written, rows, offset, line):
     content = b"a,b\n" + b"1,2\n" * rows + "3,caf\xe9\n".encode("latin-1")
-    assert refusal(written(content)) == (
-        f"must be UTF-8 text, got byte 0xe9 at offset {offset + 1} (line {line}), perhaps "
-        "Windows-1252 or Latin-1; convert it with: iconv -f WINDOWS-1252 -t UTF-8 'a.csv' > "
-        "utf8.csv"
+    assert says(
+        refusal(written(content)),
+        "must be UTF-8 text",
+        f"byte 0xe9 at offset {offset + 1} (line {line}), perhaps Windows-1252 or Latin-1",
+        "convert it with: iconv -f",
     )
     assert content[offset + 1] == 0xE9
 
@@ -177,9 +188,11 @@ def test_wide_encodings_are_named_and_the_remedy_works(written, tmp_path, encodi
     path = written("age,b\n1,café\n".encode(encoding))
     said = refusal(path)
     name = {"utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}.get(encoding, encoding.upper())
-    assert said == (
-        f"must be UTF-8 text, got {name}; convert it with: iconv -f {name} -t UTF-8 'a.csv' > "
-        "utf8.csv"
+    assert says(
+        said,
+        "must be UTF-8 text",
+        f"{name}",
+        f"convert it with: iconv -f {name} -t UTF-8 'a.csv' > utf8.csv",
     )
     command = said.split("convert it with: ")[1]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=60)
@@ -187,8 +200,11 @@ def test_wide_encodings_are_named_and_the_remedy_works(written, tmp_path, encodi
 
 
 def test_zero_bytes_are_no_text(written):
-    assert refusal(written(b"a\0\0\0,b\n1,2\n")) == (
-        "must be text by its name, but it holds zero bytes; write it again as CSV"
+    assert says(
+        refusal(written(b"a\0\0\0,b\n1,2\n")),
+        "must be text by its",
+        "it holds zero bytes",
+        "write it again as CSV",
     )
 
 
@@ -200,15 +216,19 @@ def test_a_byte_order_mark_of_utf_8_is_no_part_of_the_name(written):
 
 def test_a_gzip_file_cut_off_within_its_first_lines(written):
     content = gzip.compress(b"a,b\n1,2\n")
-    assert refusal(written(content[:12], "a.csv.gz")) == (
-        "is cut off or damaged (its gzip stream does not end well); write or copy it again"
+    assert says(
+        refusal(written(content[:12], "a.csv.gz")),
+        "is cut off or damaged",
+        "write or copy it again",
     )
 
 
 def test_truncated_gzip(written):
     content = gzip.compress(b"a,b\n" + b"1,2\n" * 1000)
-    assert refusal(written(content[:-12], "a.csv.gz")) == (
-        "is cut off or damaged (its gzip stream does not end well); write or copy it again"
+    assert says(
+        refusal(written(content[:-12], "a.csv.gz")),
+        "is cut off or damaged",
+        "write or copy it again",
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.files import ScoreWriter
+from tests.error_parts import says
 
 
 @pytest.fixture
@@ -62,9 +63,12 @@ def test_other_files_are_never_replaced(tmp_path, scores, name):
     before = path.read_bytes()
     with pytest.raises(InputError) as refused:
         ScoreWriter(path)
-    assert str(refused.value) == (
-        f"out must be a new file or an older file of scores, got '{path}', which holds something "
-        "else; choose another name, or remove it first"
+    assert says(
+        str(refused.value),
+        "out",
+        "be a new file or",
+        f"'{path}', which holds something else",
+        "choose another name, or remove",
     )
     assert path.read_bytes() == before
 
@@ -81,4 +85,4 @@ def test_names_that_can_not_be_written(tmp_path):
     ]:
         with pytest.raises(InputError) as refused:
             ScoreWriter(tmp_path / name)
-        assert str(refused.value) == said
+        assert says(str(refused.value), *said)

@@ -397,7 +397,8 @@ def test_few_test_rows_have_a_wide_certificate_and_name_the_ranges_they_do_not_j
     _, gap, age, _ = few.select(min_utility=0.5, draws=2).rows
     assert (gap.metric, age.metric) == ("gap", "KS-GSP")
     for row in (gap, age):
-        assert row.low <= row.test <= row.high and row.test + 0.3 < row.certificate
+        assert row.low <= row.test <= row.high <= row.certificate
+        assert row.test + 0.3 < row.certificate
     assert gap.note.startswith("too few rows to say, fewer than 30 in or outside: age ")
     assert age.note == ""
 

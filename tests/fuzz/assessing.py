@@ -170,7 +170,7 @@ def _metric_for(draw: Draw, column: Any, y: Column | None) -> Any:
         name
         for name, metric in METRICS.items()
         if column.kind in metric.attributes
-        and (kind in metric.outcomes or (kind is None and not metric.notion.conditions_on_outcome))
+        and (kind in metric.outcomes or (kind is None and not metric.needs_outcome))
     ]
     return draw.pick(fitting if draw.chance(0.9) else list(METRICS))
 

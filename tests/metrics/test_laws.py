@@ -26,7 +26,7 @@ RANKED = [case for case in CASES if case.values[0].rank_based]
 UNCUT = [
     case
     for case in CASES
-    if case.values[2] != "continuous" or not case.values[0].notion.conditions_on_outcome
+    if case.values[2] != "continuous" or case.values[0].notion != "separation"
 ]
 
 
@@ -68,7 +68,8 @@ def fair_data(kind, outcome):
 @pytest.mark.parametrize(("metric", "kind", "outcome"), CASES)
 def test_a_score_that_ignores_a_has_the_fair_value(metric, kind, outcome):
     scores, a, y = fair_data(kind, outcome)
-    threshold = 0.15 if outcome == "binary" else None
+    # Three of four decided positive: fewer would be within two standard errors of 0.
+    threshold = 0.08 if outcome == "binary" else None
     found = value(metric, scores, a, y, threshold=threshold)
     assert found == pytest.approx(metric.fair_value, abs=1e-7)
 

@@ -56,16 +56,16 @@ def test_every_number_of_the_audit_is_on_the_page_in_full(found, html):
     frame = found.to_frame()
     rows = rows_of(html, "all")
     assert len(rows) == len(frame) > 60
-    numbers = ["value", "low", "high", "p_value", "certificate", "n"]
+    numbers = ["value", "low", "high", "chance", "p_value", "p_adjusted", "certificate", "n"]
     for shown, (_, row) in zip(rows, frame.iterrows(), strict=True):
         texts = [text for text, _ in shown[:4]]
         assert texts == [row["notion"], row["metric"], row["attribute"], row["group"]]
-        for (text, value), name in zip(shown[4:10], numbers, strict=True):
+        for (text, value), name in zip(shown[4:12], numbers, strict=True):
             if np.isnan(row[name]):
                 assert (text, value) == ("", None)
             else:
                 assert value == row[name]
-                assert text.replace(",", "") in (
+                assert text.replace(",", "").removeprefix("<= ") in (
                     f"{value:.3f}",
                     f"{value:.1f}",
                     f"{value:.2g}",
@@ -77,26 +77,19 @@ def test_the_answer_is_two_sentences_with_their_uncertainty(found, html):
     independence, separation = answer(found)
     frame = found.to_frame().set_index(["metric", "attribute", "group"]).sort_index()
 
-    def size(metric, attribute):
+    def parts(metric, rate, attribute):
         row = frame.loc[(metric, attribute, "all rows")]
-        between = f"[{row['low']:.3f} to {row['high']:.3f}]"
-        return f"{metric} {row['value']:.3f} {between}, p = {row['p_value']:.2g}"
+        rates = frame.loc[(rate, attribute)]["value"]
+        worst, best = rates.idxmin(), rates.idxmax()
+        yield f"{attribute} ({rate} {rates[worst]:.3f} for {worst}, {rates[best]:.3f} for {best}; "
+        yield f"{metric} {row['value']:.3f} [{row['low']:.3f} to {row['high']:.3f}], p <= "
+        yield row["where"]
 
-    def rates(metric, attribute):
-        rows = frame.loc[(metric, attribute)]["value"]
-        worst, best = rows.idxmin(), rows.idxmax()
-        return f"{metric} {rows[worst]:.3f} for {worst}, {rows[best]:.3f} for {best}"
-
-    assert independence == (
-        f"Scores depend on age ({rates('decision rate', 'age')}; {size('KS-GSP', 'age')}) and sex "
-        f"({rates('decision rate', 'sex')}; {size('KS-GSP', 'sex')})."
-    )
-    assert separation == (
-        "Among people of equal outcome, scores depend on age "
-        f"({rates('true positive rate', 'age')}; {size('KS-GEO', 'age')}) and sex "
-        f"({rates('true positive rate', 'sex')}; "
-        f"{size('KS-GEO', 'sex')})."
-    )
+    assert independence.startswith("Scores differ by ")
+    assert separation.startswith("Among people of equal outcome, scores differ by ")
+    for attribute in ("age", "sex"):
+        assert all(p in independence for p in parts("gap", "selection rate", attribute))
+        assert all(p in separation for p in parts("gap given Y", "true positive rate", attribute))
     shown = re.search(r'id="answer">(.*?)</div>', html, flags=re.DOTALL)[1]
     assert [unescape(text) for text in re.findall(r"<p>(.*?)</p>", shown)] == [
         independence,
@@ -110,8 +103,8 @@ def test_what_was_not_found_and_not_assessed_is_said():
     found = audit(random.random(300), None, A, **FAST)
     first, second = answer(found)
     assert re.fullmatch(
-        r"No dependence on sex \(KS-GSP 0\.\d{3} \[0\.000 to 0\.\d{3}\], p = 0\.\d+\) or age "
-        r"\(KS-GSP .*?\], p = 0\.\d+\) was found\.",
+        r"No difference beyond chance was found by sex \(gap 0\.000 \[0\.000 to 0\.\d{3}\], "
+        r"p = 0\.\d+\) and age \(gap .*?\], p = 0\.\d+\)\.",
         first,
     )
     assert second == "Only independence was assessed; separation was not possible without y."
@@ -125,26 +118,28 @@ def test_what_was_not_found_and_not_assessed_is_said():
 def test_groups_that_fare_alike_are_not_told_apart(found):
     rows = [
         replace(row, estimate=replace(row.estimate, value=0.5))
-        if (row.metric, row.attribute) == ("decision rate", "sex") and row.group != "all rows"
+        if (row.metric, row.attribute) == ("selection rate", "sex") and row.group != "all rows"
         else row
         for row in found.rows
     ]
     first, _ = answer(replace(found, rows=tuple(rows)))
-    assert " and sex (KS-GSP " in first and "0.500 for" not in first
+    assert " and sex (gap " in first and "0.500 for" not in first
 
 
-def test_a_dependence_that_could_not_be_tested_is_said(found):
-    rows = [
-        replace(row, estimate=replace(row.estimate, p=math.nan)) if row.attribute == "sex" else row
-        for row in found.rows
-    ]
-    first, _ = answer(replace(found, rows=tuple(rows)))
-    assert first.startswith("Scores depend on age (decision rate ")
-    size = next(row for row in rows if (row.metric, row.attribute) == ("KS-GSP", "sex"))
-    assert first.endswith(
-        f"; whether they depend on sex (KS-GSP {size.value:.3f} [{size.low:.3f} to "
-        f"{size.high:.3f}]) could not be tested."
-    )
+def test_what_too_few_rows_cannot_say_and_what_all_tests_make_doubtful_is_said(found):
+    def with_gap_by_sex(**changes):
+        rows = [
+            replace(row, estimate=replace(row.estimate, **changes))
+            if (row.attribute, row.metric) == ("sex", "gap")
+            else row
+            for row in found.rows
+        ]
+        return next(answer(replace(found, rows=tuple(rows))))
+
+    undefined = with_gap_by_sex(value=math.nan, reason="no group has 30 rows")
+    assert undefined.endswith("; nothing can be said about sex (too few rows in every group).")
+    doubtful = with_gap_by_sex(p=0.04, p_adjusted=0.2, p_floor=0.01)
+    assert "scores may differ by sex (" in doubtful and "p = 0.200" in doubtful
 
 
 def test_histograms_count_every_score(found):
@@ -199,8 +194,8 @@ def test_bands_are_drawn_where_their_quantiles_are(found, html, open_page):
 def test_intervals_are_drawn_where_they_are(found, html, open_page):
     page = open_page(html)
     frame = found.to_frame()
-    rows = frame[(frame["metric"] == "decision rate") & (frame["attribute"] == "sex")]
-    cells = page.locator("[data-axis='sex decision rate']")
+    rows = frame[(frame["metric"] == "selection rate") & (frame["attribute"] == "sex")]
+    cells = page.locator("[data-axis='sex selection rate']")
     assert cells.count() == len(rows) == 2
     for place, (_, row) in enumerate(rows.iterrows()):
         box = cells.nth(place).locator("svg").bounding_box()

@@ -11,6 +11,7 @@ from tiny_models import fitted
 from equipoise import load
 from equipoise.errors import InputError
 from equipoise.storage import CheckpointFile
+from tests.error_parts import says
 
 STATE = {
     "tensors": {
@@ -107,16 +108,19 @@ def test_models_and_checkpoints_are_not_taken_for_one_another(file, tmp_path):
     saved = CheckpointFile(tmp_path / "model.equipoise")
     model.save(saved.path)
     before = saved.path.read_bytes(), file.path.read_bytes()
-    assert refusal(saved) == (
-        f"checkpoint must name a checkpoint written by fit, got '{saved}', whose checksum is right "
-        "but whose contents are not a checkpoint (KeyError: 'equipoise_checkpoint'); remove it to "
-        "start anew"
+    assert says(
+        refusal(saved),
+        "checkpoint",
+        "name a checkpoint written by",
+        f"'{saved}', whose checksum is right",
+        "KeyError: 'equipoise_checkpoint'",
+        "remove it to start anew",
     )
     with pytest.raises(InputError, match=r"whose contents are not a model \(KeyError"):
         load(file.path)
     message = (
-        f"checkpoint must be new or name a checkpoint, got '{saved}', which is something else; "
-        "choose another name or remove the file yourself"
+        f"checkpoint must be new or name a saved checkpoint, got '{saved}', which is something "
+        "else; choose another name or remove the file yourself"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         saved.write(STATE)
@@ -129,14 +133,21 @@ def test_models_and_checkpoints_are_not_taken_for_one_another(file, tmp_path):
 def test_places_that_can_not_be_written_are_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         CheckpointFile(tmp_path)
-    assert str(refused.value) == (
-        f"checkpoint must name a file, got the folder '{tmp_path}'; add a file name"
+    assert says(
+        str(refused.value),
+        "checkpoint",
+        "name a file",
+        f"the folder '{tmp_path}'",
+        "add a file name",
     )
     with pytest.raises(InputError) as refused:
         CheckpointFile(tmp_path / "new" / "run")
-    assert str(refused.value) == (
-        f"checkpoint must lie in a folder that exists, got '{tmp_path / 'new' / 'run'}'; create "
-        f"'{tmp_path / 'new'}' first"
+    assert says(
+        str(refused.value),
+        "checkpoint",
+        "lie in a folder that",
+        f"'{tmp_path / 'new' / 'run'}'",
+        f"create '{tmp_path / 'new'}' first",
     )
 
 

@@ -14,6 +14,7 @@ from tiny_models import fitted
 
 from equipoise import load
 from equipoise.errors import InputError
+from tests.error_parts import says
 
 
 @pytest.fixture(scope="module")
@@ -101,15 +102,19 @@ def test_another_kind_of_file_is_refused(other, path):
 def test_what_can_not_be_read_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         load(tmp_path / "nothing")
-    assert str(refused.value) == (
-        f"path must name a saved model, got '{tmp_path / 'nothing'}', where there is no file"
+    assert says(
+        str(refused.value),
+        "path",
+        "name a model that can be read",
+        f"'{tmp_path / 'nothing'}' (No such file or directory)",
+        "check the name",
     )
     with pytest.raises(InputError) as refused:
         load(tmp_path)
-    assert str(refused.value) == (
-        f"path must name a file that can be read, got '{tmp_path}': Is a directory"
+    assert says(
+        str(refused.value), "path", "can be read", f"'{tmp_path}' (Is a directory)", "check"
     )
-    with pytest.raises(InputError, match="path must name a file that can be read, got 'a\0b'"):
+    with pytest.raises(InputError, match="path must name a model that can be read, got 'a\0b'"):
         load("a\0b")
 
 
@@ -132,9 +137,13 @@ def sealed(arrays, metadata):
 
 def test_another_format_version_is_refused(path, content):
     arrays, metadata = unsealed(content, path)
-    assert refusal(path, sealed(arrays, {**metadata, "equipoise_format": "2"})) == (
-        f"path must name a model of format version 1, got version '2' in '{path}'; load it with "
-        "the version of equipoise that saved it, or save it again"
+    assert says(
+        refusal(path, sealed(arrays, {**metadata, "equipoise_format": "2"})),
+        "path",
+        "name a model of format",
+        f"version '2' in '{path}'",
+        "load it with the version of equipoise",
+        "save the model again",
     )
 
 

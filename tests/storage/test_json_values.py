@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.storage import from_json, to_json
+from tests.error_parts import says
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 VALUES = st.recursive(
@@ -56,7 +57,10 @@ def test_arrays_come_back(array):
 def test_other_values_are_refused_by_name(value):
     with pytest.raises(InputError) as refused:
         to_json([value], argument="hidden")
-    assert str(refused.value) == (
-        "hidden must be a plain value (number, text, tuple, list, dict, array) to be written "
-        f"without pickle, got {type(value).__name__}; replace it with set_params before saving"
+    assert says(
+        str(refused.value),
+        "hidden",
+        "be a plain value (number",
+        f"{type(value).__name__}",
+        "replace it with set_params before",
     )

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from table_errors import refused, warned
 
 from equipoise.tables import FeatureEncoder
-from equipoise.tables.encoder import rank_map, rank_scores
+from equipoise.tables.encoders import rank_map, rank_scores
 
 PEOPLE = {
     "hours": [20, 40, None, 35, 38, 60],

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equipoise.auditing.groups import bands, group_label, group_rows, histograms
+from equipoise.auditing.groups import bands, calibration, group_rows, histograms
 from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read_data
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.errors import InputError
@@ -19,6 +19,7 @@ from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
+from equipoise.metrics.by_group import group_label
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind
@@ -54,6 +55,7 @@ def audit(
     random_state: int = 0,
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
+    sample_weight: Any = None,
 ) -> Audit:
     """Assess how unfair scores are, how sure that is, and for whom.
 
@@ -89,12 +91,14 @@ def audit(
         How many models these scores were picked from on these very rows; certificates hold for the
         best of so many.
     random_state : int
-        The same number gives the same audit, whatever the order of the rows. The exception is a
-        certificate for a continuous column or outcome: the rows it sets aside depend on the order.
+        The same number gives the same audit, whatever the order of the rows.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
     missing_sensitive : {"error", "skip"}
         "skip" assesses each column on the rows in which it is known, and shows the others as a
         group of their own.
+    sample_weight : array or Series, shape (n,), optional
+        How much each row counts, above 0. Only ratios of weights count; unequal ones make intervals
+        wider. Certificates, permutation tests and measures of dependence take no weights.
 
     Returns
     -------
@@ -127,14 +131,20 @@ def audit(
         random_state=random_state,
     )
     arrived = read_data(
-        scores, y, sensitive_features, settings, types=sensitive_types, missing=missing_sensitive
+        scores,
+        y,
+        sensitive_features,
+        settings,
+        types=sensitive_types,
+        missing=missing_sensitive,
+        sample_weight=sample_weight,
     )
     notions = settings.notions(outcome_given=arrived.y is not None)
     if not isinstance(threshold, str):
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
-    found = list(_Assessor(data, arrived, scored, settings, notions).rows())
+    found = list(_Assessor(data, scored, settings, notions).rows())
     rows = [row for row in found if isinstance(row, AuditRow)]
     jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
     return Audit(
@@ -150,6 +160,8 @@ def audit(
         attributes=data.table.names,
         histograms=histograms(data),
         bands=bands(data),
+        calibration=calibration(data, level),
+        weighted=data.weights is not None,
     )
 
 
@@ -165,7 +177,6 @@ class _Assessor:
     """Makes the rows of one audit."""
 
     data: AuditData  # sorted
-    arrived: AuditData  # the same rows in their order of arrival, for certificates
     scored: Scored  # made of `data`
     settings: AuditSettings
     notions: tuple[Notion, ...]
@@ -175,7 +186,7 @@ class _Assessor:
         yield from self._utility()
         table = self.data.table
         for column in table.columns:
-            yield from self._comparisons(column, self.arrived.table[column.name])
+            yield from self._comparisons(column)
             yield from self._dependence(SensitiveTable((column,)), column.name)
         if len(table.columns) > 1:
             yield from self._gaps(*table.columns, attribute=", ".join(table.names))
@@ -188,8 +199,9 @@ class _Assessor:
                 names = " x ".join(column.name for column in self.data.discrete)
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
-            yield from self._comparisons(crossed.column, intersect(self.arrived.discrete).column)
-            if len(self.data.discrete) < len(table.columns):  # else it is the test of all columns
+            yield from self._comparisons(crossed.column)
+            # Where all columns are discrete, it is the test of all columns.
+            if self.data.weights is None and len(self.data.discrete) < len(table.columns):
                 yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
         yield from self._groups(crossed)
 
@@ -209,7 +221,7 @@ class _Assessor:
         for measure, (estimate,) in zip(measures, found, strict=True):
             yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
-    def _comparisons(self, column: SensitiveColumn, arrived: SensitiveColumn) -> Rows:
+    def _comparisons(self, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
         settings = self.settings
         yield from self._gaps(column, attribute=column.name)
@@ -218,7 +230,7 @@ class _Assessor:
         for metric in METRICS.values():
             # Gaps and measures of dependence have rows of their own.
             own_rows = metric.name in GAPS or metric.name.removesuffix("|Y") in MEASURES
-            if metric.notion not in self.notions or own_rows:
+            if own_rows or not self._asked_for(metric, column):
                 continue
             problem = metric.why_not(sample)
             if problem is None:
@@ -230,16 +242,24 @@ class _Assessor:
         for metric, estimate in zip(chosen, found, strict=True):
             bound, remark = certificate_of(
                 metric,
-                self.arrived.scores,
-                arrived,
-                self.arrived.y,
-                self.arrived.outcome,
+                self.data.scores,
+                column,
+                self.data.y,
+                self.data.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
+                weights=self.data.weights,
             )
             caveat = metric.caveat(self.data.outcome)
             estimate = estimate.certified(bound, notes(caveat, remark, small))
-            yield AuditRow(str(metric.notion), metric.name, column.name, ALL_ROWS, estimate)
+            yield AuditRow(str(metric.notion or ""), metric.name, column.name, ALL_ROWS, estimate)
+
+    def _asked_for(self, metric: Metric, column: SensitiveColumn) -> bool:
+        """Whether the metric's notion is assessed; what belongs to neither is, where both are."""
+        if metric.notion is not None:
+            return metric.notion in self.notions
+        fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
+        return fits and self.settings.notion is None
 
     def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:
         """Gaps over the groups of these columns."""
@@ -264,6 +284,10 @@ class _Assessor:
 
     def _dependence(self, table: SensitiveTable, attribute: str) -> Rows:
         """Measures of dependence on these columns jointly, and the test of it."""
+        if self.data.weights is not None:
+            why = "does not take row weights"
+            yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
+            return
         known = int(table.known.sum())
         for notion in self.notions:
             for name in MEASURES:

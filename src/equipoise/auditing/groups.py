@@ -1,34 +1,26 @@
 """How each group, or range of a continuous attribute, fares: rates, means, distributions.
 
-Intervals are closed forms that also work for a handful of people, where a bootstrap does not: the
-score interval of Wilson (1927) for rates, Student's t for means.
+`equipoise.inference.groups` says how intervals are made. Those of the groups of one attribute hold
+all at once, so that one may say who is worst and who is best off after looking at all of them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtrit
-from scipy.stats import binomtest
 
 from equipoise.auditing.inputs import AuditData
 from equipoise.auditing.result import MISSING, AuditRow
-from equipoise.inference import Estimate
+from equipoise.inference.groups import group_estimates, rate_interval
+from equipoise.metrics.by_group import ByGroup, Given, calibration_cells, grouping
 from equipoise.metrics.sample import SMALL_GROUP, even_ranges
-from equipoise.notions import Notion
-from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
-#: Most ranges of a continuous attribute, in tables and along its axis in a figure.
-MOST_RANGES = 10
 _MOST_POSITIONS = 25
 _BINS = 40
 #: Quantiles of the score that bands show.
@@ -39,107 +31,82 @@ QUANTILES = tuple(f"q{100 * level:.0f}" for level in LEVELS)
 def group_rows(
     column: SensitiveColumn, data: AuditData, threshold: float | None, level: float
 ) -> Iterator[AuditRow]:
-    """Rows of every group, those with a missing attribute last."""
+    """Rows of every group, those with a missing attribute last, then of lowest against highest.
+
+    Intervals of the groups hold all at once with probability `level`. A comparison is named after
+    its number ("selection rate difference", "selection rate ratio") and after its two groups
+    ("F vs M"): the lowest and the highest of those with at least `SMALL_GROUP` rows, or of all
+    where fewer than two are so large.
+    """
     labels, codes = grouping(column)
-    for code, label in [*enumerate(labels), (-1, MISSING)]:
-        if code >= 0 or bool((codes < 0).any()):
-            for notion, metric, estimate in _estimates(data, codes == code, threshold, level):
-                yield AuditRow(notion, metric, column.name, label, estimate)
+    given = _given(data, threshold)
+    quantities = tuple(given.quantities())
+    notions = {quantity.name: str(quantity.notion or "") for quantity in quantities}
+    known = ByGroup(column.name, labels, codes, quantities, data.weights)
+    found = group_estimates(known, level=level, simultaneous=True, least=SMALL_GROUP)
+    listed = [found]
+    if bool((codes < 0).any()):
+        where = np.where(codes < 0, 0, -1)
+        without = ByGroup(column.name, (MISSING,), where, quantities, data.weights)
+        listed.append(group_estimates(without, level=level))
+    for some in listed:
+        for g, label in enumerate(some.groups):
+            for name, estimates in some.by_group.items():
+                yield AuditRow(notions[name], name, column.name, label, estimates[g])
+    for name, (lowest, highest) in found.extremes.items():
+        for word, estimate in (("difference", found.difference), ("ratio", found.ratio)):
+            if not estimate[name].reason:
+                pair = f"{lowest} vs {highest}"
+                yield AuditRow(notions[name], f"{name} {word}", column.name, pair, estimate[name])
 
 
-def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
-    """Groups of a discrete column; ranges of equal frequency of a continuous one.
+def _given(data: AuditData, threshold: float | None) -> Given:
+    """The rows of an audit as numbers by group take them."""
+    decisions = None if threshold is None else np.asarray(data.scores > threshold, np.int64)
+    y = None if data.outcome == "multiclass" else data.y
+    outcome = None if y is None else data.outcome
+    return Given(data.scores, decisions, y, outcome, (y, decisions))
 
-    Returns their labels and the group (n,) of every row, -1 where the attribute is missing. There
-    are at most `MOST_RANGES` ranges, and so few that each has about `SMALL_GROUP` rows. A range is
-    called by the smallest and largest value in it.
 
-    >>> from equipoise.tables import SensitiveTable
-    >>> grouping(SensitiveTable.from_data({"age": range(20, 80)})["age"])[0]
-    ('20 to 49', '50 to 79')
+def told_apart(one: AuditRow, other: AuditRow) -> bool:
+    """Whether a number of two groups differs with confidence, whichever groups were picked.
+
+    It does where their intervals, which hold for all groups of the attribute at once, do not
+    overlap. (The interval of the "difference" row is about the largest difference of any two.)
     """
-    if column.codes is not None:
-        return tuple(map(group_label, column.categories)), column.codes
-    assert column.values is not None
-    known = column.values[~column.missing]
-    inside = even_ranges(known, MOST_RANGES)
-    codes = np.full(len(column.values), -1, dtype=np.int64)
-    codes[~column.missing] = inside
-    return _range_labels([known[inside == band] for band in range(inside.max() + 1)]), codes
+    return bool(one.high < other.low or other.high < one.low)
 
 
-def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
-    """Smallest to largest value of every range, in so many digits that no two read the same."""
-    labels: tuple[str, ...] = ()
-    for digits in range(4, 18):
-        labels = tuple(f"{v.min():.{digits}g} to {v.max():.{digits}g}" for v in ranges)
-        if len(set(labels)) == len(labels):
-            break
-    return labels
+def calibration(data: AuditData, level: float) -> pd.DataFrame:
+    """Expected against observed outcomes of every group, by tenth of the score.
 
-
-def group_label(category: object) -> str:
-    """A category in words; combinations of several columns are tuples."""
-    return ", ".join(map(str, category)) if isinstance(category, tuple) else str(category)
-
-
-def _estimates(
-    data: AuditData, rows: Mask, threshold: float | None, level: float
-) -> Iterator[tuple[str, str, Estimate]]:
-    """Notion, metric and number of everything about one group."""
-    independence, separation = str(Notion.INDEPENDENCE), str(Notion.SEPARATION)
-    positive, decisions = data.positive, None if threshold is None else data.scores > threshold
-    yield independence, "mean score", mean_of(data.scores[rows], level)
-    if decisions is not None:
-        yield independence, "decision rate", rate_of(decisions[rows], level)
-    if positive is not None:
-        yield "", "outcome rate", rate_of(positive[rows], level)
-    if decisions is not None and positive is not None:
-        for word, outcome in (("positive", positive), ("negative", ~positive)):
-            estimate = rate_of(
-                decisions[rows & outcome], level, f"no row of this group has the {word} outcome"
-            )
-            yield separation, f"{'true' if word == 'positive' else 'false'} positive rate", estimate
-    if data.outcome == "continuous" and data.y is not None:
-        yield separation, "mean error", mean_of((data.scores - data.y)[rows], level)
-
-
-def rate_of(hits: Mask, level: float, reason: str = "") -> Estimate:
-    """Share of hits (n,), with its Wilson score interval; `reason` is why there may be no row.
-
-    >>> found = rate_of(np.array([False, False, False]), 0.95)
-    >>> found.value, found.low, round(found.high, 3)
-    (0.0, 0.0, 0.561)
+    Columns: attribute, group, score_low, score_high, n, expected (mean score), observed (outcome
+    rate), and low, high: the interval of what was observed. No rows unless y is binary and
+    all scores lie in [0, 1].
     """
-    n = len(hits)
-    if n == 0:
-        return Estimate(level=level, reason=reason)
-    successes = int(hits.sum())
-    low, high = map(float, binomtest(successes, n).proportion_ci(level, method="wilson"))
-    return Estimate(value=successes / n, low=low, high=high, level=level, n=n, note=_about_size(n))
-
-
-def mean_of(values: Floats, level: float) -> Estimate:
-    """Mean of at least one value, with its t interval; one value has no spread and no interval.
-
-    >>> found = mean_of(np.array([1.0, 2.0, 3.0]), 0.95)
-    >>> round(found.low, 3), found.value, round(found.high, 3)
-    (-0.484, 2.0, 4.484)
-    """
-    n = len(values)
-    small, power = reduced(values)
-    mean = float(np.ldexp(small.mean(), power))
-    reach = math.nan
-    if n > 1:
-        spread = float(np.ldexp(small.std(ddof=1), power))
-        reach = float(stdtrit(n - 1, (1 + level) / 2)) * spread / math.sqrt(n)
-    return Estimate(
-        value=mean, low=mean - reach, high=mean + reach, level=level, n=n, note=_about_size(n)
-    )
-
-
-def _about_size(n: int) -> str:
-    return f"fewer than {SMALL_GROUP} rows" if n < SMALL_GROUP else ""
+    columns = ["attribute", "group", "score_low", "score_high", "n", "expected", "observed"]
+    tables = []
+    positive = data.positive
+    if positive is not None and data.scores.min() >= 0 and data.scores.max() <= 1:
+        for column in data.table.columns:
+            labels, codes = grouping(column)
+            for cell in calibration_cells(data.scores, codes, len(labels)):
+                observed = float(positive[cell.rows].mean())
+                low, high = rate_interval(observed, len(cell.rows), level)
+                tables.append(
+                    {
+                        "attribute": column.name,
+                        "group": labels[cell.group],
+                        "score_low": cell.low,
+                        "score_high": cell.high,
+                        "n": len(cell.rows),
+                        "expected": float(data.scores[cell.rows].mean()),
+                        "observed": observed,
+                        "low": low,
+                        "high": high,
+                    }
+                )
+    return pd.DataFrame(tables, columns=[*columns, "low", "high"])
 
 
 def histograms(data: AuditData) -> pd.DataFrame:

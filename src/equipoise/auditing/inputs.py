@@ -1,8 +1,7 @@
 """What an audit looks at: scores, outcome and sensitive columns, checked and put in order.
 
 Rows are sorted by score, outcome and attributes, so that random draws, which pick rows by position,
-give the same answer whatever order the rows came in. Only the certificate keeps the order of
-arrival: the rows it sets aside must be picked without looking at them.
+give the same answer whatever order the rows came in.
 """
 
 from __future__ import annotations
@@ -94,6 +93,7 @@ class AuditData:
     outcome: OutcomeKind | None
     outcome_words: str  # what y is, for people
     table: SensitiveTable
+    weights: Floats | None = None  # how much each row counts; None where all count the same
 
     @property
     def discrete(self) -> tuple[SensitiveColumn, ...]:
@@ -109,7 +109,13 @@ class AuditData:
 
     def scored(self, settings: AuditSettings) -> Scored:
         """The scores as metrics take them, with the decision threshold found."""
-        return prepare(self.scores, self.y, threshold=settings.threshold, outcome=self.outcome)
+        return prepare(
+            self.scores,
+            self.y,
+            weights=self.weights,
+            threshold=settings.threshold,
+            outcome=self.outcome,
+        )
 
     def sorted(self) -> AuditData:
         """The same rows in an order that their values alone decide."""
@@ -119,12 +125,15 @@ class AuditData:
         ]
         if self.y is not None:
             keys.append(np.unique(self.y, return_inverse=True)[1])
+        if self.weights is not None:
+            keys.append(self.weights)
         order = np.lexsort([*keys, self.scores])
         return replace(
             self,
             scores=self.scores[order],
             y=None if self.y is None else self.y[order],
             table=self.table.take(order),
+            weights=None if self.weights is None else self.weights[order],
         )
 
 
@@ -136,9 +145,12 @@ def read_data(
     *,
     types: Mapping[str, Kind] | None,
     missing: Literal["error", "skip"],
+    sample_weight: Any = None,
 ) -> AuditData:
     """Check everything a user hands over; errors name the argument."""
-    check_aligned(scores=scores, y=y, sensitive_features=sensitive_features)
+    check_aligned(
+        scores=scores, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
     column = _read_scores(scores)
     n = len(column)
     values, kind, words = _read_outcome(y, n, settings)
@@ -151,7 +163,27 @@ def read_data(
                 f"{did_you_mean(name, table.names)}"
             )
     _refuse_repeats(column, values, table)
-    return AuditData(column, values, kind, words, table)
+    return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
+
+
+def _read_weights(sample_weight: Any, n: int) -> Floats | None:
+    """Weights (n,) with mean one; None where all rows count the same."""
+    if sample_weight is None:
+        return None
+    weights = as_numbers("sample_weight", sample_weight).cpu().numpy()
+    if weights.shape != (n,):
+        raise InputError(
+            f"sample_weight must have one number for each of the {n} scores, got shape "
+            f"{weights.shape}"
+        )
+    if (weights <= 0).any():
+        row = int(np.flatnonzero(weights <= 0)[0])
+        raise InputError(
+            f"sample_weight must be above 0, got {weights[row]:g} at position {row}; leave rows "
+            "that do not count out"
+        )
+    weights = weights / weights.mean()
+    return None if np.allclose(weights, 1, rtol=1e-12, atol=0) else weights
 
 
 def _read_scores(scores: Any) -> Floats:
@@ -228,7 +260,7 @@ def _read_table(
             )
         table = sensitive_features
     else:
-        table = SensitiveTable.from_data(sensitive_features, types=types, missing="skip")
+        table = SensitiveTable.from_data(sensitive_features, types=types, missing="skip").warned()
     if table.n_rows != n:
         raise InputError(
             f"sensitive_features must have one row for each of the {n} scores, got {table.n_rows}; "

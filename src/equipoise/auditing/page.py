@@ -24,6 +24,7 @@ from equipoise.auditing.summary import (
     state_of,
     verdict,
 )
+from equipoise.metrics.by_group import MEANS
 from equipoise.notions import Notion
 from equipoise.report.page import listed, number, records, render_page
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 #: Most groups of one column whose histograms are drawn; the largest are, and the page says so.
 MOST_GROUPS = 12
 #: Metrics of a group that lie between 0 and 1.
-_RATES = ("decision rate", "true positive rate", "false positive rate", "outcome rate")
+_RATES = tuple(name for name, mean in MEANS.items() if mean.kind == "rate")
 
 
 def audit_page(audit: Audit) -> str:
@@ -57,6 +58,7 @@ def audit_page(audit: Audit) -> str:
     for name, some in groupby(about, key=lambda row: row.attribute):
         histogram = histograms.get(name)
         groups = frame[(frame["attribute"] == name) & (frame["group"] != ALL_ROWS)]
+        groups = groups[~groups["metric"].str.endswith((" difference", " ratio"))]
         section = {
             "name": name,
             "findings": list(_findings(audit, list(some))),

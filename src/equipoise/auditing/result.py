@@ -94,6 +94,11 @@ class Audit:
         Names of the sensitive columns.
     histograms, bands : DataFrame
         Distribution of the score by group, and along each continuous column: what `plot` draws.
+    calibration : DataFrame
+        Expected and observed outcomes of each group, by tenth of the score; empty unless y is
+        binary and the scores are probabilities.
+    weighted : bool
+        Whether rows count differently.
     """
 
     rows: tuple[AuditRow, ...]
@@ -108,6 +113,8 @@ class Audit:
     attributes: tuple[str, ...]
     histograms: pd.DataFrame
     bands: pd.DataFrame
+    calibration: pd.DataFrame
+    weighted: bool
 
     def to_frame(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame, one number a row, columns as in `AuditRow`."""

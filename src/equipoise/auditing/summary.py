@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
+from equipoise.auditing.groups import told_apart
 from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
@@ -137,10 +138,10 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
     if worst.value == best.value:
         yield f"All groups have the same {metric}, {number(worst.value)}."
     else:
-        overlap = worst.low <= best.high and best.low <= worst.high
+        certain = "" if told_apart(worst, best) else "; too few rows to be sure that the two differ"
         yield (
             f"Worst off: {worst.group}, with a {metric} of {sized(worst)}; best off: "
-            f"{best.group}, with {sized(best)}{'; the intervals overlap' if overlap else ''}."
+            f"{best.group}, with {sized(best)}{certain}."
         )
     if small:
         # Where fewer than two groups are large, all are ranked.
@@ -154,7 +155,7 @@ def _yardstick(audit: Audit, notion: Notion) -> tuple[str, bool]:
     """What groups are ranked by, and whether the lowest value is the worst."""
     high_is_good = audit.settings.favourable == "high"
     if notion is Notion.INDEPENDENCE:
-        return ("mean score" if audit.threshold is None else "decision rate"), high_is_good
+        return ("mean score" if audit.threshold is None else "selection rate"), high_is_good
     if audit.outcome == "continuous":
         return "mean error", high_is_good
     # Who deserved the good decision and did not get it, or got a bad one undeserved.

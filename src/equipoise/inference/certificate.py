@@ -223,7 +223,7 @@ def certificate_of(
         return math.nan, ""
     if weights is not None:
         return math.nan, "no certificate: its inequality is for rows that count the same"
-    given = metric.notion.conditions_on_outcome
+    given = metric.needs_outcome
     try:
         found = certify(
             scores,
@@ -238,7 +238,7 @@ def certificate_of(
     return float(np.max(found.upper)), ""
 
 
-def largest_distance(sample: Sample, notion: Notion) -> float:
+def largest_distance(sample: Sample, notion: Notion | None) -> float:
     """The largest value that KS-GSP or KS-GEO can have, given the shares of the sets of A.
 
     sup abs(F_B - F) is at most 1 - P(B): for G groups the sum is at most G - 1.

@@ -56,7 +56,7 @@ Integers = NDArray[np.int64]
 #: Most rows that draws of HGR, dCor and HSIC are made from.
 DRAWN_ROWS = 1_000
 #: Most rows that A is permuted on for HGR, dCor and HSIC.
-PERMUTED_ROWS = 400
+PERMUTED_ROWS = 250
 #: Most rows for which A is permuted for GDP; with more, every cell has many.
 PARITY_ROWS = 5_000
 # The variance of a cell is drawn towards the pooled one, as by so many further rows.

@@ -25,6 +25,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.certificate import radius
@@ -77,6 +78,7 @@ def gap_estimates(
     check_level(level)
     check_whole("permutations", permutations)
     check_whole("candidates", candidates)
+    assert metric.notion is not None
     found = gaps_of(
         *samples,
         notion=metric.notion,
@@ -90,13 +92,16 @@ def gap_estimates(
     if not found.comparisons:
         return [Estimate(level=level, n=n, reason=too_few(found))] * members
     reach = found.reach(level)[0]
-    lows = (found.distances[0] - reach).clamp(min=0).amax(-1).tolist()
+    beyond = found.distances[0] > reach * (1 + 1e-9)  # as for the gap itself
+    lows = torch.where(beyond, found.distances[0] - reach, 0.0).amax(-1).tolist()
     highs = (found.distances[0] + reach).clamp(max=1).amax(-1).tolist()
     values = found.beyond[0].amax(-1).tolist()
     observed = found.standardized[0, :, None]
-    reached = (found.permuted >= observed * (1 - 1e-9)).sum(-1).tolist()
+    reached = (found.permuted >= observed * (1 - 1e-9) - 1e-12).sum(-1).tolist()
     bounds, remark = _certificates(found, members, level, candidates)
-    note = notes(small_groups(found), remark)
+    decides = GAPS[metric.name] and samples[0].scored.threshold_found
+    taken = "the threshold was found on these rows and is taken as given" if decides else ""
+    note = notes(small_groups(found), taken, remark)
     return [
         Estimate(
             value=values[k],

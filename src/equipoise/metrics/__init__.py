@@ -5,6 +5,7 @@ Importing this package registers every metric in `METRICS`.
 
 # Modules that register metrics.
 from equipoise.metrics import dependence, distribution, gap, parity
+from equipoise.metrics.by_group import ByGroup, by_group
 from equipoise.metrics.outcome import OutcomeKind, outcome_kind
 from equipoise.metrics.registry import (
     METRICS,
@@ -20,6 +21,7 @@ from equipoise.metrics.utility import auc, mae, mse, r2, youden_threshold
 
 __all__ = [
     "METRICS",
+    "ByGroup",
     "Computed",
     "Intersection",
     "Measurement",
@@ -28,6 +30,7 @@ __all__ = [
     "Sample",
     "Scored",
     "auc",
+    "by_group",
     "dependence",
     "distribution",
     "find_metric",

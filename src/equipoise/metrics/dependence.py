@@ -45,8 +45,7 @@ from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.scales import reduced
-from equipoise.tables import SensitiveColumn, SensitiveTable
-from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
+from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
 

@@ -19,9 +19,8 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.partition import Partition, by_decile
-from equipoise.tables import SensitiveTable
+from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveTable
 from equipoise.tables.columns import read_values
-from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS
 
 OutcomeKind = Literal["binary", "multiclass", "continuous"]
 
@@ -90,16 +89,18 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
     return Partition(tensor, labels, nested=False), tensor.to(torch.float64)
 
 
-def outcome_array(y: Any) -> NDArray[Any]:
+def outcome_array(y: Any, argument: str = "y") -> NDArray[Any]:
     """Outcome as a 1-D array of numbers, booleans or text, nothing missing."""
     given = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
-    array = read_values(given, argument="y", remedy="drop these rows")
+    array = read_values(given, argument=argument, remedy="drop these rows")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or len(array) == 0:
-        raise InputError(f"y must have shape (n,) with at least one row, got {array.shape}")
+        raise InputError(
+            f"{argument} must have shape (n,) with at least one row, got {array.shape}"
+        )
     if array.dtype.kind in "biuf":
-        as_numbers("y", array)
+        as_numbers(argument, array)
         return array
     return np.asarray(array.tolist())
 

@@ -1,19 +1,23 @@
-"""Parity of decision rates: SP and EO of the paper, demographic parity and equalized odds.
+"""Parity of rates: SP and EO of the paper, demographic parity, equalized odds, and their kin.
 
-A rate is the share of positive decisions in a set of rows; where nothing is decided (a continuous
-outcome), the mean score takes its place, as in supplement D.3 of Sohn, Song and Lin (2024).
-Independence metrics look at all rows; separation metrics at each class of Y, or at the rows with Y
-at most each decile.
+A decision rate is the share of positive decisions in a set of rows; where nothing is decided (a
+continuous outcome), the mean score takes its place, as in supplement D.3 of Sohn, Song and Lin
+(2024). Independence metrics look at all rows; separation metrics at each class of Y, or at the rows
+with Y at most each decile.
+
+Other means are compared between groups in the same way: true and false positive rates, and, under
+neither notion, precision, accuracy, calibration and the errors of a regression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from equipoise.metrics.by_group import MEANS, GroupMean
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition
 from equipoise.metrics.registry import Computed, Metric, register_metric
@@ -43,22 +47,28 @@ def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> T
     return sums
 
 
+def pooled_sums(values: Tensor, sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
+    """Weighted sums of values (K, n) over each set of A, and all rows, inside sets of `within`.
+
+    Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within).
+    """
+    attribute = sample.attribute
+    shape = (attribute.n_bins, within.n_bins)
+    codes = attribute.codes * within.n_bins + within.codes
+    sums = cell_sums(values, sample.weights, codes, shape[0] * shape[1])
+    sums = within.pool(sums.view(*sums.shape[:2], *shape), -1)
+    return attribute.pool(sums, -2), sums.sum(-2, keepdim=True)
+
+
 def rates(sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
     """Decision rate of each set of A, and of all rows, inside each set of `within`.
 
     Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within); NaN for empty sets.
     """
-    attribute = sample.attribute
-    shape = (attribute.n_bins, within.n_bins)
-    codes = attribute.codes * within.n_bins + within.codes
-    n_cells = shape[0] * shape[1]
     responses = sample.scored.responses
-    sums = cell_sums(responses, sample.weights, codes, n_cells)
-    sizes = cell_sums(torch.ones_like(responses[:1]), sample.weights, codes, n_cells)
-    sums, sizes = sums.view(*sums.shape[:2], *shape), sizes.view(*sizes.shape[:2], *shape)
-    sums, sizes = within.pool(sums, -1), within.pool(sizes, -1)
-    overall = sums.sum(-2, keepdim=True) / sizes.sum(-2, keepdim=True)
-    return attribute.pool(sums, -2) / attribute.pool(sizes, -2), overall
+    sums, total = pooled_sums(responses, sample, within)
+    sizes, everybody = pooled_sums(torch.ones_like(responses[:1]), sample, within)
+    return sums / sizes, total / everybody
 
 
 def relative_departures(sample: Sample, within: Partition) -> Departures:
@@ -70,20 +80,47 @@ def relative_departures(sample: Sample, within: Partition) -> Departures:
     largest size counts, so that no name or order of groups decides.
     """
     of_sets, overall = rates(sample, within)
-    if sample.attribute.nested:
-        bases = {"everybody": overall}
-    else:
-        labels = sample.attribute.labels
-        bases = {labels[g]: of_sets[..., g : g + 1, :] for g in sample.references}
+    denominators = _references(sample, of_sets, overall)
     signed = torch.stack(
-        [torch.where(base == 0, torch.nan, of_sets / base - 1) for base in bases.values()]
+        [
+            torch.where(base == 0, torch.nan, of_sets / base - 1)
+            for base in (each[..., None, :] for each in denominators.values())
+        ]
     )
-    denominators = {label: base[..., 0, :] for label, base in bases.items()}
 
     def size(signed: Tensor) -> Tensor:
         return within.combine(sample.attribute.combine(signed.abs(), -2), -1).amax(0)
 
     return Departures(signed, size, denominators)
+
+
+def _references(sample: Sample, of_sets: Tensor, overall: Tensor) -> dict[str, Tensor]:
+    """What ratios divide by, (R, K, sets of within) each: all rows, or every reference group."""
+    if sample.attribute.nested:
+        return {"everybody": overall[..., 0, :]}
+    return {sample.attribute.labels[g]: of_sets[..., g, :] for g in sample.references}
+
+
+def near_zero(sample: Sample, within: Partition) -> dict[str, Tensor]:
+    """Which references' rates lie within two standard errors of 0, boolean (R, K, sets of within).
+
+    A ratio to such a rate could be anything: an SP of 34 875 says no more than that hardly anybody
+    in the reference was selected. With k positive decisions in n rows, k (n + 4) <= 4 n: at most
+    three positive decisions, fewer still where there are hardly more rows.
+    """
+    responses = sample.scored.responses
+    # The rule has no unit; a power of two keeps squares within what a float can hold.
+    power = torch.frexp(responses.abs().amax(-1, keepdim=True)).exponent
+    small = torch.ldexp(responses, -power)
+    sums, squares, sizes = (
+        _references(sample, *pooled_sums(values, sample, within))
+        for values in (small, small**2, torch.ones_like(small[:1]))
+    )
+    # mean^2 <= 4 variance / size, with variance = square / size - mean^2, multiplied out.
+    return {
+        label: total**2 * (sizes[label] + 4) <= 4 * squares[label] * sizes[label]
+        for label, total in sums.items()
+    }
 
 
 def rate_departures(sample: Sample, within: Partition) -> Departures:
@@ -106,7 +143,11 @@ def _range(signed: Tensor) -> Tensor:
 
 
 def _reasons(
-    sample: Sample, within: Partition, values: Tensor, found: Departures
+    sample: Sample,
+    within: Partition,
+    values: Tensor,
+    found: Departures,
+    unsteady: dict[str, Tensor],
 ) -> tuple[str | None, ...]:
     """Why each member's value (R, K) is undefined under the first weighting, or None."""
     # Read at once: on an accelerator every look at a single value waits for all before it.
@@ -116,9 +157,15 @@ def _reasons(
 
     def of_member(k: int) -> str:
         for label, base in found.denominators.items():
-            for (s,) in (base[0, k] == 0).nonzero().tolist():
-                where = f"{label} in {within.labels[s]}"
-                return f"the {rate} of {where} is 0, so the ratio has no denominator"
+            near = unsteady.get(label, base == 0)
+            for (s,) in near[0, k].nonzero().tolist():
+                where = f"the {rate} of {label} in {within.labels[s]}"
+                if base[0, k, s] == 0:
+                    return f"{where} is 0, so the ratio has no denominator"
+                return (
+                    f"{where} is {float(base[0, k, s]):.3g}, within two standard errors of 0, so "
+                    "a ratio to it could be anything"
+                )
         return f"the {rate} of a group is beyond what a float can hold; rescale the scores"
 
     return tuple((empty or of_member(k)) if nan else None for k, nan in enumerate(undefined))
@@ -142,7 +189,10 @@ def _register(
         found = departures(sample, within)
         size = found.size(found.signed)
         values = torch.exp(-size) if is_ratio else size
-        return Computed(values, _reasons(sample, within, values, found))
+        unsteady = near_zero(sample, within) if of_paper else {}
+        for near in unsteady.values():
+            values = torch.where(near.any(-1), torch.nan, values)
+        return Computed(values, _reasons(sample, within, values, found, unsteady))
 
     def deviation(sample: Sample, center: Sample) -> Tensor:
         found = departures(sample, sample.within(notion))
@@ -158,9 +208,7 @@ def _register(
             attributes=both if of_paper else frozenset({"discrete"}),
             outcomes=numbers if of_paper else frozenset({"binary"}),
             # Within Y <= y the groups differ in Y itself, and so do their scores.
-            exact_for=frozenset(
-                {"binary", "multiclass"} if notion.conditions_on_outcome else get_args(OutcomeKind)
-            ),
+            exact_for=frozenset({"binary"}) if notion is Notion.SEPARATION else numbers,
             needs_decisions=True,
             range=(0.0, float("inf") if of_paper else 1.0),
             fair_value=1.0 if is_ratio else 0.0,
@@ -215,3 +263,88 @@ _register(
     "Smaller of the ratios in true-positive and in false-positive rate.",
     "min over y of (min over a / max over a) of P(D=1 | A=a, Y=y)",
 )
+
+
+def group_means(mean: GroupMean, sample: Sample) -> Tensor:
+    """The number of every group, (R, K, groups, 1); NaN where no row counts."""
+    scored = sample.scored
+    y = scored.y
+    if mean.outcome == "binary":  # the positive class is the second in order
+        assert scored.outcome is not None
+        y = scored.outcome.codes.to(torch.float64)
+    values, counted = mean.of(scored.scores, scored.responses, y)
+    counted = torch.ones_like(scored.scores[:1]) if counted is None else counted
+    sums, _ = pooled_sums(values * counted, sample, sample.everybody)
+    sizes, _ = pooled_sums(counted.reshape(-1, counted.shape[-1]), sample, sample.everybody)
+    return sums / sizes
+
+
+def _enrol(mean: GroupMean, name: str, *, ratio: bool = False) -> None:
+    """Register how far apart the groups' means are, or lowest over highest."""
+    lowest, highest = f"min over a of {mean.formula}", f"max over a of {mean.formula}"
+
+    def departures(sample: Sample) -> Tensor:
+        of_groups = group_means(mean, sample)
+        return of_groups.log() if ratio else of_groups
+
+    def compute(sample: Sample) -> Computed:
+        size = _range(departures(sample))
+        values = torch.exp(-size) if ratio else size
+        return Computed(values, _reasons_of_means(mean, sample, values))
+
+    def deviation(sample: Sample, center: Sample) -> Tensor:
+        return _range(departures(sample) - departures(center))
+
+    assert mean.outcome is not None
+    first = "Lowest over highest" if ratio else "Highest minus lowest"
+    register_metric(
+        Metric(
+            name=name,
+            notion=mean.notion,
+            description=f"{first} {mean.name} among the groups{'; 1 is parity' if ratio else ''}.",
+            formula=f"{lowest} / {highest}" if ratio else f"{highest} - {lowest}",
+            compute=compute,
+            attributes=frozenset({"discrete"}),
+            outcomes=frozenset({mean.outcome}),
+            needs_decisions="decisions" in mean.uses,
+            range=(0.0, 1.0 if ratio else mean.limits[1] - mean.limits[0]),
+            fair_value=1.0 if ratio else 0.0,
+            is_ratio=ratio,
+            deviation=deviation,
+            from_counts=mean.outcome == "binary",
+            needs_probabilities=mean.needs_probabilities,
+        )
+    )
+
+
+def _reasons_of_means(mean: GroupMean, sample: Sample, values: Tensor) -> tuple[str | None, ...]:
+    """Why each member's value (R, K) is undefined under the first weighting, or None."""
+    undefined = values[0].isnan().tolist()
+    of_groups = group_means(mean, sample)[0, :, :, 0] if any(undefined) else values
+    has = mean.counted or "weight"
+
+    def of_member(k: int) -> str:
+        for (g,) in of_groups[k].isnan().nonzero().tolist():
+            return f"no row of {sample.attribute.labels[g]} has {has}, so it has no {mean.name}"
+        if bool((of_groups[k] == 0).all()):
+            return f"the {mean.name} of every group is 0, so the ratio has no denominator"
+        return f"the {mean.name} of a group is beyond what a float can hold; rescale the scores"
+
+    return tuple(of_member(k) if nan else None for k, nan in enumerate(undefined))
+
+
+for _of, _name in (
+    ("true positive rate", "true positive rate"),
+    ("false positive rate", "false positive rate"),
+    ("precision", "predictive parity"),
+):
+    _enrol(MEANS[_of], f"{_name} difference")
+    _enrol(MEANS[_of], f"{_name} ratio", ratio=True)
+for _of, _name in (
+    ("false negative rate", "false negative rate"),
+    ("accuracy", "accuracy"),
+    ("calibration gap", "calibration"),
+    ("mean error", "error"),
+    ("mean absolute error", "absolute error"),
+):
+    _enrol(MEANS[_of], f"{_name} difference")

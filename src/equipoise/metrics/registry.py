@@ -36,7 +36,10 @@ class Metric:
     """One way to put a number on unfairness."""
 
     name: str  # as tables print it
-    notion: Notion  # the relation whose violation it measures
+    #: The relation whose violation it measures. None for what belongs to neither notion: precision,
+    #: calibration, accuracy, errors. These describe a score; no method trains for them, and no
+    #: choice rests on them unless they are named.
+    notion: Notion | None
     description: str  # one sentence in plain words
     formula: str  # in plain text
     compute: Callable[[Sample], Computed]
@@ -54,12 +57,21 @@ class Metric:
     #: Whether it is what exceeds chance on as many rows. A row that is there twice does not say
     #: more than once, so of weights only ratios count.
     beyond_chance: bool = False
+    needs_probabilities: bool = False  # whether the scores must lie in [0, 1]
     is_ratio: bool = False  # whether it is exp(-size) of the departure from fairness, not its size
     #: For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and a
     #: center (the same rows with weights (1, n)) and returns the size (R, K) of the difference
     #: between their departures; the two sizes differ by at most that, on which bootstrap intervals
-    #: rest. Such a metric needs no more than the weight of every (score, set of A, set of Y).
+    #: rest.
     deviation: Callable[[Sample, Sample], Tensor] | None = None
+    #: Whether such a metric needs no more than the weight of every (score, set of A, set of Y), so
+    #: that many rows can be summed up before draws.
+    from_counts: bool = True
+
+    @property
+    def needs_outcome(self) -> bool:
+        """Whether it needs y: all but metrics of independence do."""
+        return self.notion is None or self.notion.conditions_on_outcome
 
     def caveat(self, outcome: OutcomeKind | None) -> str:
         """What a reader must know of its value for this kind of outcome, or ""."""
@@ -79,8 +91,9 @@ class Metric:
                 f"{self.name} is defined for {' or '.join(sorted(self.attributes))} attributes, "
                 f"got the {sample.column.kind} {sample.column.name!r}"
             )
-        if scored.outcome is None and self.notion.conditions_on_outcome:
-            return f"{self.name} compares rows of equal outcome and needs y, got none"
+        if scored.outcome is None and self.needs_outcome:
+            compared = "scores with outcomes" if self.notion is None else "rows of equal outcome"
+            return f"{self.name} compares {compared} and needs y, got none"
         if scored.outcome_kind is not None and scored.outcome_kind not in self.outcomes:
             return (
                 f"{self.name} is defined for {' or '.join(sorted(self.outcomes))} outcomes, "
@@ -92,6 +105,10 @@ class Metric:
                 f"{self.name} compares decisions and needs a threshold, or a binary y to find one, "
                 "got neither"
             )
+        if self.needs_probabilities:
+            outside = scored.scores[(scored.scores < 0) | (scored.scores > 1)]
+            if len(outside):
+                return f"{self.name} needs probabilities in [0, 1] as scores, got {outside[0]:g}"
         return None
 
 

@@ -175,9 +175,9 @@ class Sample:
         """The one set of all rows."""
         return everybody(self.weights.shape[-1], self.weights.device)
 
-    def within(self, notion: Notion) -> Partition:
+    def within(self, notion: Notion | None) -> Partition:
         """The sets of rows inside which a notion is judged: all rows, or those Y gives."""
-        if not notion.conditions_on_outcome:
+        if notion is None or not notion.conditions_on_outcome:
             return self.everybody
         assert self.scored.outcome is not None  # or else `Metric.why_not` says so
         return self.scored.outcome

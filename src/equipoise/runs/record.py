@@ -22,7 +22,7 @@ from equipoise.estimators import (
     FairClassifier,
     FairRegressor,
 )
-from equipoise.files.kinds import Task
+from equipoise.files.contents import Task
 from equipoise.frontier import FairFrontier
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library

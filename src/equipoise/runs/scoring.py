@@ -20,8 +20,7 @@ from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.fitting import learned_inputs
 from equipoise.files.columns import as_names, check_columns, nearest
 from equipoise.files.expected import as_expected, shown
-from equipoise.files.formats import find_data_file
-from equipoise.files.reading import column_names, iterate_table
+from equipoise.files.reading import column_names, find_data_file, iterate_table
 from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.report.page import plain
 from equipoise.runs import Answer

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import stat
-from collections.abc import Mapping
+import types
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors.numpy
@@ -34,7 +36,6 @@ from equipoise.storage.atomic import (
     remove_leftovers,
     write_atomically,
 )
-from equipoise.storage.values import from_json, to_json
 
 FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
@@ -42,6 +43,13 @@ _DIGEST = re.compile(rb'"equipoise_sha256":"([0-9a-f]{64})"')
 _LENGTH_BYTES = 8  # safetensors: length of the JSON header, little-endian, before the header
 _LONGEST_HEADER = 100_000_000  # safetensors itself reads no longer one
 _LONGEST_REASON = 300  # characters of an error, which may quote what a file holds
+#: Booleans, integers, floats, text, and objects (whose elements are values of their own).
+_ARRAY_KINDS = "biufUTO"
+#: Bytes that an array of text of fixed width may take, whatever width a document claims.
+_LARGEST_TEXT = 1 << 26
+_STATE_WORDS = 624  # of the Mersenne Twister
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,29 +67,23 @@ class FileKind:
     argument: str  # what a user calls its path
     key: str  # names the document in the header
     noun: str
-    one: str
     writer: str
     remedy: str  # for a file that is not as it was written
-    remedy_of_version: str  # for one of another format version
 
 
 MODEL = FileKind(
     argument="path",
     key="equipoise_model",
     noun="model",
-    one="a saved model",
     writer="save",
     remedy="save the model again",
-    remedy_of_version="load it with the version of equipoise that saved it, or save it again",
 )
 CHECKPOINT = FileKind(
     argument="checkpoint",
     key="equipoise_checkpoint",
     noun="checkpoint",
-    one="a checkpoint",
     writer="fit",
     remedy="remove it to start anew",
-    remedy_of_version="resume with the version of equipoise that wrote it, or remove it",
 )
 
 
@@ -90,8 +92,8 @@ def write_model_file(path: str | PathLike[str], contents: Contents, kind: FileKi
     target = checked_target(path)
     if target.exists() and not _is_kind(target, kind):
         raise InputError(
-            f"{kind.argument} must be new or name {kind.one}, got '{target}', which is something "
-            "else; choose another name or remove the file yourself"
+            f"{kind.argument} must be new or name a saved {kind.noun}, got '{target}', which is "
+            "something else; choose another name or remove the file yourself"
         )
     metadata = {
         "equipoise_format": FORMAT_VERSION,
@@ -138,7 +140,8 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
         refuse_contents(path, error, kind)
     raise InputError(
         f"{kind.argument} must name a {kind.noun} of format version {FORMAT_VERSION}, got version "
-        f"{version!r:.40} in '{path}'; {kind.remedy_of_version}"
+        f"{version!r:.40} in '{path}'; load it with the version of equipoise that wrote it, or "
+        f"{kind.remedy}"
     )
 
 
@@ -161,21 +164,18 @@ def _read(path: Path, kind: FileKind) -> bytes:
         content = path.read_bytes() if ordinary else None
     except MemoryError:
         raise InputError(
-            f"{kind.argument} must name {kind.one} that fits into memory, got '{path}' of "
+            f"{kind.argument} must name a {kind.noun} that fits into memory, got '{path}' of "
             f"{path.stat().st_size:,} bytes; free some memory"
-        ) from None
-    except FileNotFoundError:
-        raise InputError(
-            f"{kind.argument} must name {kind.one}, got '{path}', where there is no file"
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         said = error.strerror if isinstance(error, OSError) else error
         raise InputError(
-            f"{kind.argument} must name a file that can be read, got '{path}': {said}"
+            f"{kind.argument} must name a {kind.noun} that can be read, got '{path}' ({said}); "
+            "check the name"
         ) from None
     if content is None:
         raise InputError(
-            f"{kind.argument} must name {kind.one} in a file on disk, got '{path}', which is a "
+            f"{kind.argument} must name a {kind.noun} in a file on disk, got '{path}', which is a "
             "pipe, socket or device; write what it gives into a file first"
         )
     return content
@@ -231,7 +231,7 @@ class CheckpointFile:
     def write(self, state: dict[str, Any]) -> None:
         """Replace the file; whoever is killed meanwhile leaves the old one."""
         arrays: dict[str, NDArray[Any]] = {}
-        document = {"state": _take_apart(state, arrays)}
+        document = {"state": to_json(state, argument=CHECKPOINT.argument, arrays=arrays)}
         write_model_file(self.path, Contents(document, arrays), CHECKPOINT)
 
     def read(self) -> dict[str, Any] | None:
@@ -241,7 +241,7 @@ class CheckpointFile:
             return None
         contents = read_model_file(self.path, CHECKPOINT)
         try:
-            state = _put_together(contents.document["state"], contents.arrays)
+            state = from_json(contents.document["state"], contents.arrays)
             if not isinstance(state, dict):
                 raise ValueError("a state has parts by name")
         except Exception as error:  # the checksum is right: somebody made this file by hand
@@ -253,33 +253,153 @@ class CheckpointFile:
         refuse_contents(self.path, error, CHECKPOINT)
 
 
-def _take_apart(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Return ``value`` as JSON in which numbers stand for the tensors, put into ``arrays``."""
-    if isinstance(value, Tensor):
+def to_json(value: Any, *, argument: str, arrays: dict[str, NDArray[Any]] | None = None) -> Any:
+    """Return ``value`` as what ``json.dumps`` takes; errors call it ``argument``.
+
+    JSON has no tuples, no arrays with a dtype, no NaN and only text as keys. These are written as
+    an object with one key that names the type; a plain dict never is, so nothing is ambiguous.
+    Tensors are put into ``arrays``, if given, and written as the name they have there.
+
+    >>> to_json((64, 64), argument="hidden")
+    {'tuple': [64, 64]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, range):
+        return {"range": [value.start, value.stop, value.step]}
+    if isinstance(value, list | tuple):
+        items = [to_json(item, argument=argument, arrays=arrays) for item in value]
+        return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, Mapping):
+        pairs = to_json(list(map(list, value.items())), argument=argument, arrays=arrays)
+        return {"mapping": pairs}
+    if isinstance(value, Tensor) and arrays is not None:
         name = str(len(arrays))
         arrays[name] = value.detach().cpu().numpy()
         return {"tensor": name}
-    if isinstance(value, dict):
-        keys = [to_json(key, argument="checkpoint") for key in value]
-        items = [_take_apart(item, arrays) for item in value.values()]
-        return {"mapping": [list(pair) for pair in zip(keys, items, strict=True)]}
-    if isinstance(value, list | tuple):
-        items = [_take_apart(item, arrays) for item in value]
-        return items if isinstance(value, list) else {"tuple": items}
-    return {"value": to_json(value, argument="checkpoint")}
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in _ARRAY_KINDS:
+        dtype = "T" if value.dtype.kind == "T" else value.dtype.str
+        return {"array": [dtype, to_json(value.tolist(), argument=argument)]}
+    if isinstance(value, np.random.RandomState):
+        name, key, *rest = value.get_state(legacy=True)
+        return {"random_state": [name, [int(word) for word in key], *rest]}
+    raise InputError(
+        f"{argument} must be a plain value (number, text, tuple, list, dict, array) to be written "
+        f"without pickle, got {type(value).__name__}; replace it with set_params before saving"
+    )
 
 
-def _put_together(document: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def from_json(document: Any, arrays: Mapping[str, NDArray[Any]] | None = None) -> Any:
+    """Return the value that `to_json` wrote, which put its tensors into ``arrays``.
+
+    >>> from_json({"tuple": [64, 64]})
+    (64, 64)
+    """
     if isinstance(document, list):
-        return [_put_together(item, arrays) for item in document]
+        return [from_json(item, arrays) for item in document]
+    if not isinstance(document, dict):
+        return document
     ((kind, content),) = document.items()
-    if kind == "tensor":
+    if kind == "float":
+        return float(content)
+    if kind == "tuple":
+        return tuple(from_json(item, arrays) for item in content)
+    if kind == "value":  # as older checkpoints wrap what is no tensor
+        return from_json(content)
+    if kind == "tensor" and arrays is not None:
         # A copy: arrays read from a file may lie in memory that must not be written to.
         return torch.from_numpy(arrays[content].copy())
+    if kind == "range":
+        if not all(holds(bound, int) for bound in content):
+            raise ValueError("the bounds of a range are wrong")
+        return range(*content)
     if kind == "mapping":
-        return {from_json(key): _put_together(item, arrays) for key, item in content}
-    if kind == "tuple":
-        return tuple(_put_together(item, arrays) for item in content)
-    if kind == "value":
-        return from_json(content)
-    raise ValueError(f"no state is called {kind!r}")
+        return {from_json(key): from_json(value, arrays) for key, value in content}
+    if kind == "array":
+        return _array(*content)
+    if kind == "random_state":
+        return _random_state(*content)
+    raise ValueError(f"no value is called {kind!r}")
+
+
+def _array(dtype: str, values: list[Any]) -> NDArray[Any]:
+    """The array of these values; none is larger than what the document spells out."""
+    kind = np.dtype(dtype) if isinstance(dtype, str) else np.dtype("V")
+    if kind.kind not in _ARRAY_KINDS or not isinstance(values, list):
+        raise ValueError(f"no array has dtype {dtype!r}")
+    items = [from_json(value) for value in values]
+    if kind.kind != "O":
+        plain = str if kind.kind in "UT" else bool | int | float
+        if not all(isinstance(item, plain) for item in items):
+            raise ValueError(f"an array of dtype {dtype!r} holds something else")
+    if kind.kind == "U" and kind.itemsize * len(items) > _LARGEST_TEXT:
+        raise ValueError(f"an array of {len(items)} texts claims {kind.itemsize} bytes for each")
+    array = np.empty(len(items), dtype=kind)
+    for place, item in enumerate(items):
+        array[place] = item
+    return array
+
+
+def _random_state(
+    name: str, key: Sequence[int], position: int, has_gauss: int, cached: float
+) -> np.random.RandomState:
+    """NumPy believes what a state says, and would read behind its words."""
+    words = isinstance(key, list) and len(key) == _STATE_WORDS
+    if not words or not all(holds(word, int) and 0 <= word < 2**32 for word in key):
+        raise ValueError("the words of a random state are wrong")
+    if not holds(position, int) or not 0 <= position <= _STATE_WORDS:
+        raise ValueError("the position of a random state is wrong")
+    if not holds(has_gauss, int) or not holds(cached, float):
+        raise ValueError("the number kept by a random state is wrong")
+    state = np.random.RandomState()
+    state.set_state((name, np.array(key, np.uint32), position, int(has_gauss > 0), cached))
+    return state
+
+
+def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
+    """Return the dataclass of these values, each of the type that its field is declared to have.
+
+    A document may hold anything; what is made of it must not fail when it is used much later.
+    """
+    hints = get_type_hints(kind)
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in values and not holds(values[field.name], hints[field.name]):
+            raise ValueError(f"{field.name} is no {hints[field.name]}")
+    return kind(**values)
+
+
+def holds(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type; whole numbers must fit into 64 bits.
+
+    >>> holds((64, 64), tuple[int, ...]), holds({"age": None}, Mapping[str, float])
+    (True, False)
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(holds(value, part) for part in parts)
+    if origin is Literal:
+        return isinstance(value, str) and value in parts
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if parts[-1] is Ellipsis:
+            return all(holds(item, parts[0]) for item in value)
+        return len(value) == len(parts) and all(map(holds, value, parts))
+    if origin is np.ndarray:
+        (scalar,) = get_args(parts[1])
+        return isinstance(value, np.ndarray) and (scalar is Any or value.dtype == scalar)
+    if origin is not None:  # a mapping
+        pairs = value.items() if isinstance(value, dict) else [(None, None)]
+        return all(holds(key, parts[0]) and holds(item, parts[1]) for key, item in pairs)
+    if hint is Hashable:
+        return value is None or isinstance(value, bool | int | float | str)
+    if hint in (int, float):
+        number = isinstance(value, hint | int) and not isinstance(value, bool)
+        return number and (isinstance(value, float) or abs(value) < 2**63)
+    return isinstance(value, type(None) if hint is None else hint)

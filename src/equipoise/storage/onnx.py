@@ -41,7 +41,11 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self._onnx = _import_onnx()
+        with needs("onnx", user="to_onnx", extra="onnx"):
+            import onnx.checker
+            import onnx.helper
+            import onnx.numpy_helper
+        self._onnx: Any = onnx
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
@@ -110,14 +114,6 @@ class Graph:
 
     def _type(self, dtype: type) -> int:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-
-def _import_onnx() -> Any:
-    with needs("onnx", user="to_onnx", extra="onnx"):
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    return onnx
 
 
 def add_encoding(graph: Graph, state: EncoderState, *, named: bool) -> str:

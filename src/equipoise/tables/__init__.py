@@ -4,20 +4,20 @@ from typing import Any, Final
 
 from equipoise.tables.columns import check_aligned as check_aligned
 from equipoise.tables.columns import take_rows as take_rows
-from equipoise.tables.encoder import EncoderState as EncoderState
-from equipoise.tables.encoder import FeatureEncoder as FeatureEncoder
-from equipoise.tables.encoder import Levels as Levels
-from equipoise.tables.encoder import Scaling as Scaling
-from equipoise.tables.features import Encoder as Encoder
-from equipoise.tables.features import LearnedState as LearnedState
-from equipoise.tables.features import Unfamiliar as Unfamiliar
-from equipoise.tables.kinds import Kind as Kind
-from equipoise.tables.kinds import SensitiveColumn as SensitiveColumn
+from equipoise.tables.encoders import Encoder as Encoder
+from equipoise.tables.encoders import EncoderState as EncoderState
+from equipoise.tables.encoders import FeatureEncoder as FeatureEncoder
+from equipoise.tables.encoders import Levels as Levels
+from equipoise.tables.encoders import Scaling as Scaling
+from equipoise.tables.encoders import TreeEncoder as TreeEncoder
+from equipoise.tables.encoders import TreeEncoderState as TreeEncoderState
+from equipoise.tables.encoders import Unfamiliar as Unfamiliar
+from equipoise.tables.sensitive_table import MAX_DISCRETE_NUMBERS as MAX_DISCRETE_NUMBERS
 from equipoise.tables.sensitive_table import AttributeInputs as AttributeInputs
+from equipoise.tables.sensitive_table import Kind as Kind
 from equipoise.tables.sensitive_table import LearnedInput as LearnedInput
+from equipoise.tables.sensitive_table import SensitiveColumn as SensitiveColumn
 from equipoise.tables.sensitive_table import SensitiveTable as SensitiveTable
-from equipoise.tables.tree_encoder import TreeEncoder as TreeEncoder
-from equipoise.tables.tree_encoder import TreeEncoderState as TreeEncoderState
 
 #: Encoders by the name under which a file holds what they have learned.
 ENCODERS: Final[dict[str, type[Encoder[Any]]]] = {

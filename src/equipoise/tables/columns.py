@@ -25,7 +25,13 @@ Family = Literal["number", "boolean", "text", "categorical", "empty"]
 
 # Plural words for the type of single values, as error messages use them.
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "interval": "intervals"}
-_REFUSED = {
+# What a NumPy dtype says about its values; others have to be looked at.
+_BY_DTYPE = {
+    **dict.fromkeys("iuf", "number"),
+    **dict.fromkeys("mM", "temporal"),
+    **{"b": "boolean", "c": "complex", "S": "bytes", "V": "nested"},
+}
+REFUSED = {
     "temporal": (
         "dates, times or durations",
         "these have no scale of their own, so turn them into a number first, such as age in years",
@@ -189,10 +195,10 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
 
 def _from_array(array: NDArray[Any], name: str, where: str) -> Column:
     """Read a 1-D array by its dtype, and by its values when the dtype says nothing."""
-    kind = array.dtype.kind
-    if kind in "mMc":
-        _refuse("complex" if kind == "c" else "temporal", where, array.dtype)
-    if kind in "iuf":
+    word = _BY_DTYPE.get(array.dtype.kind)
+    if word in REFUSED:
+        _refuse(word, where, array.dtype.name)
+    if word == "number":
         return _from_numbers(array.astype(np.float64), name, where)
     return _from_objects(array.astype(object), name, where)
 
@@ -227,6 +233,23 @@ def _from_objects(
     return Column(name, family, None, codes.astype(np.int64), levels)
 
 
+def kind_of(values: pd.Series[Any]) -> str:
+    """Kind of the values of one column: a `Family`, a word of `REFUSED`, or several with "and".
+
+    >>> kind_of(pd.Series([1, None], dtype=object)), kind_of(pd.Series([1, "a"]))
+    ('number', 'number and text')
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return "categorical"
+    if isinstance(values.dtype, pd.StringDtype):
+        return "text"
+    word = _BY_DTYPE.get(values.dtype.kind)
+    if word is not None:
+        return word
+    words = {_word(value_type) for value_type in set(map(type, values.dropna().astype(object)))}
+    return " and ".join(sorted(words)).replace("interval", "other") or "empty"
+
+
 def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | None:
     """The word for the type all values share; None without values."""
     examples: dict[str, Any] = {}
@@ -235,7 +258,7 @@ def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | No
         word = _word(value_type)
         if word == "interval" and not categorical:  # pandas.cut gives categories of intervals
             word = "other"
-        if word in _REFUSED:
+        if word in REFUSED:
             _refuse(word, where, value_type.__name__)
         examples.setdefault(word, example)
     if len(examples) > 1:
@@ -263,6 +286,18 @@ def _word(value_type: type) -> str:
     return next((word for word, types in rules if issubclass(value_type, types)), "other")
 
 
+def differ_by_design(count: int, low: float, high: float) -> bool:
+    """Whether so many whole numbers, all different, are too many for chance to explain it.
+
+    n numbers drawn from a range of s all differ with a probability of about exp(-n^2 / 2s) (the
+    birthday problem), here below exp(-5): incomes are no identifiers although all may differ.
+
+    >>> differ_by_design(1000, 0, 999), differ_by_design(1000, 0, 10**6)
+    (True, False)
+    """
+    return count**2 > 10 * (high - low + 1)
+
+
 def whole(number: float) -> int | float:
     """Whole numbers as int, so that a level is called 1 whichever way it was stored."""
     return int(number) if number.is_integer() else number
@@ -279,7 +314,7 @@ def _as_float(value: Any, where: str) -> float:
 
 
 def _refuse(word: str, where: str, found: object) -> NoReturn:
-    what, remedy = _REFUSED[word]
+    what, remedy = REFUSED[word]
     raise InputError(f"{where} must not hold {what}, got {found}; {remedy}")
 
 
@@ -306,9 +341,9 @@ def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
     missing values begins with ``argument`` and ends with ``remedy``.
     """
     array = _any_array(data, argument)
-    if array.dtype.kind in "mMcSV":
-        words = {"c": "complex", "S": "bytes", "V": "nested"}
-        _refuse(words.get(array.dtype.kind, "temporal"), argument, array.dtype)
+    word = _BY_DTYPE.get(array.dtype.kind)
+    if word in REFUSED:
+        _refuse(word, argument, array.dtype.name)
     rows = np.unique(np.nonzero(np.atleast_1d(pd.isna(array)))[0])
     if len(rows):
         raise InputError(
@@ -363,7 +398,10 @@ def take_rows(data: Any, positions: NDArray[np.integer[Any]]) -> Any:
 def check_aligned(**arguments: Any) -> None:
     """Refuse frames and Series of pandas whose indexes name the rows differently.
 
-    What has no index passes, and so do arguments of different lengths, which have another error.
+    Rows belong together by position, so every index must have the labels of the first, in its
+    order. A default index (0, 1, ...) beside another one is refused as well: nothing says in which
+    order its rows are. What has no index passes, and so do arguments of different lengths, which
+    have another error.
 
     >>> check_aligned(X=pd.Series([1, 2]), y=pd.Series([3, 4], index=[1, 0]))
     Traceback (most recent call last):

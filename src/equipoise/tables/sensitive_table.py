@@ -1,25 +1,89 @@
-"""The table of sensitive attributes: typed once, encoded for the critic or as inputs."""
+"""Sensitive attributes: each column typed once, encoded for the critic or as inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
-from equipoise.errors import InputError, check_choice
+from equipoise.errors import InputError, check_choice, did_you_mean
 from equipoise.scales import center_and_spread, standardized
-from equipoise.tables.columns import check_aligned, read_columns
-from equipoise.tables.kinds import Kind, SensitiveColumn, as_kind, check_types, type_column
+from equipoise.tables.columns import (
+    Column,
+    check_aligned,
+    differ_by_design,
+    present_levels,
+    read_columns,
+    whole,
+)
 from equipoise.tables.printing import as_text
 
+Kind = Literal["discrete", "continuous"]
 #: Name, kind, categories (discrete), mean and standard deviation (continuous) of a column.
 LearnedInput = tuple[str, Kind, tuple[Hashable, ...], float, float]
 _LEVELS_SHOWN = 5
+
+MAX_DISCRETE_NUMBERS = 10
+#: Nothing is noted of a column with fewer known rows than this.
+_FEWEST_ROWS = 50
+#: Whole numbers with at most this many distinct values may be codes.
+_MOST_CODES = 20
+#: Shares of rows: one value this frequent stands out; values this distinct may name the rows.
+_POINT_MASS = 0.25
+_NEARLY_DISTINCT = 0.95
+_LARGEST_EXACT = 2.0**53  # from here on a float64 cannot tell neighboring integers apart
+_FAMILY_RULES = {
+    "boolean": "booleans are discrete",
+    "text": "text is discrete",
+    "categorical": "categoricals are discrete",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SensitiveColumn:
+    """One sensitive attribute whose kind is decided."""
+
+    name: str
+    kind: Kind
+    rule: str  # in words: what decided the kind
+    codes: NDArray[np.int64] | None  # (n,) discrete: index into categories, -1 where missing
+    categories: tuple[Hashable, ...]  # discrete: sorted distinct values, whole numbers as int
+    values: NDArray[np.float64] | None  # (n,) continuous: the numbers, NaN where missing
+    # (n,) continuous: `standardized_ranks` of the rows that the column was made of.
+    scores: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.values is not None and self.scores is None:
+            object.__setattr__(self, "scores", standardized_ranks(self.values))
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are missing, (n,)."""
+        if self.values is not None:
+            return np.isnan(self.values)
+        assert self.codes is not None
+        return self.codes < 0
+
+    def take(self, rows: ArrayLike) -> SensitiveColumn:
+        """Only these rows (positions or a boolean mask); categories and scaling stay."""
+        index = np.asarray(rows)
+        parts = {"codes": self.codes, "values": self.values, "scores": self.scores}
+        taken = {name: part[index] for name, part in parts.items() if part is not None}
+        return replace(self, **taken)
+
+    def alone(self) -> SensitiveColumn:
+        """The column as if no other rows had ever been there: its own categories and ranks."""
+        if self.codes is None:
+            return replace(self, scores=None)
+        codes, categories = present_levels(self.codes, self.categories)
+        return replace(self, codes=codes, categories=categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +94,7 @@ class SensitiveTable:
     """
 
     columns: tuple[SensitiveColumn, ...]
+    notes: tuple[str, ...] = ()  # columns for which another kind, or none, may be meant
 
     @classmethod
     def from_data(
@@ -62,15 +127,6 @@ class SensitiveTable:
             Rows that count. The others have no say in kinds, categories and ranks, and their values
             are missing in the table.
 
-        Returns
-        -------
-        SensitiveTable
-
-        Raises
-        ------
-        InputError
-            When a column breaks a rule; the message names column, rule, value and remedy.
-
         Examples
         --------
         >>> people = {"age": range(20, 60), "sex": ["F", "M"] * 20}
@@ -101,7 +157,14 @@ class SensitiveTable:
                     "missing_sensitive='skip' to keep these rows for the task loss and leave them "
                     "out of the penalty"
                 )
-        table = cls(tuple(type_column(column, overrides.get(column.name)) for column in raw))
+        columns = tuple(type_column(column, overrides.get(column.name)) for column in raw)
+        notes = (
+            f"sensitive column {column.name!r} {note}"
+            for column, typed in zip(raw, columns, strict=True)
+            if column.name not in overrides
+            for note in _notes(column, typed.kind)
+        )
+        table = cls(columns, tuple(notes))
         if not table.known.any():
             raise InputError(
                 "sensitive_features must have at least one row in which every column is known, "
@@ -129,6 +192,15 @@ class SensitiveTable:
     def is_discrete(self) -> bool:
         """Whether every column is discrete."""
         return all(column.kind == "discrete" for column in self.columns)
+
+    def warned(self) -> Self:
+        """Warn where a column may be meant otherwise than its values say; return the table.
+
+        Of a column whose kind is set in ``sensitive_types`` nothing is said.
+        """
+        for note in self.notes:
+            warnings.warn(note, stacklevel=3)
+        return self
 
     def __getitem__(self, name: str) -> SensitiveColumn:
         for column in self.columns:
@@ -231,6 +303,161 @@ def _extent(column: SensitiveColumn) -> str:
     if len(column.categories) > _LEVELS_SHOWN:
         shown += f", ... ({len(column.categories)} levels)"
     return shown
+
+
+def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks with ties averaged, mean 0 and variance 1 over the known values; 0 where missing.
+
+    Dependence on an attribute does not change under a strictly increasing map of it, so ranks lose
+    nothing, and an outlier cannot squeeze all other rows into a corner of the critic's input.
+
+    >>> standardized_ranks(np.array([3.0, 1000.0, 1.0, np.nan])).round(3)
+    array([ 0.   ,  1.225, -1.225,  0.   ])
+    """
+    known = ~np.isnan(values)
+    scores = np.zeros(len(values))
+    ranks = rankdata(values[known])
+    centered = ranks - (len(ranks) + 1) / 2
+    spread = np.sqrt(np.mean(centered**2)) if len(ranks) else 0.0
+    if spread > 0:
+        scores[known] = centered / spread
+    return scores
+
+
+def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
+    """Refuse overrides for columns or kinds that do not exist."""
+    if not isinstance(types, Mapping):
+        raise InputError(
+            "sensitive_types must map column names to 'discrete' or 'continuous', "
+            f"got {types!r}; pass a dict"
+        )
+    for name, kind in types.items():
+        if name not in names:
+            raise InputError(
+                f"sensitive_types names a column {name!r} that sensitive_features does not have "
+                f"(columns: {', '.join(map(repr, names))}){did_you_mean(name, names)}"
+            )
+        check_choice(f"sensitive_types[{name!r}]", kind, get_args(Kind))
+
+
+def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
+    """Give a column its kind by the rules above, and refuse one that carries no information."""
+    where = f"sensitive_features column {column.name!r}"
+    known = int((~column.missing).sum())
+    if known == 0:
+        raise InputError(f"{where} must have known values, got only missing ones; drop the column")
+    levels: tuple[Any, ...] = column.levels
+    few = True
+    rule = _FAMILY_RULES.get(column.family, "")
+    if column.numbers is not None:
+        levels = tuple(np.unique(column.numbers[~column.missing]).tolist())
+        few = len(levels) <= MAX_DISCRETE_NUMBERS
+        size = f"{'at most' if few else 'more than'} {MAX_DISCRETE_NUMBERS}"
+        rule = f"numbers with {len(levels)} distinct values ({size})"
+    if len(levels) == 1:
+        value = levels[0] if column.numbers is None else whole(levels[0])
+        raise InputError(
+            f"{where} must have at least two distinct values, got {value!r} in all {known} known "
+            "rows; nothing can depend on a constant, so drop the column"
+        )
+    kind: Kind = override or ("discrete" if few else "continuous")
+    typed = as_kind(column, kind, "set in sensitive_types" if override else rule)
+    if kind == "discrete" and len(typed.categories) == known:
+        remedy = "drop the column if it is an identifier"
+        if column.numbers is not None:
+            remedy += f", or set sensitive_types={{{column.name!r}: 'continuous'}} if it measures"
+        raise InputError(
+            f"{where} is discrete and must have fewer categories than rows, "
+            f"got {len(typed.categories)} categories in {known} known rows; {remedy}"
+        )
+    return typed
+
+
+def _notes(column: Column, kind: Kind) -> Iterator[str]:
+    """What a person should know of a column whose kind its values have decided."""
+    known = int((~column.missing).sum())
+    if known < _FEWEST_ROWS:
+        return
+
+    def option(kind: Kind) -> str:
+        return f"set sensitive_types={{{column.name!r}: {kind!r}}} (--types {column.name}={kind})"
+
+    if column.numbers is None:
+        levels = len(column.levels)
+        if levels >= _NEARLY_DISTINCT * known:
+            yield f"looks like an identifier: {levels} of {known} values differ; drop it if so"
+        elif levels > MAX_DISCRETE_NUMBERS and all(map(_is_number, column.levels)):
+            yield (
+                f"is discrete although its {levels} categories are numbers; if it measures "
+                "something, convert it to a column of numbers"
+            )
+        return
+    distinct, counts = np.unique(column.numbers[~column.missing], return_counts=True)
+    fractions = distinct[distinct != np.floor(distinct)]
+    if kind == "discrete":
+        if fractions.size:
+            yield (
+                f"is discrete: it has {len(distinct)} distinct values, not all whole, such as "
+                f"{fractions[0]:g}; if it measures something, {option('continuous')}"
+            )
+        return
+    all_differ = len(distinct) == known and differ_by_design(known, distinct[0], distinct[-1])
+    if not fractions.size and all_differ:
+        yield (
+            f"looks like an identifier: {known} whole numbers, all different; drop it if so; if it "
+            f"measures something, {option('continuous')}"
+        )
+    elif not fractions.size and len(distinct) <= _MOST_CODES:
+        yield (
+            f"is continuous: it has {len(distinct)} distinct values, all whole; if they are codes "
+            f"of categories, {option('discrete')}; if not, {option('continuous')}"
+        )
+    if counts.max() >= _POINT_MASS * known:
+        yield (
+            f"is continuous, yet {counts.max() / known:.0%} of its rows have the value "
+            f"{distinct[counts.argmax()]:g}; if these are a group of their own, cut the column "
+            f"into classes or {option('discrete')}; if not, {option('continuous')}"
+        )
+
+
+def _is_number(level: Hashable) -> bool:
+    try:
+        float(level)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
+    """Return a column as one of a kind that was decided by ``rule``, however few its values."""
+    where = f"sensitive_features column {column.name!r}"
+    if kind == "discrete":
+        return SensitiveColumn(column.name, kind, rule, *_levels(column, where), None)
+    # Categoricals of numbers count as such.
+    if column.numbers is None and not {type(level) for level in column.levels} <= {int, float}:
+        raise InputError(
+            f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
+            "remove it from sensitive_types or convert the column"
+        )
+    return SensitiveColumn(column.name, kind, rule, None, (), column.as_numbers().copy())
+
+
+def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """Codes (n,) and sorted categories of a discrete column."""
+    if column.numbers is None:
+        assert column.codes is not None
+        return column.codes.copy(), column.levels
+    known = ~column.missing
+    distinct, inverse = np.unique(column.numbers[known], return_inverse=True)
+    largest = distinct[np.abs(distinct).argmax()]
+    if abs(largest) > _LARGEST_EXACT:
+        raise InputError(
+            f"{where} is discrete and must hold numbers up to 2**53 in size, which a float tells "
+            f"apart, got {largest:.0f}; pass codes of this length as text"
+        )
+    codes = np.full(len(column.numbers), -1, dtype=np.int64)
+    codes[known] = inverse
+    return codes, tuple(whole(float(number)) for number in distinct)
 
 
 @dataclass(frozen=True)

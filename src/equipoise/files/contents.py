@@ -1,4 +1,4 @@
-"""What a person should know about the columns of a table before anything is trained.
+"""What columns of a table hold, and what a person should know of them before anything is trained.
 
 A column that alone predicts the target well gives it away; a column that alone predicts a
 sensitive one stands in for it. Both are measured on rows held out.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,18 @@ from scipy.stats import rankdata
 from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 
-from equipoise.files.kinds import Content, Outcome, numbers_of
-from equipoise.tables import SensitiveTable
-from equipoise.tables.kinds import MAX_DISCRETE_NUMBERS, SensitiveColumn
+from equipoise.errors import InputError, check_choice
+from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTable
+from equipoise.tables.columns import REFUSED, differ_by_design, kind_of, whole
+
+Task = Literal["classification", "regression"]
+MAX_CLASSES = 20
+#: Kinds of `tables.columns` by the words that pages and terminals use.
+_KINDS = {"text": "category", "categorical": "category", "temporal": "date"}
+_NEARLY_DISTINCT = 0.95
+_FEWEST_DISTINCT = 50
+_LEVELS_SHOWN = 5
+_LONGEST_WORDS = 40
 
 Concern = Literal["giveaway", "proxy", "identifier", "text", "missing", "rows"]
 
@@ -54,6 +63,136 @@ _TREE: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
+class Content:
+    """What a column holds."""
+
+    kind: str  # "number", "boolean", "category", "empty", or one that nothing can be learned from
+    rows: int
+    missing: int
+    distinct: int  # of the known values
+    words: str  # range of numbers, number of categories
+    unusable: str = ""  # why nothing can be learned from it
+    codes: bool = False  # whether all are whole numbers or text, as those of identifiers are
+    is_identifier: bool = False  # whether all of these differ, not by chance
+
+    @property
+    def is_nearly_identifier(self) -> bool:
+        """Whether nearly all values are distinct."""
+        known = self.rows - self.missing
+        many = known >= _FEWEST_DISTINCT and self.distinct >= _NEARLY_DISTINCT * known
+        return self.codes and many
+
+
+def content_of(values: pd.Series[Any], name: str) -> Content:
+    """Describe one column (n,)."""
+    found = kind_of(values)
+    if " and " in found:
+        raise InputError(
+            f"column {name!r} must hold values of one type, got {found}; convert it to numbers or "
+            "to text, or drop it"
+        )
+    rows, missing = len(values), int(values.isna().sum())
+    if missing == rows:
+        return Content("empty", rows, missing, 0, "no value in any row", "no value in any row")
+    kind = _KINDS.get(found, found)
+    if found in REFUSED:
+        what, remedy = REFUSED[found]
+        return Content(kind, rows, missing, 0, what, f"{what}: {remedy}")
+    distinct = int(values.nunique())
+    if kind == "boolean":
+        return Content(kind, rows, missing, distinct, "true or false")
+    all_differ = distinct == rows > 1
+    if kind == "category":
+        words = _levels(values, distinct)
+        return Content(kind, rows, missing, distinct, words, "", True, all_differ)
+    known = numbers_of(values.dropna())
+    low, high = float(known.min()), float(known.max())
+    codes = bool(np.isfinite(known).all() and (known == np.floor(known)).all())
+    words = f"{low:g} to {high:g}" if low < high else f"{low:g} only"
+    identifier = codes and all_differ and differ_by_design(rows, low, high)
+    return Content(kind, rows, missing, distinct, words, "", codes, identifier)
+
+
+def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDArray[np.float64]:
+    """Numbers or booleans as float64 (n,), NaN where missing."""
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _levels(values: pd.Series[Any], distinct: int) -> str:
+    """Categories in words: by name where they are few and short."""
+    if distinct <= _LEVELS_SHOWN:
+        shown = ", ".join(sorted(str(level) for level in values.dropna().unique()))
+        if len(shown) <= _LONGEST_WORDS:
+            return shown
+    return f"{distinct:,} categories"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is predicted."""
+
+    task: Task
+    rule: str  # in words: why
+    classes: tuple[Any, ...]  # labels in sorted order; () for regression
+
+
+def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str | None) -> Outcome:
+    """Decide what a target column (n,) is; a ``task`` given wins where the values allow it.
+
+    Text, booleans and whole numbers of 2 to 20 distinct values are classes; other numbers are
+    numbers. Text of more than 20 distinct values must be called classes by ``task``.
+    """
+
+    def refuse(found: str) -> NoReturn:
+        raise InputError(f"target {name!r} {found}")
+
+    if task is not None:
+        check_choice("task", task, get_args(Task), "; leave it out to let the values decide")
+    number = content.kind == "number"
+    if content.unusable:
+        refuse(f"must hold classes or numbers, got {content.words}; name another column")
+    if content.missing:
+        refuse(
+            f"must be known in every row, got {content.missing:,} of {content.rows:,} rows "
+            "without it; leave these rows out of the data"
+        )
+    if content.distinct == 1:
+        refuse(
+            f"must hold at least two values, got {str(values.iloc[0])!r} in every row; name "
+            "another column, or take rows of every class"
+        )
+    if number and not np.isfinite(numbers_of(values)).all():
+        refuse("must hold finite numbers, got an infinite one; leave these rows out")
+    if number and task == "classification" and not content.codes:
+        refuse(
+            f"must hold whole numbers, text or booleans for task='classification', got numbers "
+            f"from {content.words}; leave out task, or cut them into classes first"
+        )
+    if not number and task == "regression":
+        refuse(f"must hold numbers for task='regression', got {content.words}; leave out task")
+    if not number and content.distinct > MAX_CLASSES and task is None:
+        refuse(
+            f"must have at most {MAX_CLASSES} classes unless task='classification' is given, got "
+            f"{content.words}; name another column if these are not classes"
+        )
+    few = content.codes and content.distinct <= MAX_CLASSES
+    classes = not number or task == "classification" or (few and task is None)
+    nouns = {"number": "whole numbers" if classes else "numbers", "boolean": "booleans"}
+    rule = f"{nouns.get(content.kind, 'text')} of {content.distinct:,} distinct values"
+    if not content.codes and not classes:
+        rule += ", not all whole"
+    if task is not None:
+        rule = f"as task says; {rule}"
+    if not classes:
+        return Outcome("regression", rule, ())
+    labels = [
+        whole(float(label)) if isinstance(label, float | np.floating) else label
+        for label in values.unique().tolist()
+    ]
+    return Outcome("classification", rule, tuple(sorted(labels)))
+
+
+@dataclass(frozen=True)
 class Flag:
     """One thing to know about a column."""
 
@@ -71,7 +210,7 @@ def find_flags(
     table: SensitiveTable,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
-    """What a person should know about the features, by name in ``contents``, and sensitive columns.
+    """Look for causes of concern in the features, by name in ``contents``, and sensitive columns.
 
     ``step`` is called for each feature and each column that it is compared with.
     """
