@@ -65,9 +65,7 @@ class Health:
         if self.messages:
             return "\n".join(self.messages)
         if self.utility is None:
-            return (
-                "healthy on training rows; overfitting not checked: no rows were set aside for it"
-            )
+            return "healthy on training rows; overfitting not checked: no other rows were looked at"
         return "healthy"
 
 
