@@ -192,7 +192,7 @@ def test_plain_training_is_not_called_a_mitigation():
     assert (card.mitigation, card.method_reference) == ("none: strength 0 is plain training", "")
     assert "Mitigation for independence: none: strength 0 is plain training." in to_markdown(card)
     assert "simple random" not in to_markdown(card) + to_json(card)
-    _, card = card_of(min_utility=0.6, metric="KS-GSP")
+    _, card = card_of(max_gap={"age": 0.18})
     assert card.mitigation == "Penalty by simple random sampling (sbp), strength 0.9"
 
 
