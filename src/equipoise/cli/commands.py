@@ -300,8 +300,8 @@ def select(
     from equipoise.runs.selecting import Choice, select_in_run
 
     given = _given(context, but=["run"])
-    max_gap = given.pop("max_gap", None)
-    return select_in_run(run, Choice(**given), max_gap=max_gap)
+    limit = given.pop("max_gap", None)  # as its callback returned it
+    return select_in_run(run, Choice(**given), max_gap=limit)
 
 
 def predict(
