@@ -15,7 +15,6 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import read_device
 from equipoise.files import Columns, read_columns, read_table
-from equipoise.files.kinds import Task
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
@@ -165,7 +164,7 @@ def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOpti
     return options
 
 
-def _refuse_what_cannot_pick(options: FitOptions, task: Task) -> None:
+def _refuse_what_cannot_pick(options: FitOptions, task: str) -> None:
     """Say before training, not after, that no model can be picked by the first metric."""
     outcome: OutcomeKind = "continuous" if task == "regression" else "binary"
     if options.metrics and (caveat := find_metric(options.metrics[0]).caveat(outcome)):
