@@ -16,7 +16,7 @@ from equipoise.datasets import make_synthetic
 from tests.composing import composed
 
 pytestmark = pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
-N = 120
+N = 600
 NETWORK = {"hidden": (4,), "critic_hidden": (4,), "iterations": 4, "random_state": 0}
 TREES = {"rounds": 3, "critic_hidden": (4,), "random_state": 0}
 MODELS = {
@@ -80,7 +80,8 @@ def test_a_refit_of_an_average_is_a_single_model(rows):
     frontier = composed(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
     snapshot = frontier.table().query("averaged == 2 and on_front").iloc[0]
     limits = {name: snapshot[f"KS-GSP {name}"] for name in ("age", "group")}
-    average = frontier.select(max_unfairness=limits, min_utility=snapshot["utility"]).model
+    wish = {"max_unfairness": limits, "metric": "KS-GSP", "min_utility": snapshot["utility"]}
+    average = frontier.select(**wish).model
     assert average.averaged_seeds_ == (0, 1)
     average.fit(rows.X, rows.y, sensitive_features=rows.A)
     assert not hasattr(average, "averaged_seeds_")

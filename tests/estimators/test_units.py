@@ -103,6 +103,7 @@ def small_frontier(**options):
         iterations=20,
         evaluate_every=20,
         hidden=(8,),
+        metrics=["KS-GSP"],
         random_state=0,
         **options,
     )

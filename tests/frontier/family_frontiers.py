@@ -19,7 +19,9 @@ BOOSTING = {
 }
 SHARED = {name: SMALL[name] for name in ("strengths", "seeds", "random_state", "device")}
 TREES = {**SHARED, "predictor": "boosting", "boosting": BOOSTING, "evaluate_every_rounds": 4}
-BOTH = {**SMALL, **TREES, "predictor": "both"}
+#: Networks that learn so fast that some are better than trees, and some trees than they.
+NETWORKS = {**SMALL, "learning_rate": 0.01}
+BOTH = {**NETWORKS, **TREES, "predictor": "both"}
 ONE_SEED = {**BOTH, "seeds": 1}
 #: Both families, as little of each as there can be.
 LEAST = {**BOTH, "strengths": (0.9,), "seeds": 1, "iterations": 20}
@@ -32,13 +34,13 @@ def fitted(name):
     data = rows("regression" if "numbers" in name else "classification")
     y, given = data.y, {}
     if name in ("network", "boosting", "both"):
-        options = {"network": SMALL, "boosting": TREES, "both": BOTH}[name]
+        options = {"network": NETWORKS, "boosting": TREES, "both": BOTH}[name]
         model = composed(ensemble=True, **options)
     elif name == "three classes":
         model, y = composed(notion="separation", **ONE_SEED), three_classes(data)
     elif name == "numbers, weights":
         model = composed(task="regression", loss="huber", **ONE_SEED)
-        given = {"sample_weight": weights(600)}
+        given = {"sample_weight": weights(len(data.X))}
     elif name == "own network":
         model = composed(network=own_network, **ONE_SEED)
     else:

@@ -39,7 +39,7 @@ def weights(n):
 
 @functools.cache
 def rows(task="classification"):
-    return make_synthetic(600, task=task, random_state=3)
+    return make_synthetic(1500, task=task, random_state=3)
 
 
 @functools.cache
@@ -54,8 +54,8 @@ def fitted(name):
         model, y, given = composed(ensemble=True, **SMALL), three_classes(data), {}
     elif name == "numbers, weights":
         data = rows("regression")
-        model, y = composed(task="regression", validation=range(150), **SMALL), data.y
-        given = {"sample_weight": weights(600)}
+        model, y = composed(task="regression", validation=range(300), **SMALL), data.y
+        given = {"sample_weight": weights(len(data.X))}
     elif name == "separation":
         model, y, given = composed(notion="separation", **SMALL), data.y, {}
     elif name == "own network":

@@ -13,7 +13,8 @@ from equipoise import FairClassifier, load
 from equipoise.errors import InputError
 from equipoise.inference import bootstrap, certify
 from equipoise.inference.bootstrap import auc_interval, utility_intervals
-from equipoise.metrics import measure, prepare, r2
+from equipoise.inference.gap import gap_estimates
+from equipoise.metrics import find_metric, measure, prepare, r2
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
 
@@ -38,9 +39,10 @@ def test_utility_of_several_classes_is_the_mean_auc_against_the_rest():
         expected = roc_auc_score(y[positions], scores, multi_class="ovr", average="macro")
         assert table.loc[number, "utility"] == pytest.approx(expected, abs=1e-12)
         for name in ("age", "group"):
-            worst = max(float(measure("KS-GSP", each, people[name])) for each in scores.T)
-            assert table.loc[number, f"KS-GSP {name}"] == pytest.approx(worst, abs=1e-9)
-    assert list(table.columns[6:-1]) == ["KS-GSP age", "KS-GSP group"]
+            for metric in ("gap", "KS-GSP"):
+                worst = max(float(measure(metric, each, people[name])) for each in scores.T)
+                assert table.loc[number, f"{metric} {name}"] == pytest.approx(worst, abs=1e-9)
+    assert list(table.columns[6:-1]) == ["gap age", "gap group", "KS-GSP age", "KS-GSP group"]
 
 
 def test_the_report_on_several_classes_is_about_the_worst_and_holds_for_all():
@@ -48,11 +50,23 @@ def test_the_report_on_several_classes_is_about_the_worst_and_holds_for_all():
     chosen = frontier.select(min_utility=0.5, draws=40, level=0.9, candidates=2)
     X, people, positions = held_out(frontier, "test")
     scores = chosen.model.predict_proba(X).T
-    utility, *unfairness = chosen.rows
+    utility, *gaps_and_distances = chosen.rows
     expected = roc_auc_score(y[positions], scores.T, multi_class="ovr", average="macro")
     assert utility.test == pytest.approx(expected, abs=1e-12)
     assert utility.low < utility.test < utility.high
-    for row in unfairness:
+    for row in [row for row in gaps_and_distances if row.metric == "gap"]:
+        sample = prepare(scores, y[positions], outcome="multiclass").against(people[row.attribute])
+        # Three classes share the error, and so do two candidates in the certificate.
+        found = gap_estimates(find_metric("gap"), sample, level=1 - 0.1 / 3, candidates=2)
+        worst = max(found, key=lambda each: each.value)
+        assert row.test == pytest.approx(worst.value, abs=1e-9)
+        assert (row.chance, row.where) == (pytest.approx(worst.chance, abs=1e-9), worst.where)
+        assert row.low == pytest.approx(max(each.low for each in found), abs=1e-9)
+        assert row.high == pytest.approx(max(each.high for each in found), abs=1e-9)
+        shared = gap_estimates(find_metric("gap"), sample, level=0.9, candidates=6)
+        bound = max(each.certificate for each in shared)
+        assert row.certificate == pytest.approx(bound, abs=1e-9)
+    for row in [row for row in gaps_and_distances if row.metric == "KS-GSP"]:
         column = people[row.attribute]
         # Three intervals at 1 - 0.1 / 3 hold together at 0.9.
         found = bootstrap(["KS-GSP"], scores, [column], draws=40, level=1 - 0.1 / 3)
@@ -77,7 +91,7 @@ def test_a_selection_says_that_the_worst_class_counts(tmp_path):
     with pytest.raises(
         InputError, match=r"KS-GSP by group \d\.\d{4} of the worst class; ask for these values"
     ):
-        frontier.select(max_unfairness=0.0)
+        frontier.select(max_unfairness=0.0, metric="KS-GSP")
     assert "worst" not in str(fitted("two classes, ensemble").select(min_utility=0.5, draws=2))
 
 
@@ -98,17 +112,18 @@ def test_certificates_under_separation_are_given_the_outcome():
 def test_separation_of_several_classes_has_its_metric():
     data = rows()
     # Enough rows of every class in every group for each part.
-    y = np.arange(600) % 3
+    y = np.arange(len(data.y)) % 3
     frontier = composed(notion="separation", **ONE)
     frontier.fit(data.X, y, sensitive_features=data.A[["age"]])
-    assert list(frontier.table().columns[4:-1]) == ["utility", "KS-GEO age"]
+    assert list(frontier.table().columns[4:-1]) == ["utility", "gap given Y age", "KS-GEO age"]
     X, people, positions = held_out(frontier, "validation")
     scores = frontier.fitted_curve().model(0).predict_proba(X)
-    worst = max(
-        float(measure("KS-GEO", each, people["age"], y[positions], outcome="multiclass"))
-        for each in scores.T
-    )
-    assert frontier.table().loc[0, "KS-GEO age"] == pytest.approx(worst, abs=1e-9)
+    for metric in ("gap given Y", "KS-GEO"):
+        worst = max(
+            float(measure(metric, each, people["age"], y[positions], outcome="multiclass"))
+            for each in scores.T
+        )
+        assert frontier.table().loc[0, f"{metric} age"] == pytest.approx(worst, abs=1e-9)
 
 
 @pytest.mark.parametrize("metric", ["SP", "demographic parity difference"])
@@ -125,7 +140,8 @@ def test_metrics_of_two_classes_are_refused_for_three(metric):
 # So short a training is rarely healthy.
 @pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
 def test_a_weighted_frontier_of_one_is_the_weighted_classifier():
-    data, given = rows(), weights(600)
+    data = rows()
+    given = weights(len(data.y))
     frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     train = frontier.split_.train
@@ -142,7 +158,8 @@ def test_a_weighted_frontier_of_one_is_the_weighted_classifier():
 
 
 def test_weights_count_when_judging_and_in_the_report():
-    data, given = rows(), weights(600)
+    data = rows()
+    given = weights(len(data.y))
     frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     chosen = frontier.select(min_utility=0.0, draws=30)
@@ -171,14 +188,16 @@ def test_weights_count_when_judging_and_in_the_report():
             assert row.low <= row.test <= row.high and row.low < row.high
             assert np.isnan(row.certificate)
     assert "Each further model you compare on these test rows" in " ".join(str(chosen).split())
-    assert [row.note for row in chosen.rows[1:]] == [
-        *["no certificate: its inequality is for rows that count the same"] * 2,
-        *["", ""],
-    ]
+    for row in chosen.rows[1:]:
+        assert row.note.endswith(
+            "no certificate: its inequality is for rows that count the same"
+        ) == (row.metric in ("gap", "KS-GSP"))
 
 
 def test_drawn_rows_keep_their_weight_in_the_interval_of_utility():
-    data, given = rows(), weights(600)
+    data = rows()
+    # So unequal that the draws are less sure than as many rows of one weight would be.
+    given = weights(len(data.y)) ** 4
     frontier = composed(**ONE)
     frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=given)
     utility = frontier.select(min_utility=0.0, draws=30, level=0.8).rows[0]
@@ -191,9 +210,10 @@ def test_drawn_rows_keep_their_weight_in_the_interval_of_utility():
         at = random.integers(n, size=n)
         drawn.append(roc_auc_score(y[at], scores[at], sample_weight=given[positions][at]))
     least, most = np.quantile(drawn, [0.1, 0.9], method="weibull")
-    low, high = auc_interval(utility.test, min(np.bincount(y)), max(np.bincount(y)), 0.8)
-    assert utility.low == pytest.approx(min(2 * utility.test - most, low), abs=1e-12)
-    assert utility.high == pytest.approx(max(2 * utility.test - least, high), abs=1e-12)
+    basic = 2 * utility.test - most, 2 * utility.test - least
+    near = auc_interval(utility.test, int((y == 1).sum()), int((y == 0).sum()), 0.8)
+    assert basic[0] < near[0] < near[1] < basic[1]
+    assert (utility.low, utility.high) == pytest.approx(basic, abs=1e-12)
 
 
 def test_weighted_regression_is_judged_by_weighted_r2():
@@ -201,20 +221,21 @@ def test_weighted_regression_is_judged_by_weighted_r2():
     number = int(np.flatnonzero(frontier.table()["on_front"])[0])
     model = frontier.fitted_curve().model(number)
     validation = frontier.split_.validation
-    assert 0 < len(validation) < 150  # rows of weight 0 among those named are left out
+    assert 0 < len(validation) < 300  # rows of weight 0 among those named are left out
     expected = r2_score(
         data.y.iloc[validation],
         model.predict(data.X.iloc[validation]),
-        sample_weight=weights(600)[validation],
+        sample_weight=weights(len(data.y))[validation],
     )
     assert frontier.table().loc[number, "utility"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_rows_of_weight_0_might_as_well_not_be_there():
-    data, given = rows(), weights(600)
+    data = rows()
+    given = weights(len(data.y))
     counted = np.flatnonzero(given)
     frontiers = []
-    for at, sample_weight in ((np.arange(600), given), (counted, given[counted])):
+    for at, sample_weight in ((np.arange(len(given)), given), (counted, given[counted])):
         frontier = composed(**ONE | {"iterations": 20, "evaluate_every": 10})
         frontier.fit(
             data.X.iloc[at],
@@ -230,7 +251,7 @@ def test_rows_of_weight_0_might_as_well_not_be_there():
 def test_the_scale_of_weights_does_not_matter_and_ones_are_none():
     data = rows()
     tables = []
-    for sample_weight in (None, np.full(600, 8.0)):
+    for sample_weight in (None, np.full(len(data.y), 8.0)):
         frontier = composed(**ONE | {"iterations": 20, "evaluate_every": 20})
         frontier.fit(data.X, data.y, sensitive_features=data.A, sample_weight=sample_weight)
         tables.append(frontier.table())
@@ -272,11 +293,11 @@ def test_more_rows_than_are_drawn_one_by_one_keep_their_weights(monkeypatch):
         (
             {},
             np.ones(3),
-            "sample_weight must have one value for each of the 600 rows, got 3",
+            "sample_weight must have one value for each of the 1500 rows, got 3",
         ),
         (
             {"metrics": ["HGR"]},
-            np.ones(600),
+            np.ones(1500),
             "metrics must count row weights when sample_weight is given, got 'HGR', which does "
             "not; leave one of the two out",
         ),

@@ -51,7 +51,7 @@ def test_the_estimator_that_is_given_is_not_changed():
     before = dict(vars(given))
     frontier = fit(FairFrontier(given, **SMALL))
     assert frontier.estimator is given and vars(given) == before
-    model = frontier.select(max_unfairness=2.0, draws=2).model
+    model = frontier.select(max_gap=1.0, draws=2).model
     assert model.hidden == (4,) and model.random_state == 7 and model is not given
 
 
@@ -68,7 +68,7 @@ def test_no_estimator_is_a_classifier():
         rows().X, rows().y, sensitive_features=rows().A, callback=lambda progress: True
     )
     assert stopped.table()["iteration"].tolist() == [100]
-    assert type(stopped.select(max_unfairness=2.0, draws=2).model) is FairClassifier
+    assert type(stopped.select(max_gap=1.0, draws=2).model) is FairClassifier
 
 
 def test_two_estimators_of_a_kind_compete(tmp_path):

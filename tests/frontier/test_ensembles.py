@@ -114,7 +114,7 @@ def test_members_are_judged_the_same_with_and_without_averages():
     plain.fit(data.X, data.y, sensitive_features=data.A)
     assert "averaged" not in plain.table()
     both = ensemble.table().query("averaged == 1")
-    columns = ["member", "iteration", "utility", "KS-GSP age", "SP group"]
+    columns = ["member", "iteration", "utility", "gap group", "KS-GSP age", "SP group"]
     pd.testing.assert_frame_equal(
         both[columns].reset_index(drop=True),
         plain.table()[columns].rename_axis(None),
@@ -169,7 +169,7 @@ def test_a_selected_average_says_what_it_is():
     average = frontier.table().loc[2]
     # Nothing as good is within its own values, since it is on the front of both attributes.
     limits = {name: float(average[f"KS-GSP {name}"]) for name in ("age", "group")}
-    chosen = frontier.select(max_unfairness=limits, draws=2)
+    chosen = frontier.select(max_unfairness=limits, metric="KS-GSP", draws=2)
     assert (chosen.snapshot, chosen.seed, chosen.averaged, chosen.strength) == (2, -1, 2, 0.0)
     assert str(chosen).startswith("Snapshot 2 (strength 0, average of 2 seeds, iteration 40) has ")
     test = frontier.split_.test

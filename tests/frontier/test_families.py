@@ -24,7 +24,7 @@ from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.frontier.offer import steps
 from tests.composing import composed
 
-MEASURES = ("KS-GSP age", "KS-GSP group", "SP age", "SP group")
+MEASURES = tuple(f"{metric} {by}" for metric in ("gap", "KS-GSP", "SP") for by in ("age", "group"))
 
 
 def on_some_front(table, measures):
@@ -161,12 +161,12 @@ def test_the_front_of_both_is_the_front_of_all_snapshots():
     for attribute in ("age", "group"):
         column = f"KS-GSP {attribute}"
         volumes = [
-            fitted(name).hypervolume(attribute=attribute, most_unfairness=1.0)
+            fitted(name).hypervolume("KS-GSP", attribute, most_unfairness=1.0)
             for name in ("both", "network", "boosting")
         ]
         assert volumes[0] >= max(volumes[1:]) > 0
         # As an area: each point of the front adds a rectangle to the one before.
-        front = both.front(attribute=attribute)
+        front = both.front("KS-GSP", attribute)
         edges = [*front[column], 1.0]
         area = sum(
             (right - left) * (utility - 0.5)
@@ -180,7 +180,7 @@ def test_the_best_of_either_family_is_chosen():
     table = both.table()
     families = set()
     for step in steps(both.fitted_curve().snapshots, "KS-GSP"):
-        chosen = both.select(max_unfairness=step.unfairness, draws=2)
+        chosen = both.select(max_unfairness=step.unfairness, metric="KS-GSP", draws=2)
         within = table[(table[["KS-GSP age", "KS-GSP group"]] <= step.unfairness).all(axis=1)]
         assert chosen.rows[0].validation == within["utility"].max()
         row = table.loc[chosen.snapshot]
@@ -194,7 +194,8 @@ def test_the_best_of_either_family_is_chosen():
         assert str(chosen).startswith(f"Snapshot {chosen.snapshot} ({chosen.origin})"[:90])
         scores = chosen.model.predict_proba(data.X.iloc[both.split_.test])[:, 1]
         auc = roc_auc_score(data.y.iloc[both.split_.test], scores)
-        assert chosen.rows[0].test == pytest.approx(auc, abs=1e-12)
+        # Trees give many rows one score; a last digit that differs may tell two of them apart.
+        assert chosen.rows[0].test == pytest.approx(auc, abs=1e-3 if boosted else 1e-12)
         families.add(chosen.predictor)
     assert families == {"network", "boosting"}
 
@@ -208,7 +209,7 @@ def test_a_wish_nobody_grants_names_the_nearest_of_either():
         f"snapshot {nearest} (boosted trees, strength {table['strength'][nearest]:g}, "
     )
     with pytest.raises(InputError, match=rf"; the nearest is {found}.*, round \d+\) with AUC "):
-        fitted("both").select(max_unfairness=0.0)
+        fitted("both").select(max_unfairness=0.0, metric="KS-GSP")
 
 
 def test_an_average_of_trees_is_the_mean_of_probabilities():
@@ -251,7 +252,7 @@ def test_numbers_of_a_snapshot_are_those_of_its_model(name):
             model = frontier.fitted_curve().model(number)
             assert type(model) is kind
             if numbers:
-                weight = weights(600)[validation]
+                weight = weights(len(y))[validation]
                 assert (weight > 0).all()
                 found = r2_score(
                     y[validation], model.predict(data.X.iloc[validation]), sample_weight=weight
@@ -268,9 +269,9 @@ def test_numbers_of_a_snapshot_are_those_of_its_model(name):
 def test_sample_weights_reach_the_trees_as_they_are():
     data, frontier = rows("regression"), fitted("numbers, weights")
     train, curve = frontier.split_.train, frontier.fitted_curve()
-    given = weights(600)[train]
-    assert (given > 0).all() and len(set(given)) == 3
     y = data.y.to_numpy()
+    given = weights(len(y))[train]
+    assert (given > 0).all() and len(set(given)) == 3
     center = np.average(y[train], weights=given)
     spread = np.sqrt(np.average((y[train] - center) ** 2, weights=given))
     plain = [n for n in kept_numbers(frontier, "boosting") if curve.owner(n)[1].strength == 0]

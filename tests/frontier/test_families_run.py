@@ -7,8 +7,8 @@ import warnings
 
 import pandas as pd
 import pytest
-from family_frontiers import BOTH, LEAST, SHARED, assert_same
-from small_frontiers import SMALL, rows
+from family_frontiers import BOTH, LEAST, NETWORKS, SHARED, assert_same
+from small_frontiers import rows
 
 from equipoise import FairBoostingClassifier
 from equipoise.errors import ConvergenceWarning, InputError
@@ -51,7 +51,7 @@ def test_callbacks_see_the_rows_of_the_table():
     assert last.snapshots["on_front"].equals(table["on_front"].tail(6))
     # Members of trees are counted on from those of networks.
     expected = {f"task/member {6 + n}": loss for n, loss in enumerate(last.task)}
-    for name in ("utility", "KS-GSP age"):
+    for name in ("utility", "gap age"):
         column = last.snapshots.set_index("member")[name]
         expected |= {f"{name}/member {member}": value for member, value in column.items()}
     assert len(expected) == 4 + 6 + 6
@@ -62,9 +62,9 @@ def test_callbacks_see_the_rows_of_the_table():
 def test_progress_names_the_best_of_both(capsys):
     table = fit({**LEAST, "verbose": 1}).table()
     *_, last = capsys.readouterr().err.splitlines()
-    within = table[(table[["KS-GSP age", "KS-GSP group"]] <= 0.1).all(axis=1)]["utility"]
+    within = table[(table[["gap age", "gap group"]] <= 0.1).all(axis=1)]["utility"]
     best = f"best AUC {within.max():.3f} within" if len(within) else "No model is within"
-    assert f"; {best} KS-GSP 0.1" in last
+    assert f"; {best} gap 0.1" in last
 
 
 @pytest.mark.parametrize("at", [10, 20])
@@ -130,7 +130,7 @@ def test_another_run_of_both_is_not_gone_on_with(tmp_path):
     fit(LEAST, checkpoint=path)
     before = path.read_bytes()
     trees = {name: LEAST[name] for name in (*SHARED, "boosting", "evaluate_every_rounds")}
-    networks = {name: LEAST[name] for name in SMALL}
+    networks = {name: LEAST[name] for name in NETWORKS}
     for other, change in (
         ({**LEAST, "boosting": {**LEAST["boosting"], "warmup": 3}}, "estimator__1__warmup was 2, "),
         ({**LEAST, "iterations": 30}, "estimator__0__iterations was 20, is 30; "),

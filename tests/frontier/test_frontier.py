@@ -19,6 +19,7 @@ from equipoise.frontier import FairFrontier
 from equipoise.metrics import measure, youden_threshold
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
+from tests.messages import says
 
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
 ALONE = NETWORK | {"iterations": 60, "random_state": 7}
@@ -32,7 +33,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def numbers():
-    return make_synthetic(600, task="regression", random_state=3)
+    return make_synthetic(900, task="regression", random_state=3)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,7 @@ def test_the_table_has_every_snapshot_once(frontier):
     table = frontier.table()
     assert list(table.columns) == [
         *("member", "strength", "seed", "iteration", "utility", "threshold"),
-        *("KS-GSP age", "KS-GSP group", "SP age", "SP group", "on_front"),
+        *("gap age", "gap group", "KS-GSP age", "KS-GSP group", "SP age", "SP group", "on_front"),
     ]
     assert table["iteration"].tolist() == [20] * 6 + [40] * 6 + [60] * 6
     assert table["member"].tolist() == list(range(6)) * 3
@@ -153,7 +154,7 @@ def test_numbers_of_the_table_are_those_of_the_kept_models(rows, frontier):
         scores = model.predict_proba(X)[:, 1]
         row = table.loc[number]
         assert row["utility"] == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
-        for metric in ("KS-GSP", "SP"):
+        for metric in ("gap", "KS-GSP", "SP"):
             for attribute in ("age", "group"):
                 value = float(measure(metric, scores, people[attribute], y))
                 assert row[f"{metric} {attribute}"] == pytest.approx(value, abs=1e-9)
@@ -164,7 +165,7 @@ def test_numbers_of_the_table_are_those_of_the_kept_models(rows, frontier):
 def test_kept_snapshots_are_the_brute_force_fronts_of_the_table(frontier):
     table = frontier.table()
     expected = set()
-    for metric in ("KS-GSP", "SP"):
+    for metric in ("gap", "KS-GSP", "SP"):
         columns = [f"{metric} age", f"{metric} group"]
         for some in ([columns[0]], [columns[1]], columns):
             costs = np.column_stack([-table["utility"], table[some]])
@@ -173,7 +174,9 @@ def test_kept_snapshots_are_the_brute_force_fronts_of_the_table(frontier):
     assert len(expected) < len(table)
 
 
-@pytest.mark.parametrize(("metric", "attribute"), [("KS-GSP", "age"), ("SP", "group")])
+@pytest.mark.parametrize(
+    ("metric", "attribute"), [("gap", "group"), ("KS-GSP", "age"), ("SP", "group")]
+)
 def test_a_front_is_the_brute_force_front_fairest_first(frontier, metric, attribute):
     table, column = frontier.table(), f"{metric} {attribute}"
     front = frontier.front(metric, attribute)
@@ -234,11 +237,17 @@ def test_separation_and_regression_have_their_own_metrics(rows, numbers):
     tiny = SMALL | {"iterations": 20, "strengths": (0.5,), "seeds": 1}
     separated = composed(notion="separation", **tiny)
     separated.fit(rows.X, rows.y, sensitive_features=rows.A[["group"]])
-    assert list(separated.table().columns[6:8]) == ["KS-GEO group", "EO group"]
+    assert list(separated.table().columns[6:9]) == ["gap given Y group", "KS-GEO group", "EO group"]
     assert list(separated.front().index) == [0]  # one attribute need not be named
     regressed = composed(task="regression", **tiny)
     regressed.fit(numbers.X, numbers.y, sensitive_features=numbers.A)
-    assert list(regressed.table().columns[4:-1]) == ["utility", "KS-GSP age", "KS-GSP group"]
+    measures = ["gap age", "gap group", "KS-GSP age", "KS-GSP group"]
+    assert list(regressed.table().columns[4:-1]) == ["utility", *measures]
+    both = composed(task="regression", notion="separation", **tiny)
+    both.fit(numbers.X, numbers.y, sensitive_features=numbers.A)
+    # KS-GEO of a fair score is not 0 when y is continuous.
+    measures = ["gap given Y age", "gap given Y group"]
+    assert list(both.table().columns[4:-1]) == ["utility", *measures]
     validation = regressed.split_.validation
     predicted = regressed.fitted_curve().model(0).predict(numbers.X.iloc[validation])
     expected = r2_score(numbers.y.iloc[validation], predicted)
@@ -320,6 +329,22 @@ def test_wrong_options_are_named_before_training(rows, options, message):
         model.fit(rows.X, rows.y, sensitive_features=rows.A)
 
 
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_groups_too_small_for_the_gap_are_named_before_training(rows, part):
+    model = composed(**{**SMALL, "iterations": 10**9, part: range(50)})
+    with pytest.raises(InputError) as refused:
+        model.fit(rows.X, rows.y, sensitive_features=rows.A[["group"]])
+    counts = rows.A["group"].iloc[:50].value_counts()
+    assert counts.max() < 30
+    says(
+        str(refused.value),
+        f"the 50 {part} rows do not suffice for gap by group",
+        "no group has 30 rows inside and 30 outside",
+        *(f"group = {name} ({count} in, {50 - count} out)" for name, count in counts.items()),
+        f"merge rare groups, raise {part}, or name other metrics",
+    )
+
+
 def test_wrong_data_are_named_before_training(rows):
     model = composed(**{**SMALL, "iterations": 10**9})
     with pytest.raises(
@@ -361,4 +386,4 @@ def test_nothing_can_be_asked_before_fit():
         with pytest.raises(NotFittedError):
             getattr(FairFrontier(), ask)()
     with pytest.raises(NotFittedError):
-        FairFrontier().select(max_unfairness=0.1)
+        FairFrontier().select(max_gap=0.1)

@@ -12,9 +12,12 @@ from sklearn.metrics import roc_auc_score
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.frontier.selection import pick, read_wish
-from equipoise.inference import bootstrap, certify
+from equipoise.inference import Estimate, bootstrap, certify
+from equipoise.inference.gap import gap_estimates
+from equipoise.metrics import find_metric, prepare
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
+from tests.messages import says
 
 OPTIONS = {
     "strengths": (0.0, 0.5, 0.9),
@@ -40,32 +43,40 @@ def frontier(rows):
 
 # Limits are shares of the snapshots within them, so that they bind whatever training gives.
 WISHES = [
+    {"max_gap": 0.4},
+    {"max_gap": 0.3, "attribute": "group"},
+    {"max_gap": {"age": 0.6, "group": 0.7}},
+    {"max_gap": {"group": 0.5}},
+    {"max_gap": 0.7, "min_utility": 0.2},
     {"max_unfairness": 0.4},
-    {"max_unfairness": 0.3, "attribute": "group"},
-    {"max_unfairness": {"age": 0.6, "group": 0.7}},
+    {"max_unfairness": 0.4, "metric": "KS-GSP"},
+    {"max_unfairness": 0.3, "attribute": "group", "metric": "KS-GSP"},
+    {"max_unfairness": {"age": 0.6, "group": 0.7}, "metric": "KS-GSP"},
     {"max_unfairness": {"age": 0.5}, "metric": "SP"},
-    {"max_unfairness": 0.7, "min_utility": 0.2},
+    {"max_unfairness": 0.7, "min_utility": 0.2, "metric": "KS-GSP"},
     {"min_utility": 0.4},
+    {"min_utility": 0.4, "metric": "KS-GSP"},
     {"min_utility": 0.6, "attribute": "age", "metric": "SP"},
 ]
 
 
 @pytest.mark.parametrize("shares", WISHES, ids=str)
 def test_the_pick_is_the_best_row_of_the_table_within_the_limits(frontier, shares):
-    table, metric = frontier.table(), shares.get("metric", "KS-GSP")
-    wish, limits = dict(shares), shares.get("max_unfairness")
+    table, metric = frontier.table(), shares.get("metric", "gap")
+    option = "max_gap" if "max_gap" in shares else "max_unfairness"
+    wish, limits = dict(shares), shares.get(option)
     names = [shares["attribute"]] if "attribute" in shares else ["age", "group"]
     columns = [f"{metric} {name}" for name in (limits if isinstance(limits, dict) else names)]
     if isinstance(limits, dict):
-        wish["max_unfairness"] = {
+        wish[option] = {
             name: float(table[f"{metric} {name}"].quantile(share)) for name, share in limits.items()
         }
-        most = list(wish["max_unfairness"].values())
+        most = list(wish[option].values())
     elif limits is None:
         most = [np.inf] * len(columns)
     else:
-        wish["max_unfairness"] = float(table[columns].max(axis=1).quantile(limits))
-        most = [wish["max_unfairness"]] * len(columns)
+        wish[option] = float(table[columns].max(axis=1).quantile(limits))
+        most = [wish[option]] * len(columns)
     if "min_utility" in shares:
         wish["min_utility"] = float(table["utility"].quantile(shares["min_utility"]))
     within = (table[columns] <= most).all(axis=1)
@@ -90,7 +101,7 @@ def test_picking_does_not_look_at_test_rows(rows, frontier):
         sensitive_features=rows.A.iloc[shuffled].reset_index(drop=True),
     )
     assert other.table().equals(frontier.table())
-    wish = {"max_unfairness": 0.4, "draws": 2}
+    wish = {"max_gap": 0.2, "draws": 2}
     first, second = frontier.select(**wish), other.select(**wish)
     assert first.snapshot == second.snapshot
     assert np.array_equal(first.model.predict_proba(rows.X), second.model.predict_proba(rows.X))
@@ -98,12 +109,13 @@ def test_picking_does_not_look_at_test_rows(rows, frontier):
 
 
 def test_the_report_is_measured_on_the_test_rows(rows, frontier):
-    selection = frontier.select(max_unfairness={"group": 0.4}, draws=50, level=0.9)
+    wish = {"max_unfairness": {"group": 0.4}, "metric": "KS-GSP"}
+    selection = frontier.select(**wish, draws=50, level=0.9)
     test = frontier.split_.test
     scores = selection.model.predict_proba(rows.X.iloc[test])[:, 1]
     y = rows.y.iloc[test].to_numpy()
     people = SensitiveTable.from_data(rows.A).take(test)
-    utility, *unfairness = selection.rows
+    utility, gap_by_age, gap_by_group, *unfairness = selection.rows
     assert utility.metric == "AUC" and np.isnan(utility.limit)
     assert utility.test == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
     assert utility.low < utility.test < utility.high
@@ -134,15 +146,28 @@ def test_the_report_is_measured_on_the_test_rows(rows, frontier):
         else:
             assert np.isnan(row.certificate)
     assert [row.limit for row in unfairness if not np.isnan(row.limit)] == [0.4]
+    scored = prepare(scores, y)
+    for row, attribute in ((gap_by_age, "age"), (gap_by_group, "group")):
+        (expected,) = gap_estimates(
+            find_metric("gap"), scored.against(people[attribute]), level=0.9, candidates=1
+        )
+        assert (row.metric, row.attribute) == ("gap", attribute)
+        assert gap_of(row) == pytest.approx(gap_of(expected), abs=1e-9)
+        assert row.where == expected.where and attribute in row.where
+        assert row.validation == table[f"gap {attribute}"] and np.isnan(row.limit)
+
+
+def gap_of(estimate):
+    """The numbers that a gap has, of an estimate or of a row of a selection."""
+    value = estimate.value if isinstance(estimate, Estimate) else estimate.test
+    return value, estimate.low, estimate.high, estimate.chance, estimate.certificate
 
 
 def test_certificates_count_the_selections_compared(frontier):
-    one, many = (
-        frontier.select(max_unfairness=0.4, draws=2, candidates=count) for count in (1, 20)
-    )
+    one, many = (frontier.select(max_gap=0.2, draws=2, candidates=count) for count in (1, 20))
     assert one.snapshot == many.snapshot
     for a, b in zip(one.rows, many.rows, strict=True):
-        if a.metric == "KS-GSP":
+        if a.metric in ("gap", "KS-GSP"):
             assert a.test < a.certificate < b.certificate
     said = " ".join(str(many).split())
     assert "Each certificate holds by itself, for 20 selections." in said
@@ -150,31 +175,31 @@ def test_certificates_count_the_selections_compared(frontier):
 
 
 def test_a_selection_says_what_it_is(frontier):
-    selection = frontier.select(max_unfairness={"group": 0.4}, draws=20)
+    selection = frontier.select(max_gap={"group": 0.2}, draws=20)
     utility, _, group, *_ = selection.rows
     said = " ".join(str(selection).split())
     assert said.startswith(
         f"Snapshot {selection.snapshot} (strength {selection.strength:g}, seed {selection.seed}, "
-        f"iteration {selection.iteration}) has the best AUC with KS-GSP by group <= 0.4, of "
+        f"iteration {selection.iteration}) has the best AUC with gap by group <= 0.2, of "
         f"{selection.picked_among} snapshots on a front, on 300 validation rows. On 300 test rows, "
         "used neither to train nor to pick, it "
-        f"{'keeps' if group.test <= 0.4 else 'does not keep'} what was wished (95 % intervals in "
+        f"{'keeps' if group.test <= 0.2 else 'does not keep'} what was wished (95 % intervals in "
         f"brackets): AUC {utility.test:.4f} ({utility.low:.4f} to {utility.high:.4f}), "
         f"{utility.validation:.4f} on validation rows"
     )
     assert (
-        f"KS-GSP by group {group.test:.4f} ({group.low:.4f} to {group.high:.4f}), certified to be "
+        f"gap by group {group.test:.4f} ({group.low:.4f} to {group.high:.4f}), certified to be "
         f"at most {group.certificate:.4f}, {group.validation:.4f} on validation rows, wished at "
-        "most 0.4"
+        "most 0.2"
     ) in said
     assert max(map(len, str(selection).splitlines())) <= 100
     frame = selection.to_frame()
     assert frame["test"].tolist() == [row.test for row in selection.rows]
 
 
-@pytest.mark.parametrize("wish", [{"max_unfairness": 0.0}, {"max_unfairness": 0.0, "metric": "SP"}])
-def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(frontier, wish):
-    table, metric = frontier.table(), wish.get("metric", "KS-GSP")
+@pytest.mark.parametrize("metric", ["KS-GSP", "SP"])
+def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(frontier, metric):
+    table, wish = frontier.table(), {"max_unfairness": 0.0, "metric": metric}
     largest = table[[f"{metric} age", f"{metric} group"]].max(axis=1)
     number = int(largest.argmin())
     near = table.loc[number]
@@ -200,27 +225,28 @@ def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(front
     [
         (
             {},
-            "select needs a wish, got none: pass max_unfairness for the best utility within it, or "
-            "min_utility for the least unfairness that keeps it",
+            "select needs a wish, got none: pass max_gap for the best utility within it, or "
+            "min_utility for the least unfairness that keeps it; for example max_gap=0.05",
         ),
         (
             {"max_unfairness": 0.1, "metric": "KS-GPS"},
-            "metric must be one the frontier was judged by (KS-GSP, SP), got 'KS-GPS'; name it "
-            "in metrics= and fit again to add it; did you mean 'KS-GSP'?",
+            "metric must be one the frontier was judged by (gap, KS-GSP, SP), got 'KS-GPS'; name "
+            "it in metrics= and fit again to add it; did you mean 'KS-GSP'?",
         ),
         (
-            {"max_unfairness": 0.1, "attribute": "gruop"},
-            "attribute must be a sensitive column that KS-GSP was measured for (age, group), got "
+            {"max_gap": 0.1, "attribute": "gruop"},
+            "attribute must be a sensitive column that gap was measured for (age, group), got "
             "'gruop'; did you mean 'group'?",
         ),
         (
-            {"max_unfairness": {"sex": 0.1}},
+            {"max_unfairness": {"sex": 0.1}, "metric": "KS-GSP"},
             "max_unfairness must name sensitive columns that KS-GSP was measured for (age, group), "
             "got 'sex'",
         ),
         (
             {"max_unfairness": {"age": 0.1}, "attribute": "group"},
-            "attribute must not be given when max_unfairness names attributes, got 'group'",
+            "attribute must not be given when max_unfairness names attributes, got 'group'; leave "
+            "it out",
         ),
         ({"max_unfairness": {}}, "max_unfairness must name at least one attribute, got {}"),
         (
@@ -262,6 +288,84 @@ def test_wrong_wishes_are_refused(frontier, wish, message):
         frontier.select(**wish)
 
 
+@pytest.mark.parametrize(
+    ("wish", "parts"),
+    [
+        ({"max_gap": 1.5}, ("max_gap", "must lie in [0, 1]", "got 1.5", "leave out")),
+        ({"max_gap": -0.1}, ("max_gap", "must lie in [0, 1]", "got -0.1", "leave out")),
+        ({"max_gap": {"age": 2}}, ("max_gap", "must lie in [0, 1]", "got 2 for age", "leave out")),
+        ({"max_gap": "little"}, ("max_gap", "must lie in [0, 1]", "got 'little'", "leave out")),
+        ({"max_gap": float("nan")}, ("max_gap", "finite", "got nan", "leave out")),
+        (
+            {"max_gap": {"age": 0.1, "gruop": 0.1}},
+            ("max_gap", "must name sensitive columns", "age, group", "'gruop'", "mean 'group'?"),
+        ),
+        ({"max_gap": {}}, ("max_gap", "must name at least one attribute", "got {}")),
+        (
+            {"max_gap": {"age": 0.1}, "attribute": "age"},
+            ("attribute", "must not be given", "max_gap", "got 'age'", "leave it out"),
+        ),
+        (
+            {"max_gap": 0.1, "metric": "KS-GSP"},
+            ("max_gap", "must stand alone", "metric='KS-GSP'", "pass max_unfairness and metric"),
+        ),
+        (
+            {"max_gap": 0.1, "max_unfairness": 0.1},
+            ("max_gap", "must stand alone", "got max_unfairness", "pass max_unfairness and metric"),
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_limits_on_the_gap_are_refused(frontier, wish, parts):
+    with pytest.raises(InputError) as refused:
+        frontier.select(**wish)
+    says(str(refused.value), *parts)
+
+
+def test_a_limit_on_the_gap_needs_a_frontier_judged_by_it(rows):
+    few = {"strengths": (0.0,), "seeds": 1, "iterations": 20, "metrics": ("KS-GSP", "SP")}
+    frontier = composed(**OPTIONS | few).fit(rows.X, rows.y, sensitive_features=rows.A)
+    with pytest.raises(InputError) as refused:
+        frontier.select(max_gap=0.1)
+    says(str(refused.value), "max_gap", "judged by 'gap' or 'gap given Y'", "KS-GSP, SP")
+    says(str(refused.value), "add the gap to metrics= and fit again", "pass max_unfairness")
+
+
+def test_a_limit_binds_only_the_attributes_it_names(frontier):
+    # The best of all breaks the limit on groups; named alone, age binds nobody.
+    table = frontier.table()
+    best = int(table["utility"].argmax())
+    loose = float(table["gap age"].max())
+    tight = float(table["gap group"].min())
+    assert table.loc[best, "gap group"] > tight
+    assert frontier.select(max_gap={"age": loose}, draws=2).snapshot == best
+    both = frontier.select(max_gap={"age": loose, "group": tight}, draws=2).snapshot
+    assert both != best and table.loc[both, "gap group"] == tight
+
+
+def test_a_measure_that_no_fair_score_satisfies_is_shown_but_does_not_pick():
+    rows = make_synthetic(1500, task="regression", random_state=3)
+    metrics = ("gap given Y", "KS-GEO", "EO")
+    frontier = composed(
+        task="regression", notion="separation", metrics=metrics, **OPTIONS | {"iterations": 40}
+    )
+    # Far from 0, since EO divides by mean scores.
+    frontier.fit(rows.X, rows.y + 20, sensitive_features=rows.A)
+    table = frontier.table()
+    for metric in ("KS-GEO", "EO"):
+        assert (table[[f"{metric} age", f"{metric} group"]] > 0).all(axis=None)
+        for wish in ({"max_unfairness": 0.5}, {"min_utility": 0.0}):
+            with pytest.raises(InputError) as refused:
+                frontier.select(**wish, metric=metric)
+            says(str(refused.value), "metric", "a fair score can satisfy", f"got {metric!r}")
+            says(str(refused.value), find_metric(metric).caveat("continuous"))
+            says(str(refused.value), "even a perfect prediction departs", "gap given Y does")
+    chosen = frontier.select(max_gap=1.0, draws=2)
+    assert chosen.metric == "gap given Y"
+    assert table.loc[chosen.snapshot, "utility"] == table["utility"].max()
+    assert {row.metric for row in chosen.rows} == {"R2", *metrics}
+
+
 def test_other_questions_refuse_wrong_names(frontier):
     with pytest.raises(
         InputError,
@@ -273,7 +377,7 @@ def test_other_questions_refuse_wrong_names(frontier):
 
 
 def test_what_holds_on_test_rows_is_what_the_numbers_say(frontier):
-    selection = frontier.select(max_unfairness={"group": 0.4}, min_utility=0.6, draws=2)
+    selection = frontier.select(max_gap={"group": 0.4}, min_utility=0.6, draws=2)
     utility, age, group, *_ = selection.rows
     assert (utility.limit, group.limit) == (0.6, 0.4) and np.isnan(age.limit)
 
@@ -289,11 +393,15 @@ def test_what_holds_on_test_rows_is_what_the_numbers_say(frontier):
     assert not holds(gap=float("nan"))
 
 
-def test_few_test_rows_have_a_certificate_that_bounds_the_number_beside_it(rows):
+def test_few_test_rows_have_a_wide_certificate_and_name_the_ranges_they_do_not_judge(rows):
     few = composed(**OPTIONS | {"strengths": (0.0,), "seeds": 1, "test": range(90)})
     few.fit(rows.X, rows.y, sensitive_features=rows.A[["age"]])
-    _, age, _ = few.select(min_utility=0.5, draws=2).rows
-    assert age.low <= age.test <= age.high <= age.certificate
+    _, gap, age, _ = few.select(min_utility=0.5, draws=2).rows
+    assert (gap.metric, age.metric) == ("gap", "KS-GSP")
+    for row in (gap, age):
+        assert row.low <= row.test <= row.high <= row.certificate
+        assert row.test + 0.3 < row.certificate
+    assert gap.note.startswith("too few rows to say, fewer than 30 in or outside: age ")
     assert age.note == ""
 
 

@@ -56,12 +56,13 @@ def test_portions_do_not_change_scores(monkeypatch):
 
 def test_a_judge_says_what_metrics_say_one_by_one():
     held, data = held_out(), rows()
-    criteria = criteria_for(("KS-GSP", "SP"), "independence", held)
-    scores = torch.rand(4, 600, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    criteria = criteria_for(("gap", "KS-GSP", "SP"), "independence", held)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(4, len(held), 1, generator=generator, dtype=torch.float64)
     scores[1] = scores[1].round(decimals=1)  # ties
     scores[2] = 0.5  # no decision at all: parity ratios are undefined
     found = Judge(held, criteria, torch.device("cpu"))(scores)
-    assert found.shape == (4, 6)
+    assert found.shape == (4, 8)
     for row, score in zip(found.numpy(), scores[..., 0].numpy(), strict=True):
         assert row[0] == pytest.approx(roc_auc_score(held.y, score), abs=1e-12)
         assert row[1] == float(youden_threshold(score, held.y))
@@ -69,7 +70,7 @@ def test_a_judge_says_what_metrics_say_one_by_one():
             column = SensitiveTable.from_data(data.A)[attribute]
             expected = float(measure(metric, score, column, held.y))
             assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)
-    assert found[2, 4:].isnan().all() and not found[[0, 1, 3]].isnan().any()
+    assert found[2, 6:].isnan().all() and not found[[0, 1, 3]].isnan().any()
 
 
 def random_judge(seed):

@@ -46,7 +46,7 @@ def failing_at(iteration):
 
 @pytest.fixture(scope="module")
 def rows():
-    return make_synthetic(300, random_state=5)
+    return make_synthetic(1000, random_state=5)
 
 
 def fit(rows, options, **run):
@@ -285,10 +285,10 @@ def test_options_that_change_nothing_may_change(rows, checkpoint, capsys):
 
 def best_in_words(table):
     """What progress says of a table: the best within a limit of 0.1 on the first metric."""
-    within = table[(table[["KS-GSP age", "KS-GSP group"]] <= 0.1).all(axis=1)]
+    within = table[(table[["gap age", "gap group"]] <= 0.1).all(axis=1)]
     if len(within) == 0:
-        return "No model is within KS-GSP 0.1 yet"
-    return f"best AUC {within['utility'].max():.3f} within KS-GSP 0.1"
+        return "No model is within gap 0.1 yet"
+    return f"best AUC {within['utility'].max():.3f} within gap 0.1"
 
 
 def test_progress_names_the_best_within_a_limit(rows, capsys):

@@ -109,11 +109,11 @@ def test_without_test_rows_it_picks_the_same_and_says_that_it_can_not_report(pat
     again = load(path)
     pd.testing.assert_frame_equal(again.table(), frontier.table(), check_exact=True)
     first, second = (each.select(min_utility=0.5, draws=2) for each in (frontier, again))
-    assert (first.snapshot, first.test_rows, second.test_rows) == (second.snapshot, 120, 0)
+    assert (first.snapshot, first.test_rows, second.test_rows) == (second.snapshot, 300, 0)
     assert np.array_equal(first.model.predict(rows().X), second.model.predict(rows().X))
     frames = [each.to_frame() for each in (first, second)]
     assert frames[0]["validation"].tolist() == frames[1]["validation"].tolist()
-    assert frames[1][["test", "low", "high", "certificate"]].isna().all(axis=None)
+    assert frames[1][["test", "low", "high", "chance", "certificate"]].isna().all(axis=None)
     assert second.holds_on_test is None
     said = " ".join(str(second).split())
     assert "There are no test rows any more." in said
@@ -128,7 +128,7 @@ def test_the_file_holds_no_features_and_no_training_rows(path):
     frontier.save(path)
     arrays = read_model_file(path).arrays
     # Per row there are, beside positions: outcome, scores and sensitive columns of test rows.
-    long = {name for name, array in arrays.items() if len(array.shape) and len(array) == 120}
+    long = {name for name, array in arrays.items() if len(array.shape) and len(array) == 300}
     kept = np.flatnonzero(frontier.table()["on_front"]).tolist()
     scores = {f"test_scores.{number}" for number in kept}
     assert long == scores | {

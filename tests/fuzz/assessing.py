@@ -61,7 +61,8 @@ def outcome_of(draw: Draw, n: int) -> Column | None:
 
 
 def measure_entry(draw: Draw, call: Call) -> None:
-    n = draw.rows(8, 60)
+    # The gap judges groups of 30 rows and more.
+    n = draw.rows(*draw.pick(((8, 60), (8, 60), (70, 160))))
     table = attributes(draw, n, most=1)
     scores, y, w = scores_of(draw, n), outcome_of(draw, n), weights(draw, n)
     options = {"threshold": draw.pick(OPTIONS["threshold"][0]) if draw.chance(0.3) else "paper"}
@@ -101,7 +102,7 @@ def measure_entry(draw: Draw, call: Call) -> None:
     laws = ["members"]
     # Where weights are fractions, sums in another order may tell tied thresholds apart.
     laws += ["rows", "names"] if whole or "youden" not in str(options) else []
-    if METRICS[metric].weighted and w is not None and whole:
+    if METRICS[metric].weighted and w is not None and whole and not METRICS[metric].beyond_chance:
         laws += ["duplicates", "duplicates"]
     if METRICS[metric].weighted and w is not None and column.kind == "discrete":
         laws += ["scale"] if y is None or len(np.unique(y.values.astype(str))) < 10 else []

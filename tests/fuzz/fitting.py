@@ -346,7 +346,8 @@ _FAMILIES = (("",), ("",), ("Boosting",), ("", "Boosting"))
 
 def frontier_entry(draw: Draw, call: Call) -> None:
     draw.calm()
-    n = draw.rows(40, 80)
+    # Enough that groups of the rows that pick have 30 rows, mostly.
+    n = draw.rows(*draw.pick(((40, 80), (200, 400), (200, 400))))
     kind = equipoise.FairFrontier
     regression = draw.chance(0.3)
     task = "Regressor" if regression else "Classifier"
@@ -377,12 +378,16 @@ def frontier_entry(draw: Draw, call: Call) -> None:
     must(
         not np.isinf(table.select_dtypes("number").to_numpy(float)[:, 6:]).any(), "infinite values"
     )
-    wishes = {"max_unfairness": draw.pick((1e9, 1e9, 1e9, 0.5, None)), "min_utility": -1e9}
+    wishes: dict[str, Any] = {"min_utility": -1e9}
+    if draw.chance(0.5):
+        wishes["max_unfairness"] = draw.pick((1e9, 1e9, 1e9, 0.5, None))
+    else:
+        wishes["max_gap"] = draw.pick((1.0, 1.0, 1.0, 0.2, None))
     if draw.odd():
         name = draw.pick(tuple(wishes))
         wishes[name] = draw.pick((-float("inf"), float("nan"), "x", (1,), {"none such": 1.0}))
     draw.notes.update(wishes)
-    words = ("snapshot", "max_unfairness", "min_utility", "metric")
+    words = ("snapshot", "max_gap", "max_unfairness", "min_utility", "metric")
     chosen = call(model.select, draws=2, names_=words, **wishes)
     must(len(str(chosen)) > 50, "nothing is said")
     extra = {"sensitive_features": a} if changed.get("method") == "scutari" else {}

@@ -82,5 +82,5 @@ def test_its_penalty_is_the_squared_correlation():
     ids=lambda model: type(model).__name__,
 )
 def test_estimators_and_frontiers_train_by_it(model):
-    drawn = make_synthetic(300, random_state=0)
+    drawn = make_synthetic(600, random_state=0)
     model.fit(drawn.X, drawn.y, sensitive_features=drawn.A)

@@ -148,7 +148,7 @@ def test_what_is_not_declared_is_refused_with_the_methods_that_can(method, capab
 
 @pytest.fixture(scope="module")
 def rows():
-    return make_synthetic(200, random_state=0)
+    return make_synthetic(600, random_state=0)
 
 
 SMALL = {"hidden": (4,), "iterations": 2, "random_state": 0}

@@ -202,7 +202,7 @@ def test_rows_without_partner_weigh_nothing():
 
 
 def test_snapshots_of_a_resting_member_are_all_the_same():
-    drawn = make_synthetic(300, random_state=0)
+    drawn = make_synthetic(600, random_state=0)
     options = {"hidden": (8, 8), "iterations": 30, "random_state": 0}
     frontier = composed(
         method="neu", strengths=(0.0, 0.9), seeds=1, evaluate_every=10, **options

@@ -219,7 +219,7 @@ def test_a_classifier_is_saved_and_selected_and_asks_for_a(labels, tmp_path):
     assert table["KS-GSP group"][1] < 0.6 * table["KS-GSP group"][0]
     frontier.save(tmp_path / "frontier.equipoise")
     chosen = [
-        each.select(max_unfairness=1.5, draws=20).model.decision_function(
+        each.select(max_gap=1.0, draws=20).model.decision_function(
             labels.X, sensitive_features=labels.A
         )
         for each in (frontier, load(tmp_path / "frontier.equipoise"))

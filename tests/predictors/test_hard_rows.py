@@ -75,6 +75,7 @@ def test_a_frontier_of_trees_that_can_not_grow_has_constants():
         seeds=1,
         boosting={"rounds": 4},
         evaluate_every_rounds=2,
+        metrics=["KS-GSP"],
         random_state=0,
     ).fit(x, y, sensitive_features=a)
     np.testing.assert_allclose(frontier.table()["KS-GSP age"], 0)

@@ -103,5 +103,6 @@ def test_a_frontier_offers_it_beside_others(family):
     other = "boosting" if family == "network" else "network"
     both = [SMALL[family], SMALL[other]]
     frontier = FairFrontier(both, strengths=(0.0, 0.9), seeds=1, random_state=0)
-    frontier.fit(drawn().X, drawn().y, sensitive_features=drawn().A)
+    more = make_synthetic(600, random_state=1)
+    frontier.fit(more.X, more.y, sensitive_features=more.A)
     assert set(frontier.table()["predictor"]) == {family, other}

@@ -45,18 +45,20 @@ SUBJECTS = {
     "representation": "representation",
     "batch norm": "the paper's network",
 }
+#: Enough that parts of a frontier's rows can be judged by the gap.
+PEOPLE = 400
 
 
-def attributes(n=ROWS):
+def attributes(n=PEOPLE):
     rng = np.random.default_rng(2)
     return {"age": rng.normal(size=n), "sex": rng.choice(["f", "m"], n)}
 
 
-def numbers(n=ROWS):
+def numbers(n=PEOPLE):
     return pd.DataFrame(np.random.default_rng(3).normal(size=(n, 3)), columns=list("abc"))
 
 
-def outcome(n=ROWS):
+def outcome(n=PEOPLE):
     """Two classes that no column gives away."""
     return np.random.default_rng(4).normal(size=n) + numbers(n)["a"] > 0
 
@@ -134,7 +136,7 @@ def answer(name, path):
     model = short_fit(name, path, resume=True) if name.endswith("checkpoint") else load(path)
     if isinstance(model, FairFrontier):
         print(model.table(), model.members(), model.front(None, "age"), file=io.StringIO())
-        selection = model.select(max_unfairness=1.0, draws=5)
+        selection = model.select(max_gap=1.0, draws=5)
         print(selection, file=io.StringIO())
         assert len(selection.model.predict(numbers(5))) == 5
         return

@@ -142,8 +142,9 @@ def test_frontiers_and_trees_have_the_same_phases():
     assert set(told) == {("density ratio", True), ("", True)}
     told.clear()
     model = FairClassifier(iterations=10, **options)
+    more = make_synthetic(900, random_state=1)
     FairFrontier(model, strengths=(0.5,), seeds=1, evaluate_every=10, random_state=0).fit(
-        ROWS.X, ROWS.y, sensitive_features=ROWS.A, callback=callback
+        more.X, more.y, sensitive_features=more.A, callback=callback
     )
     assert set(told) == {("density ratio", True), ("", False)}
 

@@ -28,6 +28,8 @@ from tests.composing import composed
 pytestmark = pytest.mark.filterwarnings("ignore:The critic collapsed")
 ROWS = make_synthetic(120, random_state=1)
 NUMBERS = make_synthetic(120, task="regression", random_state=1)
+#: Enough that a frontier can judge groups by the gap, which permutes rows.
+MORE_ROWS = make_synthetic(400, random_state=1)
 SMALL = {"iterations": 60, "batch_size": 40, "random_state": 0}
 
 
@@ -77,7 +79,7 @@ def fit_frontier():
     frontier = composed(
         strengths=(0.0, 0.9), seeds=2, ensemble=True, network=Noisy, evaluate_every=20, **SMALL
     )
-    frontier.fit(ROWS.X, ROWS.y, sensitive_features=ROWS.A)
+    frontier.fit(MORE_ROWS.X, MORE_ROWS.y, sensitive_features=MORE_ROWS.A)
     return frontier.table().select_dtypes("number").fillna(-1.0).to_numpy()
 
 
