@@ -48,12 +48,12 @@ def examples_of(command) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def table(n: int = 400, *, seed: int = 0) -> pd.DataFrame:
+def table(n: int = 1000, *, seed: int = 0) -> pd.DataFrame:
     """People of whom hours and grade help to be hired, and grade depends on sex and age."""
     random = np.random.default_rng(seed)
     age = random.integers(20, 70, n)
     sex = random.choice(["F", "M"], n)
-    grade = random.normal(size=n) + 0.8 * (sex == "M") - 0.02 * (age - 45)
+    grade = random.normal(size=n) + 0.8 * (sex == "M") - 0.03 * (age - 45)
     hours = random.normal(38, 6, n).round(1)
     chance = 1 / (1 + np.exp(-1.5 * grade - 0.1 * (hours - 38)))
     return pd.DataFrame(

@@ -60,8 +60,24 @@ EXAMPLE = "equipoise fit people.csv --target hired --sensitive age,sex"
             ("notion", "must be one of", "'independence', 'separation'", "got 'parity'"),
         ),
         (
-            (*OPTIONS, "--max-unfairness", "-1"),
-            ("--max-unfairness", "must be at least 0", "got -1", "--max-unfairness 0.05"),
+            (*OPTIONS, "--max-unfairness", "0.1"),
+            ("--max-unfairness", "first of --metrics", "got the default, a gap", "--max-gap"),
+        ),
+        (
+            (*OPTIONS, "--metrics", "ks-gsp", "--max-gap", "0.1"),
+            ("--max-gap", "first of --metrics", "got KS-GSP", "--max-unfairness"),
+        ),
+        (
+            (*OPTIONS, "--metrics", "ks-gsp,gap", "--max-gap", "0.1"),
+            ("--max-gap", "first of --metrics", "got KS-GSP", "name the gap first"),
+        ),
+        (
+            (*OPTIONS, "--max-gap", "0.1", "--max-unfairness", "0.2"),
+            ("--max-gap", "must stand alone", "got --max-unfairness 0.2", "leave one out"),
+        ),
+        (
+            ("--target=grade", "--sensitive=sex", "--notion=separation", "--metrics=ks-geo"),
+            ("--metrics", "a fair score can satisfy", "got KS-GEO", "gap given Y"),
         ),
         (
             (*OPTIONS, "--missing-sensitive", "drop"),
@@ -76,6 +92,40 @@ EXAMPLE = "equipoise fit people.csv --target hired --sensitive age,sex"
 )
 def test_options_that_do_not_fit_the_file(people, options, parts):
     says(refused("fit", "people.csv", *options), *parts)
+
+
+@pytest.mark.parametrize("option", ["--max-gap", "--max-unfairness"])
+@pytest.mark.parametrize(
+    ("limit", "parts"),
+    [
+        ("little", ("must be one number, or column=number", "got 'little'", "0.1 or")),
+        ("5%", ("must be one number, or column=number", "got '5%'", "0.1 or")),
+        ("", ("must be one number, or column=number", "got ''", "0.1 or")),
+        ("age=", ("must be one number, or column=number", "got 'age='", "0.1 or")),
+        ("=0.1", ("must be one number, or column=number", "got '=0.1'", "0.1 or")),
+        ("0.1,0.2", ("must be one number, or column=number", "got '0.1,0.2'", "0.1 or")),
+        ("0.1,age=0.2", ("must be one number, or column=number", "got '0.1,age=0.2'", "0.1 or")),
+        ("age=1,age=0", ("each column once", "got 'age=1,age=0'", "0.1 or")),
+        ("-0.1", ("must", "got -0.1", "for example", "0.05")),
+        ("nan", ("must be finite", "got nan", "for example", "0.05")),
+        ("sex=0.1,age=-1", ("must", "got -1.0 for age", "for example", "0.05")),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "select"])
+def test_limits_are_read_before_any_file(people, command, option, limit, parts):
+    says(refused(command, "nowhere.csv", f"{option}={limit}"), option, *parts)
+
+
+@pytest.mark.parametrize("command", ["fit", "select"])
+@pytest.mark.parametrize(("limit", "found"), [("1.5", "got 1.5;"), ("sex=2", "got 2.0 for sex;")])
+def test_a_gap_is_at_most_1_and_so_is_its_limit(people, command, limit, found):
+    said = refused(command, "nowhere.csv", "--max-gap", limit)
+    says(said, "--max-gap", "must lie in [0, 1]", found, "--max-gap 0.05")
+
+
+def test_a_limit_on_a_column_that_is_not_sensitive_is_refused_before_the_file_is_read(people):
+    said = fit("nowhere.csv", "--max-gap", "aeg=0.1")
+    says(said, "--max-gap", "must name columns of --sensitive (age, sex)", "got 'aeg'", "'age'?")
 
 
 def test_no_data_named(people):
@@ -144,7 +194,7 @@ def test_missing_values_are_no_secret(people):
     rows = table().astype({"sex": object, "hired": object})
     rows.loc[3, "hired"] = np.nan
     rows.to_csv("gap.csv", index=False)
-    says(fit("gap.csv"), "target 'hired'", "in every row", "got 1 of 400", "leave these rows out")
+    says(fit("gap.csv"), "target 'hired'", "in every row", "got 1 of 1,000", "leave these rows out")
     rows = table().astype({"sex": object})
     rows.loc[3, "sex"] = np.nan
     rows.to_csv("gap.csv", index=False)

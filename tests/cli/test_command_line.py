@@ -145,8 +145,8 @@ def test_the_installed_program_is_this_one():
             ("missing", "'--score'", "see equipoise audit --help"),
         ),
         (
-            ["select", "run", "--max-unfairness", "little"],
-            ("invalid value", "'--max-unfairness'", "see equipoise select --help"),
+            ["select", "run", "--min-utility", "little"],
+            ("invalid value", "'--min-utility'", "see equipoise select --help"),
         ),
     ],
 )

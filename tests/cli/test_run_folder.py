@@ -75,7 +75,7 @@ def test_commands_that_are_proposed_can_be_typed_whatever_the_folder_is_called(r
     spaced = run.rename(run.with_name("my run"))
     assert resume_command(Path("my run")) == "equipoise fit --resume --out 'my run'"
     (spaced / "selection.json").unlink()
-    says(refused("report", spaced), "missing", f"equipoise select '{spaced}' --max-unfairness 0.1")
+    says(refused("report", spaced), "missing", f"equipoise select '{spaced}' --max-gap 0.1")
 
 
 def test_a_settings_file_is_named_so_that_it_can_be_typed(people, run):
@@ -111,7 +111,7 @@ def test_a_truncated_frontier_is_found(run):
     truncated(run, "frontier.equipoise")
     size = (run / "frontier.equipoise").stat().st_size
     command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
-    for arguments in (("select", run, "--max-unfairness", "0.5"), ("report", run)):
+    for arguments in (("select", run, "--max-gap", "0.5"), ("report", run)):
         found = (f"got '{run / 'frontier.equipoise'}'", "checksum", f"{size} bytes")
         says(refused(*arguments), f"'{run}'", "whole run folder", *found, f"{command} --overwrite")
 
@@ -119,7 +119,7 @@ def test_a_truncated_frontier_is_found(run):
 def test_a_missing_file_is_named(run):
     command = json.loads((run / "settings.json").read_text("utf-8"))["command"]
     (run / "frontier.equipoise").unlink()
-    said = refused("select", run, "--max-unfairness", "0.5")
+    said = refused("select", run, "--max-gap", "0.5")
     missing = "frontier.equipoise is missing"
     says(said, f"'{run}'", "whole run folder", missing, "copy", f"{command} --overwrite")
     (run / "settings.json").unlink()
@@ -152,7 +152,7 @@ def test_another_model_in_the_folder_is_found(run, folder, tmp_path):
     says(said, *model, "another one", f"equipoise select {run}")
     (run / "selection.json").unlink()
     missing = f"'{run / 'selection.json'}' is missing"
-    remedy = f"equipoise select {run} --max-unfairness 0.1"
+    remedy = f"equipoise select {run} --max-gap 0.1"
     says(refused("report", run), "RUN", "must have a selected model", missing, remedy)
 
 
@@ -160,7 +160,7 @@ def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
     ran = equipoise(*FIT, *SMALL_ON_CPU, "--seed", "1", "--out", "other")
     assert ran.code == 0, ran.err
     shutil.copy("other/frontier.equipoise", run)
-    said = refused("select", run, "--max-unfairness", "0.9")
+    said = refused("select", run, "--max-gap", "0.9")
     says(said, f"'{run}'", "frontier.equipoise", "settings.json", "SHA-256", "--overwrite")
     shutil.copy("other/model.equipoise", run)
     assert "'selection.json' describes" in refused("predict", run, people, "--out", "scores.csv")
@@ -181,7 +181,7 @@ def test_an_edited_selection_is_found(run, folder, tmp_path):
     ):
         says(refused(*arguments), "selection.json", "was changed", f"equipoise select {run}")
     assert not (tmp_path / "scores.csv").exists()
-    assert equipoise("select", run, "--max-unfairness", "0.9").code == 0
+    assert equipoise("select", run, "--max-gap", "0.9").code == 0
     assert equipoise("report", run).code == 0
 
 
@@ -197,7 +197,7 @@ def test_runs_of_older_versions_without_digests_are_taken_as_they_are(run, folde
     for command in (("report", run), ("predict", run, folder / "people.csv", "--out", scores)):
         ran = equipoise(*command)
         assert ran.code == 0, ran.err
-    assert equipoise("select", run, "--max-unfairness", "0.9").code == 0
+    assert equipoise("select", run, "--max-gap", "0.9").code == 0
     now = json.loads(settings.read_text("utf-8"))["files"]
     assert set(now) == {"frontier.equipoise", "model.equipoise", "selection.json"}
     assert now["frontier.equipoise"] == known["frontier.equipoise"]
@@ -208,7 +208,7 @@ def test_a_folder_in_use_is_refused_to_others_that_would_write(people, run):
     with writing(run, argument="--out"):
         for command in (
             (*FIT, *SMALL_ON_CPU, "--out", run, "--overwrite"),
-            ("select", run, "--max-unfairness", "0.9"),
+            ("select", run, "--max-gap", "0.9"),
             ("report", run),
         ):
             process = f"process {os.getpid()} "
@@ -259,7 +259,7 @@ def test_an_unfinished_overwrite_is_noted_and_the_old_run_stays_in_use(people, r
     write_json(run / ".equipoise-overwrite" / "settings.json", begun.to_document())
     for command in (
         ("predict", run, people, "--out", "scores.csv"),
-        ("select", run, "--max-unfairness", "0.9"),
+        ("select", run, "--max-gap", "0.9"),
     ):
         ran = equipoise(*command)
         assert ran.code == 0, ran.err

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from people import equipoise, table
+from people import equipoise, refused, table
 
 from equipoise import load
+from tests.messages import says
 
 PAGES = ("report.html", "model_card.json", "model_card.md")
 
@@ -32,6 +33,30 @@ def test_names_are_read_without_regard_to_case(run, metric):
     assert stored(run)["wish"] == "KS-GSP by sex <= 0.6"
 
 
+@pytest.mark.parametrize(
+    ("limit", "limits"),
+    [
+        ("0.3", {"age": 0.3, "sex": 0.3}),
+        ("SEX=0.27", {"sex": 0.27}),
+        ("age=0.12,sex=0.4", {"age": 0.12, "sex": 0.4}),
+    ],
+)
+def test_limits_on_the_gap_reach_the_model_and_its_files(run, limit, limits):
+    ran = equipoise("select", run, "--max-gap", limit)
+    assert ran.code == 0, ran.err
+    selection = load(run / "frontier.equipoise").select(max_gap=limits)
+    assert (stored(run)["snapshot"], stored(run)["metric"]) == (selection.snapshot, "gap")
+    rows = {row["attribute"]: row for row in stored(run)["rows"] if row["metric"] == "gap"}
+    assert {name: row["limit"] for name, row in rows.items() if row["limit"]} == limits
+    assert all(rows[name]["validation"] <= most for name, most in limits.items())
+    assert equipoise("report", run).code == 0
+    call = f"max_gap={limits['age']}" if limit == "0.3" else f"max_gap={limits}"
+    if len(limits) == 1:
+        call = "max_gap=0.27, attribute='sex'"
+    card = (run / "model_card.md").read_text("utf-8")
+    assert f"model = frontier.select({call}).model" in card
+
+
 def test_the_least_unfair_at_a_utility_and_json(run):
     ran = equipoise("select", run, "--min-utility", "0.55", "--candidates", "3", "--json")
     found = json.loads(ran.out)
@@ -46,39 +71,47 @@ def test_the_least_unfair_at_a_utility_and_json(run):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (
-            (),
-            "select needs a limit, got none: --max-unfairness for the best utility within it, or "
-            "--min-utility for the least unfairness that keeps it; for example equipoise select "
-            "run --max-unfairness 0.05",
-        ),
+        ((), ("select", "needs a limit", "got none", "--min-utility", "--max-gap 0.05")),
         (
             ("--max-unfairness", "0.1", "--metric", "ks-gps"),
-            "metric must be one the frontier was judged by (KS-GSP, SP), got 'ks-gps'; name it in "
-            "metrics= and fit again to add it",
+            ("metric", "judged by (gap, KS-GSP, SP)", "got 'ks-gps'", "fit again"),
         ),
         (
-            ("--max-unfairness", "0.1", "--attribute", "aeg"),
-            "attribute must be a sensitive column that KS-GSP was measured for (age, sex), got "
-            "'aeg'; did you mean 'age'?",
+            ("--max-gap", "0.1", "--attribute", "aeg"),
+            ("attribute", "a sensitive column", "(age, sex)", "got 'aeg'", "'age'?"),
+        ),
+        (
+            ("--max-gap", "age=0.1,sxe=0.1"),
+            ("must name sensitive columns", "(age, sex)", "got 'sxe'", "'sex'?"),
+        ),
+        (
+            ("--max-gap", "age=0.1", "--attribute", "sex"),
+            ("attribute", "must not be given", "got 'sex'", "leave it out"),
+        ),
+        (
+            ("--max-gap", "0.1", "--metric", "ks-gsp"),
+            ("--metric", "must not stand beside --max-gap", "got ks-gsp", "--max-unfairness"),
+        ),
+        (
+            ("--max-gap", "0.1", "--max-unfairness", "0.3"),
+            ("--max-gap", "must stand alone", "got --max-unfairness 0.3", "leave one out"),
         ),
     ],
 )
-def test_a_wish_that_can_not_be_read_changes_nothing(run, options, message):
+def test_a_wish_that_can_not_be_read_changes_nothing(run, options, parts):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
-    ran = equipoise("select", run, *options)
-    assert (ran.code, ran.out, ran.err) == (1, "", f"error: {message}\n")
+    says(refused("select", run, *options), *parts)
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 def test_a_wish_that_nothing_keeps_names_the_nearest_and_changes_nothing(run):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
-    ran = equipoise("select", run, "--max-unfairness", "0")
-    assert ran.code == 1
-    assert ran.err.startswith("error: no snapshot has KS-GSP by age <= 0 and KS-GSP by sex <= 0 on")
-    assert "; the nearest is snapshot " in ran.err
+    said = refused("select", run, "--max-gap", "0")
+    says(
+        said, "no snapshot has gap by age <= 0 and gap by sex <= 0 on", "; the nearest is snapshot"
+    )
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 

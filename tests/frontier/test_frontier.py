@@ -99,8 +99,15 @@ def test_a_frontier_of_one_regressor_is_the_regressor_bit_for_bit(numbers):
     assert_same_weights(model, alone)
     assert np.array_equal(model.predict(numbers.X), alone.predict(numbers.X))
     assert model.get_params() == alone.get_params()
-    assert (model.health_, model.center_, model.scale_) == (
-        alone.health_,
+    # Only the frontier has rows beside those that train.
+    assert model.health_.utility == "R2" and alone.health_.utility is None
+    judged = (model.health_.score_spread, model.health_.correlation, model.health_.critic_value)
+    assert judged == (
+        alone.health_.score_spread,
+        alone.health_.correlation,
+        alone.health_.critic_value,
+    )
+    assert (model.center_, model.scale_) == (
         alone.center_,
         alone.scale_,
     )

@@ -21,7 +21,7 @@ SMALL = {
 NASTY = "a: b | c --- <script>document.title='broken'</script>"
 
 
-def people(n=600, *, sex="sex", female="F"):
+def people(n=1000, *, sex="sex", female="F"):
     """Features that tell sex and age, an outcome they explain, and the two columns."""
     random = np.random.default_rng(11)
     woman = random.integers(0, 2, n)

@@ -40,7 +40,7 @@ def html(runs):
 
 def test_each_number_is_what_select_reports(runs, table):
     assert tuple(table.columns) == COLUMNS
-    assert len(table) == 2 * 4 * len(BUDGETS)
+    assert len(table) == 2 * 6 * len(BUDGETS)
     seen = set()
     for each in runs:
         for (metric, attribute), rows in table[table["run"] == each.name].groupby(
@@ -68,6 +68,8 @@ def test_each_number_is_what_select_reports(runs, table):
                 for name, found in (("utility", utility), ("unfairness", unfair)):
                     shown = row[[name, f"{name}_test", f"{name}_low", f"{name}_high"]].tolist()
                     assert shown == [found.validation, found.test, found.low, found.high]
+                assert row["where"] == unfair.where
+                assert bool(unfair.where) == (metric == "gap")
     assert seen == {"none", "some"}
 
 
@@ -90,20 +92,29 @@ def test_every_number_is_on_the_page_in_full(table, html):
                 assert float(value[1]) == row[name]
 
 
+def test_the_gap_is_shown_with_its_group_and_what_chance_explains(table, html, open_page):
+    page = open_page(html)
+    for attribute in ("sex", "age"):
+        rows = table.query(f"metric == 'gap' and attribute == '{attribute}'")
+        shown = page.locator(f"[data-measure='gap {attribute}'] .by-budget").inner_text()
+        assert all(where in shown for where in rows["where"])
+        assert all(" by chance" in where for where in rows[rows["snapshot"].notna()]["where"])
+    words = page.inner_text("#reading")
+    assert "gap" in words and "0.1 is 10 percentage points" in words
+
+
 def test_points_of_the_fronts_are_those_of_front(runs, html, open_page):
     page = open_page(html)
-    panel = page.locator("[data-measure='KS-GSP age']")
-    fronts = [each.frontier.front("KS-GSP", "age") for each in runs]
+    panel = page.locator("[data-measure='gap age']")
+    fronts = [each.frontier.front("gap", "age") for each in runs]
     who = [
         f"strength {row['strength']:g}, seed {row['seed']:.0f}, iteration {row['iteration']:.0f}"
         for front in fronts
         for _, row in front.iterrows()
     ]
-    values = [
-        (row["KS-GSP age"], row["utility"]) for front in fronts for _, row in front.iterrows()
-    ]
+    values = [(row["gap age"], row["utility"]) for front in fronts for _, row in front.iterrows()]
     assert panel.locator("[data-fronts] title").all_text_contents() == [
-        f"{words}: utility {utility:.4f}, KS-GSP age {unfairness:.4f}"
+        f"{words}: utility {utility:.4f}, gap age {unfairness:.4f}"
         for words, (unfairness, utility) in zip(who, values, strict=True)
     ]
     # A path begins at the first point of its front and passes through all others.
@@ -111,7 +122,7 @@ def test_points_of_the_fronts_are_those_of_front(runs, html, open_page):
     for place, front in enumerate(fronts):
         path = lines.nth(place).get_attribute("d")
         places = np.array(re.findall(r"[MH](-?[\d.]+)", path)[: len(front)], float)
-        expected = front["KS-GSP age"].to_numpy()
+        expected = front["gap age"].to_numpy()
         assert len(places) == len(expected) and len(expected) > 1
         steps, numbers = np.diff(places), np.diff(expected)
         np.testing.assert_allclose(steps, steps.sum() * numbers / numbers.sum(), atol=0.05)
@@ -126,10 +137,10 @@ def test_points_of_the_fronts_are_those_of_front(runs, html, open_page):
 def test_the_answer_names_every_run_and_its_uncertainty(table, html):
     shown = re.search(r'id="answer">(.*?)</div>', html, flags=re.DOTALL)[1]
     reached, kept = (unescape(text) for text in re.findall(r"<p>(.*?)</p>", shown))
-    first = table.query("metric == 'KS-GSP' and attribute == 'sex'")
+    first = table.query("metric == 'gap' and attribute == 'sex'")
     short, long = (first[first["run"] == name] for name in ("short", "long"))
     assert reached == (
-        "Share of the achievable trade-offs between AUC and KS-GSP by sex, on validation rows (0 "
+        "Share of the achievable trade-offs between AUC and gap by sex, on validation rows (0 "
         f"to 1): short {short['hypervolume'].iloc[0]:.3f}, long {long['hypervolume'].iloc[0]:.3f}."
     )
     both = [b for b in BUDGETS if first[first["budget"] == b]["snapshot"].notna().all()]
@@ -192,7 +203,8 @@ def test_only_what_all_runs_have_is_compared():
         ["SP", "age"],
     ]
     assert compare(compared).cautions == (
-        "Not compared, as not all runs have it: KS-GSP by sex, KS-GSP by age of both.",
+        "Not compared, as not all runs have it: gap by sex, gap by age, KS-GSP by sex, "
+        "KS-GSP by age of both.",
     )
 
 
@@ -210,7 +222,7 @@ def test_only_what_all_runs_have_is_compared():
         ),
         (
             [("two strengths", "x"), ("separation", "y")],
-            ("runs", "must share a metric", "'x' has KS-GSP", "'y' has KS-GEO", "same notion"),
+            ("runs", "must share a metric", "'x' has gap", "'y' has gap given Y", "same notion"),
         ),
     ],
 )
@@ -281,4 +293,4 @@ def test_a_point_lies_on_its_line(html, open_page):
 def test_without_scripts_the_numbers_of_every_chart_are_there(html, open_page):
     page = open_page(html, java_script_enabled=False)
     assert page.locator("noscript").is_visible()
-    assert page.locator(".fronts:visible").count() == page.locator("[data-measure]").count() == 4
+    assert page.locator(".fronts:visible").count() == page.locator("[data-measure]").count() == 6

@@ -44,7 +44,7 @@ def small():
 
 def test_a_limit_is_the_one_the_model_was_picked_by():
     selection = selected("two classes")
-    counted = [row for row in selection.rows if row.metric == "KS-GSP"]
+    counted = [row for row in selection.rows if row.metric == "gap"]
     limit = counted[0].limit
     for test, word in [(limit, "within"), (limit + 0.001, "above")]:
         rows = tuple(
@@ -53,7 +53,7 @@ def test_a_limit_is_the_one_the_model_was_picked_by():
         )
         (_, unfair), _ = said(replace(selection, rows=rows))
         assert f", {word} the limit of {limit:g} it was picked by, on a scale" in unfair
-    two = fitted("two classes").select(max_unfairness={"age": 0.9, "group": 0.95})
+    two = fitted("two classes").select(max_gap={"age": 0.9, "group": 0.95})
     (_, unfair), _ = said(two)
     assert " (it keeps the limits it was picked by) on a scale" in unfair
 

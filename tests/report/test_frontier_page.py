@@ -12,9 +12,11 @@ from page_reading import assert_table_is, cells, choose_view, chosen, number, se
 from sklearn.metrics import recall_score
 
 from equipoise.frontier.offer import DRAWS
+from equipoise.inference.gap import gap_estimates
+from equipoise.metrics import find_metric, prepare
 from equipoise.report.frontier_page import RunFacts, frontier_page
 
-VIEWS = [("KS-GSP", None), ("KS-GSP", "group"), ("SP", "age"), ("SP", None)]
+VIEWS = [("gap", None), ("gap", "group"), ("KS-GSP", "age"), ("SP", None)]
 
 
 def test_the_page_begins_with_the_selected_model(open_page):
@@ -25,7 +27,7 @@ def test_the_page_begins_with_the_selected_model(open_page):
     assert_table_is(page, selection)
     answer = page.inner_text("#answer").replace("\N{NO-BREAK SPACE}", " ")
     utility, *unfairness = selection.rows
-    largest = max((r for r in unfairness if r.metric == "KS-GSP"), key=lambda row: row.test)
+    largest = max((r for r in unfairness if r.metric == "gap"), key=lambda row: row.test)
     assert (
         f"score {100 * utility.test:.1f} % of the time (95 % interval {100 * utility.low:.1f} % to "
         f"{100 * utility.high:.1f} %)"
@@ -35,7 +37,33 @@ def test_the_page_begins_with_the_selected_model(open_page):
         f"(95 % interval {largest.low:.3f} to {largest.high:.3f}; with 95 % confidence at most "
         f"{largest.certificate:.3f})"
     ) in answer
+    assert f"The group that stands out most is {largest.where}." in answer
     assert "Measured on 500 test rows" in answer
+
+
+def test_the_gap_is_shown_with_its_group_its_threshold_and_what_chance_explains(open_page):
+    curve = fitted("two classes").fitted_curve()
+    page = open_page(page_of("two classes"))
+    for end in ("min", "max"):
+        set_slider(page, "#limit", page.get_attribute("#limit", end))
+        (scores,) = curve.test_scores([chosen(page)])
+        shown = {row[0].splitlines()[0]: row for row in cells(page, "#metrics-body")}
+        found = {}
+        for name in ("age", "group"):
+            sample = prepare(scores.T, curve.test.y).against(curve.test.table[name])
+            (found[name],) = gap_estimates(find_metric("gap"), sample)
+            row = shown[f"gap by {name}"]
+            assert row[0].splitlines()[1] == found[name].where
+            assert number(row[3]) == pytest.approx(found[name].value, abs=5.0001e-5)
+            assert number(row[5]) == pytest.approx(found[name].certificate, abs=5.0001e-5)
+            assert f"{100 * found[name].chance:.1f}".removesuffix(".0") + " by chance" in row[0]
+        largest = max(found.values(), key=lambda each: each.value)
+        assert page.inner_text("#chosen-summary").endswith(
+            f"The group that stands out most is {largest.where}."
+        )
+    reading = page.inner_text("h3#reading + ul")
+    assert "gap (independence): Largest difference between any group" in reading
+    assert "0.1 is 10 percentage points" in reading and "by chance is taken out" in reading
 
 
 @pytest.mark.parametrize(("metric", "attribute"), VIEWS)
@@ -65,15 +93,15 @@ def test_the_slider_chooses_what_select_chooses_and_the_table_follows(open_page,
 def test_limits_are_said_to_be_kept_or_not(open_page):
     frontier = fitted("two classes")
     page = open_page(page_of("two classes"))
-    choose_view(page, "KS-GSP", "age")
+    choose_view(page, "gap", "age")
     slider = page.locator("#limit")
     for share in (0.0, 0.3, 0.6):
         least, most = (float(slider.get_attribute(end)) for end in ("min", "max"))
         set_slider(page, "#limit", least + share * (most - least))
         limit = float(page.inner_text("#limit-value").removeprefix("at most "))
-        row = frontier.select(max_unfairness=limit, attribute="age").to_frame()
-        test = row.query("metric == 'KS-GSP' and attribute == 'age'")["test"].item()
-        words = page.inner_text("[data-measure='KS-GSP by age'] td:nth-child(2)")
+        row = frontier.select(max_gap=limit, attribute="age").to_frame()
+        test = row.query("metric == 'gap' and attribute == 'age'")["test"].item()
+        words = page.inner_text("[data-measure='gap by age'] td:nth-child(2)")
         assert words == f"≤ {limit:g}: {'kept' if test <= limit else 'not kept'}"
         assert page.inner_text("[data-measure='SP by age'] td:nth-child(2)") == ""
 
@@ -83,7 +111,7 @@ def test_the_last_column_is_the_certificate_for_all_models_of_the_page(open_page
     page = open_page(text)
     models = int(re.search(r"for all (\d+) models on this page", text).group(1))
     selection = frontier.select(
-        max_unfairness={row.attribute: row.limit for row in selected("two classes").rows[1:3]},
+        max_gap={row.attribute: row.limit for row in selected("two classes").rows[1:3]},
         candidates=models,
     )
     assert selection.snapshot == chosen(page)
@@ -115,13 +143,14 @@ def test_the_lines_shown_select_the_model_shown(open_page):
             words = shlex.split(page.inner_text("#select-command"))
             options = dict(zip(words[3::2], words[4::2], strict=True))
             assert words[:3] == ["equipoise", "select", "RUN"]
-            assert options["--metric"] == metric and options.get("--attribute") == attribute
-            again = frontier.select(
-                max_unfairness=float(options["--max-unfairness"]),
-                metric=metric,
-                attribute=attribute,
-            )
-            assert again.snapshot == chosen(page)
+            assert options.get("--attribute") == attribute
+            if metric == "gap":
+                assert set(options) <= {"--max-gap", "--attribute"} and "max_gap=" in line
+                wish = {"max_gap": float(options["--max-gap"])}
+            else:
+                assert options["--metric"] == metric
+                wish = {"max_unfairness": float(options["--max-unfairness"]), "metric": metric}
+            assert frontier.select(attribute=attribute, **wish).snapshot == chosen(page)
 
 
 def true_positive_rate(y, decided):
@@ -214,7 +243,7 @@ def test_everything_can_be_done_with_the_keyboard(open_page):
     # Focus stays on the point that is chosen now, and says what it is.
     checked = "document.activeElement.getAttribute('aria-checked')"
     assert page.evaluate(checked) == "true"
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("KS-GSP")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("gap")
     assert page.is_visible("#tip") and f"Snapshot {chosen(page)}" in page.inner_text("#tip")
     page.keyboard.press("Home")
     assert chosen(page) == fairest
@@ -239,6 +268,7 @@ def test_pointing_at_a_dot_shows_all_its_numbers(open_page):
     assert f"strength {row.strength:g}, seed {row.seed:g}, iteration {row.iteration:g}" in text
     for name, column in [
         ("AUC", "utility"),
+        ("gap by age", "gap age"),
         ("KS-GSP by age", "KS-GSP age"),
         ("SP by group", "SP group"),
     ]:
@@ -288,7 +318,7 @@ def test_everything_about_the_model_follows_the_choice(open_page):
 
 
 @pytest.mark.parametrize(
-    "wish", [{"max_unfairness": {"age": 0.3, "group": 0.6}}, {"min_utility": 0.7, "metric": "SP"}]
+    "wish", [{"max_gap": {"age": 0.3, "group": 0.6}}, {"min_utility": 0.7, "metric": "SP"}]
 )
 def test_a_wish_that_no_slider_can_say_is_shown_as_it_was(open_page, wish):
     frontier = fitted("two classes")

@@ -63,7 +63,7 @@ def test_several_classes_show_the_worst_one(open_page):
     curve = fitted("three classes").fitted_curve()
     (scores,) = curve.test_scores([chosen(page)])
     for name in ("age", "group"):
-        values = measure("KS-GSP", scores.T.copy(), curve.test.table[name]).values
+        values = measure("gap", scores.T.copy(), curve.test.table[name]).values
         label = curve.template.classes_[np.argmax(values)]
         words = f"{name} (probability of class {label}, the worst class)"
         assert words in page.inner_text("#score-figures")
@@ -90,7 +90,7 @@ def test_weights_averages_and_unknown_values_have_their_place(open_page):
 def test_without_test_rows_the_page_says_so(open_page, tmp_path):
     fitted("two classes").save(tmp_path / "bare.equipoise", include_test_rows=False)
     frontier = load(tmp_path / "bare.equipoise")
-    selection = frontier.select(max_unfairness=0.5)
+    selection = frontier.select(max_gap=0.5)
     page = open_page(frontier_page(frontier, selection, RunFacts(title="Bare")))
     assert_table_is(page, selection)
     assert "This run was kept without its test rows" in page.inner_text("#answer")
@@ -99,9 +99,7 @@ def test_without_test_rows_the_page_says_so(open_page, tmp_path):
     set_slider(page, "#limit", page.get_attribute("#limit", "min"))
     assert (
         chosen(page)
-        == fitted("two classes")
-        .select(max_unfairness=float(page.get_attribute("#limit", "min")))
-        .snapshot
+        == fitted("two classes").select(max_gap=float(page.get_attribute("#limit", "min"))).snapshot
     )
 
 
@@ -110,7 +108,7 @@ def test_a_loaded_frontier_has_the_same_page(tmp_path):
     frontier = load(tmp_path / "run.equipoise")
     limit = selected("numbers").rows[1].limit
     pages = [
-        frontier_page(each, each.select(max_unfairness=limit), RunFacts(title="Again"))
+        frontier_page(each, each.select(max_gap=limit), RunFacts(title="Again"))
         for each in (fitted("numbers"), frontier)
     ]
     assert pages[0] == pages[1]

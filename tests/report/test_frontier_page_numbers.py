@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_frontiers import fitted, page_of, selected
+from page_frontiers import SMALL, data, fitted, page_of, selected
 
 from equipoise.errors import InputError
 from equipoise.frontier.judging import Criteria, ReportSettings
@@ -37,10 +37,13 @@ from equipoise.frontier.offer import (
 from equipoise.frontier.selection import pick, read_wish
 from equipoise.frontier.snapshots import Entry, Snapshots
 from equipoise.inference import certify
+from equipoise.inference.gap import gap_estimates
+from equipoise.metrics import find_metric, prepare
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.report.frontier_page import RunFacts, frontier_page, select_call
 from equipoise.report.page import json_text, render_page
 from equipoise.tables import SensitiveTable
+from tests.composing import composed
 from tests.messages import says
 
 
@@ -221,11 +224,16 @@ def test_joint_certificates_hold_for_all_models_together():
     models = assess_snapshots(curve, numbers, ReportSettings(draws=2))
     scores = curve.test_scores(numbers)[:, :, 0]
     for place, attribute in enumerate(("age", "group")):
-        bounds = certify(scores, curve.test.table[attribute], candidates=5).upper
-        found = [model.joint_certificates[place] for model in models]
-        assert found == pytest.approx(bounds.tolist())
-        assert (bounds > [model.rows[place + 1].certificate for model in models]).all()
-    assert np.isnan([model.joint_certificates[2:] for model in models]).all()
+        column = curve.test.table[attribute]
+        sample = prepare(scores, curve.test.y).against(column)
+        of_gap = gap_estimates(find_metric("gap"), sample, candidates=5)
+        bounds = [each.certificate for each in of_gap], certify(scores, column, candidates=5).upper
+        for measure, bound in zip((place, place + 2), bounds, strict=True):
+            found = [model.joint_certificates[measure] for model in models]
+            assert found == pytest.approx(list(bound))
+            alone = [model.rows[measure + 1].certificate for model in models]
+            assert all(one < other for one, other in zip(alone, bound, strict=True))
+    assert np.isnan([model.joint_certificates[4:] for model in models]).all()
 
 
 def test_the_page_holds_the_table_of_the_frontier():
@@ -283,9 +291,12 @@ def test_a_selection_can_be_asked_for_again():
     frontier = fitted("two classes")
     names = ("age", "group")
     for wish in (
-        {"max_unfairness": 0.5},
+        {"max_gap": 0.5},
+        {"max_gap": 0.4, "attribute": "age"},
+        {"max_gap": {"age": 0.4, "group": 0.5}},
+        {"max_gap": {"group": 0.5}},
+        {"max_unfairness": 0.5, "metric": "KS-GSP"},
         {"max_unfairness": 0.4, "attribute": "age", "metric": "SP"},
-        {"max_unfairness": {"age": 0.4, "group": 0.5}},
         {"min_utility": 0.6},
         {"min_utility": 0.6, "metric": "SP", "attribute": "group"},
         {"max_unfairness": 0.5, "min_utility": 0.55},
@@ -293,9 +304,21 @@ def test_a_selection_can_be_asked_for_again():
         selection = frontier.select(draws=2, **wish)
         call = select_call(selection, names)
         assert eval(call, {"frontier": frontier}).snapshot == selection.snapshot
-    assert select_call(frontier.select(max_unfairness=0.5, draws=2), names) == (
-        "frontier.select(max_unfairness=0.5, metric='KS-GSP')"
+    assert select_call(frontier.select(max_gap=0.5, draws=2), names) == (
+        "frontier.select(max_gap=0.5)"
     )
+    by_another = frontier.select(max_unfairness=0.5, metric="KS-GSP", draws=2)
+    assert select_call(by_another, names) == "frontier.select(max_unfairness=0.5, metric='KS-GSP')"
+
+
+def test_of_two_gaps_the_line_limits_the_one_that_was_limited():
+    rows = data()
+    options = SMALL | {"metrics": ("gap", "gap given Y"), "strengths": (0.0,), "iterations": 20}
+    frontier = composed(**options).fit(rows.X, rows.y, sensitive_features=rows.A)
+    for wish in ({"max_gap": 0.9}, {"max_unfairness": 0.9, "metric": "gap given Y"}):
+        selection = frontier.select(draws=2, **wish)
+        call = select_call(selection, ("age", "group"))
+        assert eval(call, {"frontier": frontier}).wish == selection.wish
 
 
 def test_a_selection_of_another_frontier_is_refused():

@@ -45,7 +45,7 @@ def facts(**changes):
     given = {
         "title": "Loans",
         "data_name": "loans.csv",
-        "rows": 600,
+        "rows": 1000,
         "target": "repaid",
         "command": "equipoise fit loans.csv --target repaid",
         "settings": {"strengths": (0.0, 0.9)},
@@ -57,7 +57,7 @@ def facts(**changes):
 
 def card_of(kind="two strengths", **wish):
     frontier = curve(kind)
-    selection = frontier.select(**(wish or {"max_unfairness": 2.0}))
+    selection = frontier.select(**(wish or {"max_gap": 1.0}))
     return selection, model_card(selection, facts(), frontier)
 
 
@@ -101,12 +101,14 @@ def test_every_number_is_the_selections(kind):
             "test": metric.get("value", math.nan),
             "low": interval.get("lower_bound", math.nan),
             "high": interval.get("upper_bound", math.nan),
+            "chance": metric.get("chance", math.nan),
             "certificate": metric.get("certificate", math.nan),
             "validation": metric.get("validation", math.nan),
             "limit": metric.get("limit", math.nan),
         }
         expected = {name: getattr(row, name) for name in found}
         assert found == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
+        assert metric.get("where", "") == row.where
     text = to_markdown(card)
     listed = metadata(text)["model-index"][0]["results"][0]["metrics"]
     assert [(each["name"], each["value"]) for each in listed] == [
@@ -119,8 +121,9 @@ def test_every_number_is_the_selections(kind):
         assert cells["test"] == f"{row.test:.4f}"
         assert cells["interval"] == f"{row.low:.4f} to {row.high:.4f}"
         assert cells["validation"] == f"{row.validation:.4f}"
-        certified = math.isnan(row.certificate)
-        assert cells["certified at most"] == ("" if certified else f"{row.certificate:.4f}")
+        assert cells["where"] == row.where
+        for head, value in (("by chance", row.chance), ("certified at most", row.certificate)):
+            assert cells[head] == ("" if math.isnan(value) else f"{value:.4f}")
         assert cells["limit"] == ("" if math.isnan(row.limit) else f"at most {row.limit:g}")
 
 
@@ -143,7 +146,7 @@ def test_sections_and_fields_are_those_of_the_two_templates():
         "model-index",
     ]
     assert metadata(text)["pipeline_tag"] == "tabular-classification"
-    assert metadata(text)["metrics"] == ["roc_auc", "ks-gsp", "sp"]
+    assert metadata(text)["metrics"] == ["roc_auc", "gap", "ks-gsp", "sp"]
     content = json.loads(to_json(card))
     assert content.pop("schema_version") == "0.0.2"
     assert {name: set(part) for name, part in content.items()} == SCHEMA
@@ -158,11 +161,11 @@ def test_notion_groups_and_rows_are_named():
         "score should not depend on the sensitive attributes."
     )
     assert card.attributes == ("sex (discrete: F, M)", "age (continuous)")
-    assert card.training_rows == 360
+    assert card.training_rows == 600
     text = to_markdown(card)
     assert "\n- sex (discrete: F, M)\n- age (continuous)\n" in text
     assert (
-        "loans.csv: 360 rows train, 120 pick, 120 report. Outcome: repaid. Features: income, "
+        "loans.csv: 600 rows train, 200 pick, 200 report. Outcome: repaid. Features: income, "
         in text
     )
     assert card.output.startswith("the probability that repaid is 1; assessed as a decision where")
@@ -189,7 +192,7 @@ def test_plain_training_is_not_called_a_mitigation():
     assert (card.mitigation, card.method_reference) == ("none: strength 0 is plain training", "")
     assert "Mitigation for independence: none: strength 0 is plain training." in to_markdown(card)
     assert "simple random" not in to_markdown(card) + to_json(card)
-    _, card = card_of(max_unfairness=0.5)
+    _, card = card_of(max_gap={"age": 0.18})
     assert card.mitigation == "Penalty by simple random sampling (sbp), strength 0.9"
 
 
@@ -208,9 +211,10 @@ def test_the_trade_off_is_that_of_the_table():
 @pytest.mark.parametrize(
     "wish",
     [
-        {"max_unfairness": 1.0},
-        {"max_unfairness": {"age": 0.4}, "metric": "SP"},
-        {"max_unfairness": 2.0, "min_utility": 0.55, "attribute": "sex"},
+        {"max_gap": 1.0},
+        {"max_gap": {"sex": 1.0, "age": 0.9}},
+        {"max_unfairness": {"age": 0.9}, "metric": "SP"},
+        {"max_gap": 1.0, "min_utility": 0.55, "attribute": "sex"},
         {"min_utility": 0.6, "metric": "SP"},
         {"min_utility": 0.6, "attribute": "age"},
     ],
@@ -237,18 +241,18 @@ def test_without_test_rows_the_card_says_so(tmp_path):
     curve().save(tmp_path / "bare.equipoise", include_test_rows=False)
     frontier = load(tmp_path / "bare.equipoise")
     assert isinstance(frontier, FairFrontier)
-    card = model_card(frontier.select(max_unfairness=2.0), facts(), frontier)
+    card = model_card(frontier.select(max_gap=1.0), facts(), frontier)
     text = to_markdown(card)
     assert "model-index" not in metadata(text)
     assert "The run was kept without its test rows, so there are validation values only." in text
     assert card.limitations[0].startswith("The run was kept without its test rows.")
     written = json.loads(to_json(card))["quantitative_analysis"]["performance_metrics"]
-    assert [set(each) & {"value", "confidence_interval"} for each in written] == [set()] * 5
+    assert [set(each) & {"value", "confidence_interval"} for each in written] == [set()] * 7
 
 
 def test_no_name_breaks_a_card():
     frontier = curve("nasty")
-    selection = frontier.select(max_unfairness=2.0)
+    selection = frontier.select(max_gap=1.0)
     about = facts(
         title=f"{NASTY}\n---\nlicense: mit",
         data_name="---",
@@ -263,14 +267,14 @@ def test_no_name_breaks_a_card():
     assert read["model-index"][0]["name"] == f"{NASTY} --- license: mit"
     assert read["model-index"][0]["results"][0]["dataset"]["name"] == "---"
     names = [each["name"] for each in read["model-index"][0]["results"][0]["metrics"]]
-    assert f"KS-GSP by {NASTY}" in names
+    assert f"gap by {NASTY}" in names
     found = tokens(text)
     inline = [child for token in found for child in token.children or ()]
     assert {token.type for token in found} & {"html_block", "hr"} == set()
     assert {child.type for child in inline} & {"html_inline", "link_open", "code_inline"} == set()
     settings, results = tables(text)
     assert settings == [["setting", "value"], ["a|b", "`c` # d"]]
-    assert [row[1] for row in results[1:]] == ["", NASTY, "age", NASTY, "age"]
+    assert [row[1] for row in results[1:]] == ["", *[NASTY, "age"] * 3]
     assert [token.content for token in found if token.type == "fence"][-1] == (
         "equipoise fit '```'\n"
     )

@@ -43,7 +43,20 @@ def test_options_survive_the_settings_file_and_numbers_the_command_line(columns,
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     if strengths != FitOptions(target="y", sensitive=columns).strengths:
         assert numbers(given["--strengths"]) == strengths
-    assert float(given["--max-unfairness"]) == 0.25
+    assert float(given["--max-gap"]) == 0.25
+
+
+@settings(max_examples=50, deadline=None)
+@given(columns=COLUMNS, limits=st.lists(st.floats(0, 1), min_size=3, max_size=3), gap=st.booleans())
+def test_limits_of_any_column_survive_the_command_line(columns, limits, gap):
+    by_column = dict(zip(columns, limits, strict=False))
+    metrics = ("gap given Y", "SP") if gap else ("SP", "gap")
+    options = FitOptions(target="y", sensitive=columns, metrics=metrics, max_unfairness=by_column)
+    document = json.loads(json.dumps(options.to_document()))
+    assert FitOptions.from_document(document) == options
+    given = FIT.make_context("fit", options.to_arguments()).params
+    assert given["max_gap" if gap else "max_unfairness"] == by_column
+    assert given["max_unfairness" if gap else "max_gap"] is None
 
 
 def test_defaults_are_those_of_the_library():

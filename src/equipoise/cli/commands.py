@@ -14,7 +14,7 @@ import inspect
 import io
 import sys
 import webbrowser
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,6 +76,43 @@ def kinds(texts: Sequence[str] | None) -> dict[str, str] | None:
             )
         found[column] = kind
     return found
+
+
+def limits(
+    name: str, most: float = float("inf")
+) -> Callable[[str | None], float | dict[str, float] | None]:
+    """Reader of the option ``name``: one limit, or ``column=limit`` separated by commas.
+
+    >>> read = limits("--max-gap", most=1)
+    >>> read("0.1"), read("age=0.05,sex=0.1")
+    (0.1, {'age': 0.05, 'sex': 0.1})
+    """
+
+    def read(text: str | None) -> float | dict[str, float] | None:
+        if text is None:
+            return None
+        from equipoise.errors import InputError, check_number
+
+        parts = [part.rpartition("=") for part in names([text]) or ()]
+        columns = [column for column, _, _ in parts]
+        single = columns == [""] and not parts[0][1]
+        try:
+            found = {column: float(number) for column, _, number in parts}
+        except ValueError:
+            found = {}
+        several = len(found) == len(columns) and all(columns)
+        if not found or not (single or several):
+            raise InputError(
+                f"{name} must be one number, or column=number separated by commas with each column "
+                f"once, got {text!r}; for example {name} 0.1 or {name} age=0.05,sex=0.1"
+            )
+        rule = "must be at least 0" if most > 1 else "must lie in [0, 1]"
+        for column, limit in found.items():
+            remedy = f"{f' for {column}' if column else ''}; for example {name} 0.05"
+            check_number(name, limit, rule, lambda limit: 0 <= limit <= most, remedy)
+        return found[""] if single else found
+
+    return read
 
 
 def option(metavar: str, help: str, default: Any = None, **more: Any) -> Any:
@@ -156,7 +193,8 @@ def fit(
     rounds: Whole = option("N", "Boosting rounds of trees.  [default: 400]"),
     metrics: Names = option(
         "NAMES",
-        "Metrics of unfairness.  [default: KS-GSP,SP; for separation KS-GEO,EO]",
+        "Metrics of unfairness, the first to pick a model by.  [default: gap,KS-GSP,SP; for "
+        "separation gap given Y,KS-GEO,EO]",
         callback=names,
     ),
     types: Types = None,
@@ -167,10 +205,17 @@ def fit(
     ),
     seed: Whole = option("N", "Same seed, same run.  [default: 0]"),
     device: Text = option("NAME", "auto, cpu or cuda, for networks.  [default: auto]"),
-    max_unfairness: Real = option(
+    max_gap: Text = option(
         "X",
-        "Limit on the first metric, for every sensitive column, for the model that fit picks; "
-        "without a model within it, the nearest is picked.  [default: 0.1]",
+        "Limit on the gap, 0.1 being 10 points, of the model that fit picks: one for every "
+        "sensitive column, or one each, such as age=0.05,sex=0.1. If no model is within it, the "
+        "nearest is picked.  [default: 0.1]",
+        callback=limits("--max-gap", most=1),
+    ),
+    max_unfairness: Text = option(
+        "X",
+        "The same for the first of --metrics where that is another metric.",
+        callback=limits("--max-unfairness"),
     ),
     settings: Place = option(
         "FILE", "settings.json of a run to repeat; options given here replace its own."
@@ -193,6 +238,7 @@ def fit(
     Examples
     --------
       equipoise fit people.csv --target hired --sensitive age,sex
+      equipoise fit people.csv --target hired --sensitive age,sex --max-gap age=0.05,sex=0.1
       equipoise fit people.csv --target hired --sensitive age,sex --notion separation
       equipoise fit people.csv --target hired --sensitive age,sex --predictor both
       equipoise fit people.parquet --target income --sensitive race --drop zip --id person
@@ -215,13 +261,19 @@ def fit(
 def select(
     context: typer.Context,
     run: RunFolder,
-    max_unfairness: Real = option("X", "Limit on unfairness; the best utility within it is taken."),
+    max_gap: Text = option(
+        "X",
+        "Limit on the gap, 0.05 being 5 points; the best utility within it is taken. One for every "
+        "sensitive column, or one each, such as age=0.05,sex=0.1.",
+        callback=limits("--max-gap", most=1),
+    ),
+    max_unfairness: Text = option(
+        "X", "The same for another metric.", callback=limits("--max-unfairness")
+    ),
     min_utility: Real = option(
         "X", "Least AUC or R2; alone, the least unfair model that reaches it is taken."
     ),
-    metric: Text = option(
-        "NAME", "Metric of unfairness, such as ks-gsp.  [default: the run's first]"
-    ),
+    metric: Text = option("NAME", "That other metric, such as ks-gsp.  [default: the run's first]"),
     attribute: Text = option("COLUMN", "The only sensitive column that counts.  [default: all]"),
     candidates: int = option(
         "N",
@@ -240,13 +292,16 @@ def select(
 
     Examples
     --------
-      equipoise select run --max-unfairness 0.05
+      equipoise select run --max-gap 0.05
+      equipoise select run --max-gap age=0.05,sex=0.1
       equipoise select run --max-unfairness 0.05 --metric ks-gsp --attribute age
       equipoise select run --min-utility 0.8
     """
     from equipoise.runs.selecting import Choice, select_in_run
 
-    return select_in_run(run, Choice(**_given(context, but=["run"])))
+    given = _given(context, but=["run"])
+    limit = given.pop("max_gap", None)  # as its callback returned it
+    return select_in_run(run, Choice(**given), max_gap=limit)
 
 
 def predict(

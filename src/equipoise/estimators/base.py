@@ -99,7 +99,7 @@ class FairEstimator(Options, Fits):
         trained = fitting.train([member], run, verbose=self.verbose)
         fitted.predictor_ = trained.predictor.settled()
         fitted.history_ = trained.history
-        (fitted.health_,) = trained.health
+        fitted.health_ = fitting.health_of(trained)
         self.__dict__ = fitted.__dict__
         fitting.warn_if_interrupted(trained, run)
         for message in self.health_.messages:

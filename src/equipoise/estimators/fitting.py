@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -29,6 +29,8 @@ from torch import Tensor
 
 from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
 from equipoise.methods import parse_method
+from equipoise.metrics import OutcomeKind, Scored
+from equipoise.metrics.partition import rank
 from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
@@ -36,6 +38,7 @@ from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned, tak
 from equipoise.tables.columns import read_values, refuse_repeated_names
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
+from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare
 from equipoise.training.loop import gradients_on
 from equipoise.training.predictor import exact_device
 from equipoise.training.progress import Progress, progress_shown
@@ -49,6 +52,20 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that change nothing about what is trained, or that other parts of an identity cover.
 _NOT_OF_THE_RUN = ("verbose", "device", "network")
+
+UtilityName = Literal["AUC", "macro AUC", "R2"]
+#: What is called utility, by the kind of outcome.
+UTILITIES: Mapping[OutcomeKind, UtilityName] = {
+    "binary": "AUC",
+    "multiclass": "macro AUC",
+    "continuous": "R2",
+}
+
+#: What helps against overfitting, by the unit in which a family trains.
+AGAINST_OVERFITTING = {
+    "iteration": "fewer iterations, a larger weight_decay or a narrower hidden",
+    "round": "fewer rounds or smaller trees (num_leaves of LightGBM, max_depth of XGBoost)",
+}
 
 #: Spreads off zero, and sizes of the spread, at which trees keep the outcome's own units.
 _OFF_ZERO = 2.0**7
@@ -410,6 +427,25 @@ class Fitting(Generic[Model]):
                 supervision=run.supervision(self.data, shown),
             )
 
+    @property
+    def remedy(self) -> str:
+        """Options that help against overfitting."""
+        return AGAINST_OVERFITTING[FAMILIES[self.model.family].unit]
+
+    def health_of(self, trained: Trained) -> Health:
+        """Return the health of a single member, whose rows set aside say whether it overfits."""
+        (health,), (member,) = trained.health, trained.members
+        if not member.rows:
+            return health
+        aside = np.setdiff1d(np.arange(len(self.data)), member.rows)
+        found = []
+        for rows in (member.rows, tuple(aside.tolist())):
+            seen = self.data.sample(HEALTH_ROWS, rows)
+            output, _ = trained.predictor.evaluate(seen.x)
+            scores = trained.predictor.task.score(output.double())
+            found += utilities_of(scores, seen)
+        return compare(health, member.strength, *found, part="set-aside", remedy=self.remedy)
+
     def warn_if_interrupted(self, trained: Trained, run: Run) -> None:
         """Say that Ctrl-C ended training, and what can be done about it."""
         if not trained.interrupted_at:
@@ -428,6 +464,35 @@ class Fitting(Generic[Model]):
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+def utilities_of(scores: Tensor, rows: TrainingData) -> list[Utility]:
+    """Return the utility of E models, from scores (E, n, s) in the units of the targets.
+
+    It is not finite where a class has no row, or all rows have the same outcome.
+    """
+    columns = scores.shape[-1]
+    flat, y = scores.transpose(1, 2).flatten(0, 1), rows.target.to(scores)
+    weights = torch.ones_like(y) if rows.weight is None else rows.weight.to(scores)
+    kind: OutcomeKind = "binary" if columns == 1 else "multiclass"
+    if rows.outcome_class is None:
+        kind = "continuous"
+    scored = Scored(flat, rank(flat), weights[None], None, None, kind, y)
+    sizes = effective_sizes(y, weights, kind, columns)
+    values = scored.utility(columns=columns)[0].tolist()
+    return [Utility(UTILITIES[kind], value, sizes) for value in values]
+
+
+def effective_sizes(
+    y: Tensor, weights: Tensor, kind: OutcomeKind, columns: int
+) -> tuple[float, ...]:
+    """How many rows of each class speak for a utility, by `Utility`; of all where y is a number."""
+    codes = torch.zeros_like(y, dtype=torch.long) if kind == "continuous" else y.long()
+    classes = {"continuous": 1, "binary": 2}.get(kind, columns)
+    total, squares = (
+        torch.bincount(codes, each, minlength=classes) for each in (weights, weights.square())
+    )
+    return tuple((total.square() / squares).nan_to_num().tolist())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -238,7 +238,8 @@ class FairClassifier(Classifies, NetworkEstimator):
     Attributes
     ----------
     classes_ : the labels.
-    health_ : whether the critic collapsed, the score became constant or the loss blew up.
+    health_ : whether the critic collapsed, the score became constant or the loss blew up; in a
+        model from a frontier also whether it overfits.
     history_ : task loss and penalty over the iterations.
     sensitive_ : how each sensitive column was typed, as text.
     encoder_, predictor_ : the fitted feature encoding and network.

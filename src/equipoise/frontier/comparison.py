@@ -19,6 +19,7 @@ from equipoise.frontier.offer import DRAWS
 from equipoise.frontier.selection import SelectionRow, reports, steps
 from equipoise.frontier.snapshots import Curve
 from equipoise.inference.estimate import notes
+from equipoise.metrics import find_metric
 
 #: Tolerated unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)
@@ -26,7 +27,7 @@ _PARTS = ("", "_test", "_low", "_high")
 COLUMNS = (
     *("metric", "attribute", "run", "hypervolume", "budget", "snapshot"),
     *(f"{name}{part}" for name in ("utility", "unfairness") for part in _PARTS),
-    *("predictor", "note"),
+    *("where", "predictor", "note"),
 )
 Measure = tuple[str, str]
 
@@ -60,8 +61,9 @@ class Comparison:
     The table has one row for each metric, attribute, run and budget. hypervolume: of the front, as
     `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA where
     there is none. utility, unfairness: its values on the validation rows, which picked it; with
-    _test on the test rows, and _low and _high the interval. predictor: family of the snapshot,
-    empty where there is none. note: what to beware of.
+    _test on the test rows, and _low and _high the interval. where: the group and the score at which
+    a gap is attained on the test rows. predictor: family of the snapshot, empty where there is
+    none. note: what to beware of.
     """
 
     runs: tuple[str, ...]
@@ -148,6 +150,10 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
     if len(set(notions.values())) > 1:
         said = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
         yield f"The runs were trained for different notions: {said}."
+    outcome = first.curve.snapshots.criteria.outcome
+    for metric in dict.fromkeys(metric for metric, _ in common):
+        if caveat := find_metric(metric).caveat(outcome):
+            yield f"{caveat}."
     for run in others:
         if _other_test_rows(run, first):
             yield (
@@ -214,14 +220,15 @@ def _reached(
         for budget, number in zip(BUDGETS, picks[metric, attribute], strict=True):
             line: dict[str, object] = {**shared, "budget": budget, "snapshot": number}
             if number is None:
-                note, predictor = "no snapshot within the budget", ""
+                note, predictor, where = "no snapshot within the budget", "", ""
             else:
                 utility, *unfairness = tested[number]
                 (row,) = (r for r in unfairness if (r.metric, r.attribute) == (metric, attribute))
                 line |= _numbers("utility", utility) | _numbers("unfairness", row)
                 note = row.note if math.isnan(row.test) else ""
-                predictor = curve.owner(number)[1].predictor
-            lines.append({**line, "predictor": predictor, "note": notes(note, rows_note)})
+                predictor, where = curve.owner(number)[1].predictor, row.where
+            line |= {"where": where, "predictor": predictor, "note": notes(note, rows_note)}
+            lines.append(line)
     return found
 
 

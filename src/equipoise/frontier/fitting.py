@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
 from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
-from equipoise.estimators.fitting import Fitting, Positions, Run, read_rows, read_seed, same_form
+from equipoise.estimators.fitting import (
+    Fitting,
+    Positions,
+    Run,
+    effective_sizes,
+    read_rows,
+    read_seed,
+    same_form,
+    utilities_of,
+)
 from equipoise.frontier.judging import Criteria, Floats, HeldOut, Judge, criteria_for
 from equipoise.frontier.snapshots import (
     Curve,
@@ -32,9 +43,9 @@ from equipoise.networks import select_members
 from equipoise.predictors import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
-from equipoise.training import Health, Member, Progress
-from equipoise.training.data import stream_seed
-from equipoise.training.health import HEALTH_ROWS, judge_health
+from equipoise.training import Health, Member, Predictor, Progress
+from equipoise.training.data import TrainingData, stream_seed
+from equipoise.training.health import HEALTH_ROWS, Utility, compare, judge_health
 
 if TYPE_CHECKING:
     from equipoise.frontier.estimator import FairFrontier
@@ -379,16 +390,49 @@ class _Training:
             on_check=recorder,
         )
         fitting.warn_if_interrupted(trained, run)
+        found = recorder.snapshots()
+        # The last evaluation is of the members as they are now.
+        last = found.utility[-len(self.entries) :].tolist()[: len(self.members)]
+        own = self.entries[: len(self.members)]
+        health = self.compared(trained.health, trained.predictor, own, last)
         strand = Strand(
             predictor=self.predictor,
             entries=self.entries,
             prototype=select_members(trained.predictor, [0]),
             history=trained.history,
-            member_health=trained.health,
+            member_health=health,
             template=fitting.model,
             failures=trained.failures,
         )
-        return strand, recorder.snapshots(), bool(trained.interrupted_at) or trained.called_off
+        return strand, found, bool(trained.interrupted_at) or trained.called_off
+
+    def compared(
+        self,
+        healths: Sequence[Health],
+        predictor: Predictor,
+        entries: Sequence[Entry],
+        utilities: Sequence[float],
+    ) -> tuple[Health, ...]:
+        """Add to healths what training rows say beside ``utilities`` on validation rows."""
+        scores = scores_of(predictor, self.seen.x.to(self.validation_x), entries)
+        y, counts = (
+            torch.from_numpy(each.astype(np.float64))
+            for each in (self.validation.y, self.validation.counts)
+        )
+        sizes = effective_sizes(y, counts, self.validation.outcome, scores.shape[-1])
+        found = []
+        for health, entry, trained, utility in zip(
+            healths, entries, utilities_of(scores, self.seen), utilities, strict=True
+        ):
+            other = Utility(self.criteria.utility, utility, sizes)
+            told = {"part": "validation", "remedy": self.fitting.remedy}
+            found.append(compare(health, entry.strength, trained, other, **told))
+        return tuple(found)
+
+    @cached_property
+    def seen(self) -> TrainingData:
+        """Training rows that health is judged by."""
+        return self.fitting.data.sample(HEALTH_ROWS)
 
     @property
     def units(self) -> dict[str, float]:
@@ -418,17 +462,17 @@ def _evidence(
     """Return health and scores (n, s) on the test rows of every kept snapshot."""
     healths, scores = {}, {}
     by_name = {
-        strand.predictor: (strand, training, training.fitting.data.sample(HEALTH_ROWS))
+        strand.predictor: (strand, training)
         for strand, training in zip(strands, trainings, strict=False)
     }
     for number, weights in snapshots.weights.items():
         entry = everybody[snapshots.entry[number]]
-        strand, training, seen = by_name[entry.predictor]
+        strand, training = by_name[entry.predictor]
         recipe = training.fitting.recipe
         predictor = strand.filled(entry, weights)
-        (healths[number],) = judge_health(
+        judged = judge_health(
             predictor,
-            seen,
+            training.seen,
             [Member(entry.strength, entry.seeds[0])],
             strand.history_until(entry, int(snapshots.iteration[number])),
             given_outcome=recipe.notion.conditions_on_outcome,
@@ -436,7 +480,10 @@ def _evidence(
             failures=[[each for member in entry.members for each in strand.failures[member]]],
         )
         alone = [Entry(entry.strength, (0,), entry.seeds[:1])]
-        found = scores_of(predictor.settled(), training.test_x, alone, **training.units)
+        predictor = predictor.settled()
+        utility = [float(snapshots.utility[number])]
+        (healths[number],) = training.compared(judged, predictor, alone, utility)
+        found = scores_of(predictor, training.test_x, alone, **training.units)
         scores[number] = found[0].cpu().numpy()
     return healths, scores
 

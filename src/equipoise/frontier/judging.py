@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError, check_level, check_whole, did_you_mean
-from equipoise.estimators.fitting import Outcome
+from equipoise.estimators.fitting import UTILITIES, Outcome, UtilityName
 from equipoise.inference import Estimate, bootstrap
 from equipoise.inference.bootstrap import utility_intervals
 from equipoise.inference.certificate import certificate_of
@@ -29,14 +29,7 @@ from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
 
 Floats = NDArray[np.float64]
-UtilityName = Literal["AUC", "macro AUC", "R2"]
 
-#: What is called utility, by the kind of outcome.
-UTILITIES: Mapping[OutcomeKind, UtilityName] = {
-    "binary": "AUC",
-    "multiclass": "macro AUC",
-    "continuous": "R2",
-}
 #: Utility of a score that knows nothing.
 UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
 

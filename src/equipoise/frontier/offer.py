@@ -19,7 +19,7 @@ from equipoise.frontier.estimator import FairFrontier
 from equipoise.frontier.judging import Criteria, Floats, HeldOut, ReportSettings, certificates
 from equipoise.frontier.selection import Selection, SelectionRow, Step, reports, steps
 from equipoise.frontier.snapshots import Curve, Snapshots
-from equipoise.metrics import measure
+from equipoise.metrics import find_metric, measure
 from equipoise.metrics.partition import by_decile, quantiles
 from equipoise.metrics.sample import even_ranges
 from equipoise.tables import SensitiveColumn
@@ -250,11 +250,15 @@ class View:
 def views_of(snapshots: Snapshots) -> tuple[View, ...]:
     """Views of each metric: for all attributes at once, if there are several, and for each.
 
-    A view is left out if the metric is undefined for every snapshot.
+    A view is left out if the metric is undefined for every snapshot, or if ``select`` would not
+    pick by it.
     """
     found = []
-    for metric in snapshots.criteria.metrics:
-        places = snapshots.criteria.by_attribute(metric)
+    criteria = snapshots.criteria
+    for metric in criteria.metrics:
+        if find_metric(metric).caveat(criteria.outcome):
+            continue
+        places = criteria.by_attribute(metric)
         several: list[str | None] = [None] if len(places) > 1 else []
         for attribute in [*several, *places]:
             taken = steps(snapshots, metric, attribute)

@@ -21,7 +21,7 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
-from equipoise.estimators.fitting import n_inputs
+from equipoise.estimators.fitting import UTILITIES, n_inputs
 from equipoise.estimators.saving import (
     fill,
     fill_shell,
@@ -37,7 +37,7 @@ from equipoise.estimators.saving import (
     written,
 )
 from equipoise.frontier.fitting import estimators_of
-from equipoise.frontier.judging import UTILITIES, Criteria, HeldOut, samples_of
+from equipoise.frontier.judging import Criteria, HeldOut, samples_of
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots, Split, Strand
 from equipoise.metrics import OutcomeKind, find_metric
 from equipoise.networks import NetworkFactory, member_tensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -401,9 +401,7 @@ def _said(row: SelectionRow) -> str:
     parts.append(validation if parts else f"{row.name} {validation}")
     if not math.isnan(row.limit):
         parts.append(f"wished {'at most' if row.attribute else 'at least'} {row.limit:g}")
-    if row.note:
-        parts.append(row.note)
-    return ", ".join(parts)
+    return notes(", ".join(parts), row.where, row.note)
 
 
 def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
@@ -446,6 +444,14 @@ def reports(
     if scores is not None and curve.test is not None:
         thresholds = [curve.threshold(number) for number in numbers]
         found = estimates(scores, curve.test, criteria, thresholds, settings)
+    caveats = ["", *(find_metric(name).caveat(criteria.outcome) for name, _ in criteria.measures)]
+    found = [
+        tuple(
+            replace(estimate, note=notes(caveat, estimate.note))
+            for estimate, caveat in zip(each, caveats, strict=True)
+        )
+        for each in found
+    ]
     named = [(criteria.utility, ""), *criteria.measures]
     limits = {} if wish is None else wish.by_measure()
     return [

@@ -9,6 +9,7 @@ from typing import Any
 from equipoise.frontier.comparison import BUDGETS, Comparison, Measure
 from equipoise.frontier.offer import DRAWS
 from equipoise.frontier.snapshots import families_in_words, one_in_words
+from equipoise.report.frontier_page import gap_in_words
 from equipoise.report.page import listed, number, records, render_page
 
 
@@ -42,6 +43,7 @@ def compare_page(found: Comparison) -> str:
         budgets=BUDGETS,
         draws=DRAWS,
         panels=panels,
+        gap_in_words=gap_in_words(metric for metric, _ in found.fronts),
         rows=records(found.table),
         mixed=mixed,
         one_of={each: one_in_words(each) for each in found.table["predictor"].unique() if each},

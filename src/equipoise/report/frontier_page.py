@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.judging import Floats
 from equipoise.frontier.offer import DRAWS, Offer, SmallestGroup, Spread, View, offer
 from equipoise.metrics import find_metric
+from equipoise.metrics.gap import GAPS, LEVEL
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors import FAMILIES
 from equipoise.report.page import render_page
@@ -37,7 +38,8 @@ class RunFacts:
     target: str = ""  # name of the column that is predicted
     picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
     command: str = ""  # that made the run
-    #: Picks another model of the run; the page adds --max-unfairness, --metric and --attribute.
+    #: Picks another model of the run; the page adds --max-gap, or --max-unfairness and --metric,
+    #: and --attribute.
     select_command: str = "equipoise select RUN"
     #: Scores new rows with the selected model.
     deploy_command: str = "equipoise predict RUN DATA --out scores.parquet"
@@ -83,6 +85,7 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         kept=offered.kept,
         left_out=offered.left_out,
         metrics=[find_metric(name) for name in offered.criteria.metrics],
+        gap_in_words=gap_in_words(offered.criteria.metrics),
         marks=[
             f"{mark}: {FAMILIES[family].many}"
             for mark, family in zip(_MARKS, offered.families, strict=False)
@@ -172,6 +175,7 @@ def _front(offered: Offer) -> list[dict[str, Any]]:
 def _view(view: View, offered: Offer) -> dict[str, Any]:
     return {
         **{name: getattr(view, name) for name in ("metric", "attribute", "columns")},
+        "by_gap": view.metric == gap_among(offered.criteria.metrics),
         "unfairness": [step.unfairness for step in view.steps],
         "snapshots": [step.snapshot for step in view.steps],
         "shown": [
@@ -265,9 +269,10 @@ def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) ->
         text = Markup("Its unfairness for {} is not defined: {}.")
         return text.format(undefined[0].attribute, undefined[0].note)
     place, row = max(counted.items(), key=lambda pair: _value(pair[1], selection))
-    head = f"Its unfairness is largest for {row.attribute}:"
+    what, zero = ("gap", "beyond chance") if row.metric in GAPS else ("unfairness", "at all")
+    head = f"Its {what} is largest for {row.attribute}:"
     if len(counted) == 1:
-        head = f"Its unfairness for {row.attribute} is"
+        head = f"Its {what} for {row.attribute} is"
     level = _percent(selection.level)
     sure = [] if math.isnan(row.low) else [f"{level} interval {row.low:.3f} to {row.high:.3f}"]
     if not math.isnan(row.certificate):
@@ -276,8 +281,9 @@ def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) ->
     if most_useful is not None:
         rest += f"; for the most useful model it is {_value(most_useful[place], selection):.3f}"
     limit = _limit(selection, list(counted.values()), row)
-    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference at all{}.")
-    return text.format(head, _value(row, selection), limit, rest)
+    where = f" The group that stands out most is {row.where}." if row.where else ""
+    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference {}{}.{}")
+    return text.format(head, _value(row, selection), limit, zero, rest, where)
 
 
 def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: SelectionRow) -> str:
@@ -344,6 +350,27 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g}\N{NO-BREAK SPACE}%"
 
 
+def gap_in_words(metrics: Iterable[str]) -> str:
+    """What a gap is, for readers of a page on which one of the metrics is a gap; else ""."""
+    if not any(name in GAPS for name in metrics):
+        return ""
+    return (
+        "Largest difference between any group, or any range of a number such as age, and all "
+        "other people in the share who score above a threshold, at any threshold: 0.1 is 10 "
+        "percentage points. What so few rows show by chance is taken out, so a fair score has a "
+        f"gap of 0 in {_percent(LEVEL)} of samples."
+    )
+
+
+def gap_among(metrics: Iterable[str]) -> str | None:
+    """The metric that ``max_gap`` of ``FairFrontier.select`` is about, the first gap of scores.
+
+    >>> gap_among(["KS-GSP", "decision gap", "gap given Y"])
+    'gap given Y'
+    """
+    return next((name for name in metrics if name in GAPS and not GAPS[name]), None)
+
+
 def select_call(selection: Selection, attributes: tuple[str, ...]) -> str:
     """The Python call that makes this selection; ``attributes`` are all the metric is for."""
     limits = {
@@ -352,12 +379,15 @@ def select_call(selection: Selection, attributes: tuple[str, ...]) -> str:
         if row.attribute and not math.isnan(row.limit)
     }
     wishes: dict[str, object] = {}
+    by_gap = bool(limits) and selection.metric == gap_among(row.metric for row in selection.rows)
     if limits:
         same = len(set(limits.values())) == 1 and len(limits) in (1, len(attributes))
-        wishes["max_unfairness"] = next(iter(limits.values())) if same else limits
+        name = "max_gap" if by_gap else "max_unfairness"
+        wishes[name] = next(iter(limits.values())) if same else limits
     if len(limits) < 2 and selection.attributes != attributes:
         wishes["attribute"] = selection.attributes[0]
     if not math.isnan(selection.rows[0].limit):
         wishes["min_utility"] = selection.rows[0].limit
-    wishes["metric"] = selection.metric
+    if not by_gap:
+        wishes["metric"] = selection.metric
     return f"frontier.select({', '.join(f'{name}={wish!r}' for name, wish in wishes.items())})"

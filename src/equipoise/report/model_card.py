@@ -23,7 +23,7 @@ from equipoise.frontier.snapshots import one_in_words
 from equipoise.methods import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
-from equipoise.report.frontier_page import RunFacts, select_call
+from equipoise.report.frontier_page import RunFacts, gap_in_words, select_call
 from equipoise.report.page import code_block, escaped, find_template, markdown_table
 from equipoise.tables import SensitiveColumn
 
@@ -238,6 +238,7 @@ def to_markdown(card: ModelCard) -> str:
     body = find_template("model_card.md", md=escaped, said=_said, fenced=code_block).render(
         card=card,
         placeholder=TO_FILL_IN,
+        gap_in_words=gap_in_words(row.metric for row in card.selection.rows),
         table=markdown_table,
         header=list(results[0]),
         results=[row.values() for row in results],
@@ -278,20 +279,22 @@ def _metric_type(row: SelectionRow) -> str:
 def _results(card: ModelCard) -> list[dict[str, str]]:
     """The selection's report, one mapping from heads to cells a row."""
     rows = card.selection.rows
-    noted = any(row.note for row in rows)
+    # Columns in which no row has anything to say are left out.
+    texts = [name for name in ("where", "note") if any(getattr(row, name) for row in rows)]
     return [
         {
             "metric": row.metric,
             "by": row.attribute,
             "test": _number(row.test),
             "interval": "" if math.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}",
+            "by chance": _number(row.chance),
             "certified at most": _number(row.certificate),
             "validation": _number(row.validation),
             "limit": ""
             if math.isnan(row.limit)
             else f"at {'most' if row.attribute else 'least'} {row.limit:g}",
         }
-        | ({"note": row.note} if noted else {})
+        | {name: getattr(row, name) for name in texts}
         for row in rows
     ]
 
@@ -308,8 +311,8 @@ def _said(value: object) -> str:
 def to_json(card: ModelCard) -> str:
     """Write the card; numbers in full, undefined ones left out.
 
-    Beside the schema's fields a performance metric has ``certificate``, ``validation`` and
-    ``limit``, where there are such, and ``note``.
+    Beside the schema's fields a performance metric has ``chance``, ``certificate``, ``validation``,
+    ``limit``, ``where`` and ``note``, where there are such.
     """
     content = {
         "schema_version": "0.0.2",
@@ -360,12 +363,13 @@ def to_json(card: ModelCard) -> str:
 def _metric(row: SelectionRow) -> dict[str, Any]:
     numbers = {
         "value": row.test,
+        "chance": row.chance,
         "certificate": row.certificate,
         "validation": row.validation,
         "limit": row.limit,
     }
-    found: dict[str, Any] = {"type": row.metric, "slice": row.attribute, "note": row.note}
-    found = {name: text for name, text in found.items() if text}
+    texts = {"type": row.metric, "slice": row.attribute, "where": row.where, "note": row.note}
+    found: dict[str, Any] = {name: text for name, text in texts.items() if text}
     found |= {name: value for name, value in numbers.items() if not math.isnan(value)}
     if not math.isnan(row.low):
         found["confidence_interval"] = {"lower_bound": row.low, "upper_bound": row.high}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from equipoise.files import Columns, read_columns, read_table
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
-from equipoise.metrics import METRICS
+from equipoise.metrics import METRICS, OutcomeKind, find_metric
 from equipoise.runs import Answer, Say
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run, resume_command
@@ -25,14 +26,23 @@ from equipoise.runs.record import (
     DataFacts,
     FitOptions,
     RunRecord,
+    as_argument,
     command_line,
     known_name,
+    limit_option,
     plain_rows,
     read_record,
     sha256,
     versions,
 )
-from equipoise.runs.selecting import Choice, choice_without_wish, selection_document, take
+from equipoise.runs.selecting import (
+    Choice,
+    Limits,
+    choice_without_wish,
+    refuse_both_limits,
+    selection_document,
+    take,
+)
 from equipoise.storage import write_atomically
 
 _EXAMPLE = "for example equipoise fit people.csv --target hired --sensitive age,sex"
@@ -90,6 +100,7 @@ def fit_run(
             sensitive_types=options.types or None,
             say=say,
         )
+        _refuse_what_cannot_pick(options, columns.task)
         file = DataFacts(
             path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
         )
@@ -128,7 +139,22 @@ def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOpti
         if name not in found:
             raise InputError(f"--{name} is required; {_EXAMPLE}")
     metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
+    max_gap, max_unfairness = given.get("max_gap"), given.get("max_unfairness")
+    refuse_both_limits(max_gap, max_unfairness)
+    if found.pop("max_gap", None) is not None:
+        found["max_unfairness"] = max_gap
     options = FitOptions.from_document({**found, "metrics": metrics})
+    if max_gap is not None and options.limit_option != "--max-gap":
+        raise InputError(
+            f"--max-gap limits the first of --metrics, which must then be a gap, got "
+            f"{options.metrics[0]}; name the gap first, or pass --max-unfairness instead"
+        )
+    if max_unfairness is not None and options.limit_option == "--max-gap":
+        raise InputError(
+            "--max-unfairness limits the first of --metrics, which must then be no gap, got "
+            f"{options.metrics[0] if options.metrics else 'the default, a gap'}; pass --max-gap "
+            "instead, or name another metric first, such as --metrics ks-gsp,sp"
+        )
     for name in options.unread:
         if name in given:
             raise InputError(
@@ -136,6 +162,16 @@ def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOpti
                 f"got {given[name]}; leave it out, or take another predictor"
             )
     return options
+
+
+def _refuse_what_cannot_pick(options: FitOptions, task: str) -> None:
+    """Say before training, not after, that no model can be picked by the first metric."""
+    outcome: OutcomeKind = "continuous" if task == "regression" else "binary"
+    if options.metrics and (caveat := find_metric(options.metrics[0]).caveat(outcome)):
+        raise InputError(
+            f"--metrics must begin with one that a fair score can satisfy, got "
+            f"{options.metrics[0]}; {caveat}"
+        )
 
 
 def fit_command(options: FitOptions, data: Path, out: Path) -> str:
@@ -221,11 +257,17 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
     # A stricter limit than one that was kept, a wider one than one that was not.
     asked, picked_by = options.max_unfairness, choice.max_unfairness
     assert picked_by is not None
-    other = asked / 2 if picked_by == asked else 2 * picked_by
+    option = limit_option(selection.metric, (row.metric for row in selection.rows))
+    factor, most = 0.5 if picked_by == asked else 2, 1 if option == "--max-gap" else math.inf
+    other: Limits = (
+        {name: min(factor * limit, most) for name, limit in picked_by.items()}
+        if isinstance(picked_by, Mapping)
+        else min(factor * picked_by, most)
+    )
     parts = [
         f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
         f"Report: {run.folder / files.REPORT}",
-        f"Take another model: {select} --max-unfairness {other:g}\n"
+        f"Take another model: {select} {command_line(option, as_argument(other))}\n"
         f"Score new rows:     {predict} DATA --out scores.parquet",
     ]
     interrupted = record.state == "interrupted"

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from equipoise.errors import InputError, check_choice, check_number, check_whole
+from equipoise.errors import InputError, check_choice, check_whole, did_you_mean
 from equipoise.estimators import (
     FairBoostingClassifier,
     FairBoostingRegressor,
@@ -26,6 +26,7 @@ from equipoise.files.contents import Task
 from equipoise.frontier import FairFrontier
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
+from equipoise.report.frontier_page import gap_among
 from equipoise.report.page import plain
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
@@ -73,7 +74,9 @@ class FitOptions:
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
     seed: int = 0
     device: str = _DEFAULTS["device"]
-    max_unfairness: float = 0.1  # of the model that is picked at the end of training
+    #: On the first metric of the model that is picked at the end of training, for every attribute
+    #: or for those named. The command line calls it --max-gap where that metric is a gap.
+    max_unfairness: float | Mapping[str, float] = 0.1
 
     def __post_init__(self) -> None:
         if not self.sensitive:
@@ -83,13 +86,14 @@ class FitOptions:
             )
         check_choice("--predictor", self.predictor, tuple(PREDICTORS))
         check_whole("--rounds", self.rounds)
-        check_number(
-            "--max-unfairness",
-            self.max_unfairness,
-            "must be at least 0",
-            lambda limit: limit >= 0,
-            "; for example --max-unfairness 0.05",
-        )
+        limits = self.max_unfairness
+        for column in limits if isinstance(limits, Mapping) else ():
+            if column not in self.sensitive:
+                raise InputError(
+                    f"{self.limit_option} must name columns of --sensitive "
+                    f"({', '.join(self.sensitive)}), got {column!r}; correct it, or give one limit "
+                    f"for all{did_you_mean(column, self.sensitive)}"
+                )
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> FitOptions:
@@ -149,6 +153,11 @@ class FitOptions:
         """The libraries that grow trees; none where only networks are trained."""
         return [_LIBRARIES[family] for family in self.lengths if family in _LIBRARIES]
 
+    @property
+    def limit_option(self) -> str:
+        """The option that limits the first metric, which is a gap unless others were named."""
+        return limit_option(self.metrics[0], self.metrics) if self.metrics else "--max-gap"
+
     def to_arguments(self) -> list[str]:
         """Return the arguments of ``equipoise fit`` that stand for these options.
 
@@ -160,8 +169,11 @@ class FitOptions:
             argument
             for name, value in vars(self).items()
             if value != plain[name]
-            for argument in (f"--{name.replace('_', '-')}", _as_argument(value))
+            for argument in (self._option(name), as_argument(value))
         ]
+
+    def _option(self, name: str) -> str:
+        return self.limit_option if name == "max_unfairness" else f"--{name.replace('_', '-')}"
 
     def frontier(self, task: Task, *, verbose: int) -> FairFrontier:
         """Return the frontier to train."""
@@ -197,16 +209,25 @@ class FitOptions:
         )
 
 
+def limit_option(metric: str, metrics: Iterable[str]) -> str:
+    """The option that limits a metric of a run that was judged by ``metrics``.
+
+    >>> limit_option("gap", ["gap", "KS-GSP"]), limit_option("KS-GSP", ["gap", "KS-GSP"])
+    ('--max-gap', '--max-unfairness')
+    """
+    return "--max-gap" if metric == gap_among(metrics) else "--max-unfairness"
+
+
 def _unread(predictor: str) -> tuple[str, ...]:
     families = PREDICTORS.get(predictor, ())
     of_networks = () if "network" in families else ("iterations", "evaluate_every")
     return of_networks if set(families) - {"network"} else ("rounds", *of_networks)
 
 
-def _as_argument(value: object) -> str:
+def as_argument(value: object) -> str:
     """Write a value as the command line reads it: commas between, quotes around what has one."""
     if isinstance(value, Mapping):
-        value = tuple(f"{column}={kind}" for column, kind in value.items())
+        value = tuple(f"{column}={each}" for column, each in value.items())
     return ",".join(map(_quoted, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,36 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.frontier.selection import granted
-from equipoise.report.frontier_page import RunFacts, frontier_page
+from equipoise.report.frontier_page import RunFacts, frontier_page, gap_among
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
 from equipoise.runs import Answer
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run
-from equipoise.runs.record import command_line, known_name, read_document, sha256, write_json
+from equipoise.runs.record import (
+    as_argument,
+    command_line,
+    known_name,
+    limit_option,
+    read_document,
+    sha256,
+    write_json,
+)
 from equipoise.storage import write_atomically
+
+#: One limit on unfairness for every attribute, or one for each that is named.
+Limits = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What model is wanted, as `FairFrontier.select` takes it, and a remark on why it is."""
+    """What model is wanted, as `FairFrontier.select` takes it, and a remark on why it is.
 
-    max_unfairness: float | None = None
+    The limit is on ``metric``, a gap or another, for every attribute or for those named; without a
+    metric it is on the run's first.
+    """
+
+    max_unfairness: Limits | None = None
     min_utility: float | None = None
     metric: str | None = None
     attribute: str | None = None
@@ -36,26 +52,40 @@ class Choice:
         """Pick the snapshot; metric and attribute are read without regard to case."""
         criteria = frontier.fitted_curve().snapshots.criteria
         metric = known_name(self.metric, criteria.metrics)
-        named = criteria.by_attribute(criteria.find(metric))
+        named = tuple(criteria.by_attribute(criteria.find(metric)))
+        limits = self.max_unfairness
+        if isinstance(limits, Mapping):
+            limits = {known_name(name, named): limit for name, limit in limits.items()}
         return frontier.select(
-            max_unfairness=self.max_unfairness,
+            max_unfairness=limits,
             min_utility=self.min_utility,
             metric=metric,
-            attribute=known_name(self.attribute, tuple(named)),
+            attribute=known_name(self.attribute, named),
             candidates=self.candidates,
         )
 
 
-def select_in_run(folder: Path, choice: Choice) -> Answer:
-    """Take another model from a run; if no model keeps the limits the run stays as it was."""
-    if choice.max_unfairness is None and choice.min_utility is None:
+def select_in_run(folder: Path, choice: Choice, *, max_gap: Limits | None = None) -> Answer:
+    """Take another model from a run; if no model keeps the limits the run stays as it was.
+
+    ``max_gap`` takes the place of a limit and a metric in ``choice``.
+    """
+    if max_gap is None and choice.max_unfairness is None and choice.min_utility is None:
         raise InputError(
-            "select needs a limit, got none: --max-unfairness for the best utility within it, or "
+            "select needs a limit, got none: --max-gap for the best utility within it, or "
             "--min-utility for the least unfairness that keeps it; for example equipoise select "
-            "run --max-unfairness 0.05"
+            "run --max-gap 0.05"
+        )
+    refuse_both_limits(max_gap, choice.max_unfairness)
+    if max_gap is not None and choice.metric is not None:
+        raise InputError(
+            f"--metric must not stand beside --max-gap, got {choice.metric}; leave it out, or pass "
+            "--max-unfairness for a limit on another metric"
         )
     with files.writing_to_run(folder) as run:
         frontier = run.frontier()
+        if max_gap is not None:
+            choice = replace(choice, max_unfairness=max_gap, metric=_gap_of(frontier))
         with files.changing(run) as staged:
             selection = take(run, staged, frontier, choice)
     return Answer(
@@ -66,6 +96,26 @@ def select_in_run(folder: Path, choice: Choice) -> Answer:
         ),
         {"run": str(folder), "selection": selection_document(selection, choice)},
     )
+
+
+def refuse_both_limits(max_gap: object, max_unfairness: object) -> None:
+    """Refuse limits on two metrics at once."""
+    if max_gap is not None and max_unfairness is not None:
+        raise InputError(
+            f"--max-gap must stand alone, got --max-unfairness {as_argument(max_unfairness)} too; "
+            "leave one out: --max-unfairness is for other metrics than the gap"
+        )
+
+
+def _gap_of(frontier: FairFrontier) -> str:
+    metrics = frontier.fitted_curve().snapshots.criteria.metrics
+    gap = gap_among(metrics)
+    if gap is None:
+        raise InputError(
+            f"--max-gap needs a run that was judged by the gap, got one judged by "
+            f"{', '.join(metrics)}; pass --max-unfairness, or fit again without --metrics"
+        )
+    return gap
 
 
 def rewrite_report(folder: Path) -> Answer:
@@ -88,42 +138,59 @@ def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice) -> Sele
     return selection
 
 
-def choice_without_wish(frontier: FairFrontier, budget: float) -> Choice:
-    """The best utility with the first metric within ``budget`` for every attribute, or the nearest.
+def choice_without_wish(frontier: FairFrontier, budget: Limits) -> Choice:
+    """The best utility with the first metric within the budget, or the nearest to it.
 
-    Where no snapshot is within the budget, the smallest limit that one keeps takes its place.
+    Where no snapshot is within the budget, it is widened to what the nearest one keeps.
     """
     criteria = frontier.fitted_curve().snapshots.criteria
     metric = criteria.metrics[0]
-    columns = [f"{metric} {attribute}" for attribute in criteria.by_attribute(metric)]
+    option = limit_option(metric, criteria.metrics)
+    limits = _by_attribute(budget, criteria.by_attribute(metric))
+    for attribute in limits:
+        criteria.find_attribute(metric, attribute, rule=f"{option} must name sensitive columns")
+    columns = [f"{metric} {attribute}" for attribute in limits]
     kept = frontier.table().query("on_front").dropna(subset=columns)
     if kept.empty:
         raise InputError(
-            f"no snapshot has a defined {metric} by {' and '.join(criteria.by_attribute(metric))}, "
-            "so none can be picked; table.csv shows where it is undefined"
+            f"no snapshot has a defined {metric} by {' and '.join(limits)}, so none can be picked; "
+            "table.csv shows where it is undefined"
         )
-    utility, worst = kept["utility"].to_numpy(), kept[columns].to_numpy().max(axis=1)
-    least = float(worst.min())
-    if least <= budget:
+    utility, unfairness = kept["utility"].to_numpy(), kept[columns].to_numpy()
+    excess = (unfairness - list(limits.values())).max(axis=1)
+    if excess.min() <= 0:
         return Choice(
             max_unfairness=budget,
-            remark=f"picked at the end of training: the best {frontier.utility_} with {metric} <= "
-            f"{budget:g} for every attribute",
+            remark=f"picked at the end of training: the best {frontier.utility_} with "
+            f"{_in_words(metric, budget)}",
         )
-    limit = granted(least)
-    nearest, best = utility[worst <= limit].max(), utility.argmax()
+    nearest = zip(limits.items(), unfairness[excess.argmin()], strict=True)
+    widened = {name: max(limit, granted(value)) for (name, limit), value in nearest}
+    keeps: Limits = widened if isinstance(budget, Mapping) else max(widened.values())
+    within = (unfairness <= list(_by_attribute(keeps, limits).values())).all(axis=1)
+    reached, best = utility[within].max(), utility.argmax()
     price = ", the best of this run"
-    if utility[best] > nearest:
+    if utility[best] > reached:
         price = (
-            f", where {utility[best]:.3f} is possible at {metric} {granted(worst[best]):g}; "
-            "equipoise select --max-unfairness takes another"
+            f", where {utility[best]:.3f} is possible at {metric} "
+            f"{granted(unfairness[best].max()):g}; equipoise select {option} takes another"
         )
     return Choice(
-        max_unfairness=limit,
-        remark=f"picked at the end of training as the nearest to {metric} <= {budget:g} for every "
-        "attribute, which no model of this run keeps on the validation rows; it keeps "
-        f"{limit:g}, with {frontier.utility_} {nearest:.3f}{price}",
+        max_unfairness=keeps,
+        remark=f"picked at the end of training as the nearest to {_in_words(metric, budget)}, "
+        "which no model of this run keeps on the validation rows; it keeps "
+        f"{_in_words(metric, keeps)}, with {frontier.utility_} {reached:.3f}{price}",
     )
+
+
+def _by_attribute(limits: Limits, attributes: Iterable[str]) -> Mapping[str, float]:
+    return limits if isinstance(limits, Mapping) else dict.fromkeys(attributes, limits)
+
+
+def _in_words(metric: str, limits: Limits) -> str:
+    if not isinstance(limits, Mapping):
+        return f"{metric} <= {limits:g} for every attribute"
+    return " and ".join(f"{metric} by {name} <= {limit:g}" for name, limit in limits.items())
 
 
 def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
@@ -156,7 +223,7 @@ def _selection_of(run: Run) -> dict[str, Any]:
     if not path.exists():
         raise InputError(
             f"RUN must have a selected model, but '{path}' is missing; select one: "
-            f"{_command(run)} --max-unfairness 0.1"
+            f"{_command(run)} {run.record.options.limit_option} 0.1"
         )
     document = read_document(path)
     names = {each.name for each in fields(Choice)}
@@ -165,7 +232,7 @@ def _selection_of(run: Run) -> dict[str, Any]:
         raise InputError(
             f"'{path}' must be the selection that equipoise wrote for this run, but it was changed "
             "or belongs to another run; restore it from a copy, or select again: "
-            f"{_command(run)} --max-unfairness 0.1"
+            f"{_command(run)} {run.record.options.limit_option} 0.1"
         )
     return document
 

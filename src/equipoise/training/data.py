@@ -32,13 +32,19 @@ class TrainingData:
     def to(self, device: torch.device) -> TrainingData:
         return self._map(lambda tensor: tensor.to(device))
 
-    def sample(self, n: int) -> TrainingData:
-        """Return n rows drawn at random, always the same ones; all if there are no more."""
-        if len(self) <= n:
+    def sample(self, n: int, rows: tuple[int, ...] = ()) -> TrainingData:
+        """Return n of these ``rows`` (of all when empty) drawn at random, always the same ones.
+
+        All of them if there are no more than n.
+        """
+        available = row_numbers(rows, len(self))
+        if len(available) > n:
+            draws = torch.Generator().manual_seed(0)
+            available = available[torch.randperm(len(available), generator=draws, device="cpu")[:n]]
+        elif not rows:
             return self
-        draws = torch.Generator().manual_seed(0)
-        rows = torch.randperm(len(self), generator=draws, device="cpu")[:n].to(self.x.device)
-        return self._map(lambda tensor: tensor[rows])
+        places = available.to(self.x.device)
+        return self._map(lambda tensor: tensor[places])
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
         changed: dict[str, Any] = {

@@ -39,6 +39,7 @@ class Trained:
     history: History
     health: tuple[Health, ...]
     failures: tuple[tuple[Failure, ...], ...]  # of phases before the run, for each member
+    members: tuple[Member, ...]  # with the rows they saw
     interrupted_at: int = 0  # iteration at which Ctrl-C ended the run, 0 if nothing did
     interrupted_in: str = ""  # the phase that Ctrl-C ended, if it was one
     called_off: bool = False  # whether a callback ended the run
@@ -156,7 +157,7 @@ def train(
         )
     interrupted_at = 0 if state.ended else state.checked
     ends = interrupted_at, interrupted_in, state.called_off
-    return Trained(predictor, history, health, tuple(failures), *ends)
+    return Trained(predictor, history, health, tuple(failures), tuple(members), *ends)
 
 
 def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> None:
@@ -232,7 +233,7 @@ def solved(
     health = judge_health(
         predictor, data, members, history, given_outcome=given_outcome, has_critic=False
     )
-    return Trained(predictor, history, health, tuple(() for _ in members))
+    return Trained(predictor, history, health, tuple(() for _ in members), tuple(members))
 
 
 @dataclass(frozen=True, kw_only=True)

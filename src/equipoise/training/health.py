@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,8 +13,14 @@ from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 
-#: Rows, drawn at random, that health is judged by; more would not change a verdict.
+#: Rows of a member, drawn at random, that it is judged by; more would not change a verdict.
 HEALTH_ROWS = 8_000
+#: A model overfits where utility on training rows exceeds that on others by more than this ...
+OVERFIT_BY = 0.05
+#: ... and as many standard errors of the difference.
+OVERFIT_ERRORS = 2.0
+#: Standard errors above chance that a score must reach: 95 % of useless scores do not.
+ABOVE_CHANCE = 1.645
 #: A score whose standard deviation is below this share of the outcome's is called constant.
 CONSTANT_SHARE = 0.01
 #: A linear correlation this large is plain to see ...
@@ -35,7 +42,9 @@ class Health:
     correlation: largest absolute linear correlation of score and encoded attribute (given Y
     under separation); None without attributes. critic_value: the penalty's average over the last
     check; None without a critic. stopped_at: iteration at which the loss was not finite, 0 if
-    never. messages: what a person should know; empty when all is well.
+    never. messages: what a person should know; empty when all is well. utility: "AUC", "macro AUC"
+    or "R2", with its value on the member's training rows and on rows that did not train; None where
+    no such rows were looked at, so that nothing is known about overfitting.
     """
 
     score_spread: float
@@ -43,6 +52,9 @@ class Health:
     critic_value: float | None
     stopped_at: int
     messages: tuple[str, ...]
+    utility: str | None = None
+    training_utility: float | None = None
+    held_out_utility: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -50,7 +62,94 @@ class Health:
         return not self.messages
 
     def __str__(self) -> str:
-        return "healthy" if self.ok else "\n".join(self.messages)
+        if self.messages:
+            return "\n".join(self.messages)
+        if self.utility is None:
+            return "healthy on training rows; overfitting not checked: no other rows were looked at"
+        return "healthy"
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Utility of one model on some rows, and how many rows of each class speak for it.
+
+    ``sizes`` is one number for R2, else one for each class. Rows of weights w count as
+    (sum w)^2 / sum w^2 rows (Kish 1965).
+    """
+
+    name: str  # "AUC", "macro AUC" or "R2"
+    value: float
+    sizes: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """The standard error.
+
+        That of R2 is at most 2 (1 - R2) / sqrt(n) for normal rows. A macro AUC is a mean over
+        classes, so its error is at most the mean of theirs.
+        """
+        if self.name == "R2":
+            return 2 * (1 - self.value) / math.sqrt(self.sizes[0])
+        return _auc_error(self.value, self.sizes)
+
+    @property
+    def chance(self) -> float:
+        """What a score that is independent of the outcome stays below in 95 % of samples.
+
+        For AUC one half and 1.645 errors of the rank test, sqrt((m + n + 1) / (12 m n)). R2 is at
+        most the squared correlation r^2 of score and outcome, and n r^2 is then about chi-squared.
+        """
+        if self.name == "R2":
+            return ABOVE_CHANCE**2 / self.sizes[0]
+        return 0.5 + ABOVE_CHANCE * _auc_error(0.5, self.sizes)
+
+
+def _auc_error(auc: float, sizes: Sequence[float]) -> float:
+    """The mean over classes of the standard error of an AUC of one class against the others.
+
+    The variance is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), where
+    k = (m + n) / 2 - 1: that of Hanley and McNeil (1982) with the mean of both sizes (Newcombe
+    2006). At A = 1/2 it is the variance of the rank test.
+    """
+    total = sum(sizes)
+    more = max(0.0, total / 2 - 1)
+    spread = auc * (1 - auc) * (1 + more * (1 - auc) / (2 - auc) + more * auc / (1 + auc))
+    return sum(math.sqrt(spread / (size * (total - size))) for size in sizes) / len(sizes)
+
+
+def compare(
+    health: Health, strength: float, trained: Utility, other: Utility, *, part: str, remedy: str
+) -> Health:
+    """Add what utility on training rows and on other rows says of overfitting and of chance.
+
+    ``part`` names the other rows, ``remedy`` the options that help against overfitting.
+    """
+    if not (math.isfinite(trained.value) and math.isfinite(other.value)):
+        return health
+    messages = list(health.messages)
+    excess = trained.value - other.value
+    if excess > OVERFIT_BY + OVERFIT_ERRORS * math.hypot(trained.error, other.error):
+        messages.append(
+            f"The model overfits: {trained.name} {trained.value:.3f} on training rows, "
+            f"{other.value:.3f} on {part} rows. Try {remedy}, or give it more rows."
+        )
+    # A score that is nearly constant has been told so.
+    if other.value <= other.chance and health.score_spread >= CONSTANT_SHARE:
+        advice = "Look for features that tell more about it, or give it more rows"
+        if strength > 0:
+            advice = f"That may be the price of strength {strength}. Lower it, or look for features"
+            advice += " that tell more about the outcome"
+        messages.append(
+            f"The score may say nothing about the outcome: {other.name} {other.value:.3f} on "
+            f"{part} rows, where a useless score reaches up to {other.chance:.3f}. {advice}."
+        )
+    return replace(
+        health,
+        messages=tuple(messages),
+        utility=trained.name,
+        training_utility=trained.value,
+        held_out_utility=other.value,
+    )
 
 
 @dataclass(frozen=True)
@@ -101,17 +200,22 @@ def judge_health(
     has_critic: bool,
     failures: Sequence[Sequence[Failure]] | None = None,
 ) -> tuple[Health, ...]:
-    """Judge every member of ``predictor`` by its training rows and the history up to here.
+    """Judge every member of ``predictor`` by a sample of its own rows and the history up to here.
 
     ``failures`` are, for each member, those of networks that were trained for it before the run.
     """
-    seen = data.sample(HEALTH_ROWS)
-    _, penalized = predictor.evaluate(seen.x)
-    seen, penalized = seen.to(torch.device("cpu")), penalized.cpu()
+    samples: dict[tuple[int, ...], tuple[TrainingData, Tensor]] = {}
+    for rows in dict.fromkeys(member.rows for member in members):
+        seen = data.sample(HEALTH_ROWS, rows)
+        _, penalized = predictor.evaluate(seen.x)
+        samples[rows] = seen.to(torch.device("cpu")), penalized.cpu()
     found = [() for _ in members] if failures is None else failures
     values = history.penalty[-1] if has_critic else [None] * len(members)
-    judged = zip(penalized, members, values, history.stopped_at, found, strict=True)
-    return tuple(diagnose(seen, *each, given_outcome=given_outcome) for each in judged)
+    judged = []
+    for place, each in enumerate(zip(members, values, history.stopped_at, found, strict=True)):
+        seen, penalized = samples[each[0].rows]
+        judged.append(diagnose(seen, penalized[place], *each, given_outcome=given_outcome))
+    return tuple(judged)
 
 
 def diagnose(

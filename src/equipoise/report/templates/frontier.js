@@ -199,7 +199,8 @@ function showSummary() {
   say("chosen-summary",
     `${where}: ${utility.metric} ${fixed(value(utility))}${between(utility)}, ` +
     `${worst.metric} by ${worst.attribute} ${fixed(value(worst))}${between(worst)}` +
-    `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.`);
+    `${view.columns.length > 1 ? ", the largest over the attributes" : ""}.` +
+    `${worst.where ? ` The group that stands out most is ${worst.where}.` : ""}`);
   const classes = data.labels.length;
   byId("chosen-note").textContent = classes > 2
     ? `Unfairness is that of the worst of the ${classes} classes, each assessed by its own probability.`
@@ -230,7 +231,7 @@ function showTable() {
     ...model.rows.map((row, place) =>
       html("tr", { "data-measure": row.attribute === "" ? row.metric : measureText([row.metric, row.attribute]) },
         html("th", { scope: "row" }, row.attribute === "" ? row.metric : measureText([row.metric, row.attribute]),
-          row.note ? html("div", { class: "small" }, row.note) : null),
+          ...[row.where, row.note].filter(Boolean).map((text) => html("div", { class: "small" }, text))),
         html("td", {}, limitCell(row, place - 1)),
         number(fixed(row.validation)), number(fixed(row.test)),
         number(row.low === null ? NOT_KNOWN : `${fixed(row.low)} to ${fixed(row.high)}`),
@@ -296,12 +297,13 @@ function curveChart(iterations, values, until, title, moment, width) {
 function showUse() {
   const view = currentView();
   const asRun = isSelectedModel();
-  const options = [`--max-unfairness ${asRun ? "" : limitToAsk(view)}`, `--metric ${shellQuoted(view.metric)}`];
+  const limit = asRun ? "" : limitToAsk(view);
+  const options = view.by_gap ? [`--max-gap ${limit}`] : [`--max-unfairness ${limit}`, `--metric ${shellQuoted(view.metric)}`];
   if (view.attribute !== null) options.push(`--attribute ${shellQuoted(view.attribute)}`);
   byId("use-select").hidden = asRun;
   byId("use-selected").hidden = !asRun;
   byId("select-command").textContent = asRun ? "" : `${data.select_command} ${options.join(" ")}`;
-  const wishes = [`max_unfairness=${asRun ? "" : limitToAsk(view)}`, `metric=${JSON.stringify(view.metric)}`];
+  const wishes = view.by_gap ? [`max_gap=${limit}`] : [`max_unfairness=${limit}`, `metric=${JSON.stringify(view.metric)}`];
   if (view.attribute !== null) wishes.push(`attribute=${JSON.stringify(view.attribute)}`);
   const call = asRun ? data.selected.python : `frontier.select(${wishes.join(", ")})`;
   const scores = data.predicts === "predict" ? "model.predict(X)" : `model.predict_proba(X)${data.labels.length === 2 ? "[:, 1]" : ""}`;
