@@ -58,7 +58,7 @@ _BLOCK = 2**18
 # Where the limit is read. The largest value of a random walk at so many steps falls short of that
 # of the limiting Brownian motion by 0.5826 / sqrt(steps) (Chernoff 1965; Broadie, Glasserman and
 # Kou 1997, A continuity correction for discrete barrier options).
-_PLACES = 1024
+_PLACES = 256
 _SHORTFALL = 0.5826
 # A score with more distinct values is treated as if all its values differed. That raises the
 # chance level a little.
