@@ -122,8 +122,10 @@ def test_picks_are_the_least_validation_value_at_the_threshold():
         rivals = found.snapshots.query("split == @pick['split'] and utility >= @pick['threshold']")
         assert pick["value"] == rivals[column].min()
         row = rivals[rivals["iteration"] == pick["iteration"]].iloc[0]
-        assert pick["test_value"] == pytest.approx(row[f"test {column}"], abs=1e-9)
-        assert pick["low"] <= pick["test_value"] <= pick["high"]
+        expected = pytest.approx(row[f"test {column}"], abs=1e-9, nan_ok=True)
+        assert pick["test_value"] == expected
+        # SP of a few test rows may have hardly any positive decision to divide by.
+        assert np.isnan(pick["test_value"]) or pick["low"] <= pick["test_value"] <= pick["high"]
 
 
 def test_neu_is_trained_once_for_both_notions():

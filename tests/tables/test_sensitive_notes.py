@@ -96,7 +96,8 @@ EXPECTED = r"sensitive column 'person' looks like an identifier: 80 .*--types pe
 def test_fitting_warns(data, kind):
     X, y, A = data
     model = FairClassifier(iterations=2)
-    model = model if kind is FairClassifier else FairFrontier(model, strengths=(0.0, 0.5), seeds=1)
+    if kind is FairFrontier:  # 16 validation rows are too few for the gap
+        model = FairFrontier(model, strengths=(0.0, 0.5), seeds=1, metrics=("KS-GSP",))
     with pytest.warns(UserWarning, match=EXPECTED):
         model.fit(X, y, sensitive_features=A)
 

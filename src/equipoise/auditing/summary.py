@@ -27,7 +27,7 @@ NOTIONS = {
 }
 #: The number an attribute's paragraph opens with.
 HEADLINES = {Notion.INDEPENDENCE: "gap", Notion.SEPARATION: "gap given Y"}
-_GROUPS_LISTED = 8
+_MOST_LISTED = 5
 State = Literal["found", "unclear", "not found", "undefined"]
 
 
@@ -182,8 +182,8 @@ def remarks(audit: Audit) -> Iterator[str]:
         if reasons[0].metric == "intersections":
             yield f"Intersections were not assessed: {reasons[0].reason}."
         else:
-            names = ", ".join(row.metric for row in reasons)
-            yield f"Not defined for {attribute} here: {names} (reasons in not_assessed)."
+            names = _listed([row.metric for row in reasons], ", ")
+            yield f"Not defined for {attribute} here: {names} (not_assessed has the reasons)."
     if "separation" not in audit.notions:
         why = "asked for" if audit.outcome is not None else "possible without y"
         yield f"Only independence was assessed; separation was not {why}."
@@ -223,6 +223,6 @@ def _percent(audit: Audit) -> str:
 
 
 def _listed(items: Sequence[str], separator: str) -> str:
-    more = len(items) - _GROUPS_LISTED
-    shown = separator.join(items[:_GROUPS_LISTED])
+    more = len(items) - _MOST_LISTED
+    shown = separator.join(items[:_MOST_LISTED])
     return f"{shown} and {more} more" if more > 0 else shown

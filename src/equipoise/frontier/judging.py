@@ -246,7 +246,7 @@ def _refuse_empty_sets(metric: Metric, rows: HeldOut, samples: Mapping[str, Samp
             raise InputError(
                 f"the {len(rows)} {rows.part} rows do not suffice for {metric.name} by "
                 f"{attribute}: {reason}; merge rare groups, raise {rows.part}, or name other "
-                "metrics, such as KS-GSP"
+                f"metrics, such as {'KS-GEO' if metric.needs_outcome else 'KS-GSP'}"
             )
 
 
