@@ -54,6 +54,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -253,6 +254,7 @@ def largest_distance(sample: Sample, notion: Notion | None) -> float:
     return float(within.combine(torch.stack(totals), -1))
 
 
+@lru_cache(4096)  # many groups have the same sizes
 def radius(n_inside: int, n_others: int, probability: float) -> float:
     """Least r with P(X_B + X_R > r) <= probability by the argument of this module.
 

@@ -64,7 +64,7 @@ _SHORTFALL = 0.5826
 # chance level a little.
 _TIED = 64
 # With more rows, the limit of the law under permutations is drawn from instead.
-_EXACT_ROWS = 2_000
+_EXACT_ROWS = 1_000
 
 
 @dataclass(frozen=True)
