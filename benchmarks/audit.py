@@ -1,8 +1,5 @@
 """Audit as rows grow: time and peak memory of each size, in a process of its own.
 
-And how often intervals of dependence cover the truth, on normal scores and ages of known
-correlation.
-
 Writes benchmarks/results/audit.json, which docs/auditing.md quotes.
 """
 
@@ -28,7 +25,6 @@ PACKAGES = ("numpy", "pandas", "scipy", "torch")
 
 def main() -> None:
     rows = by_rows()
-    covered = coverage()
     RESULTS.parent.mkdir(exist_ok=True)
     content = {
         "what": "audit(scores, y, A), binary y, A = (continuous, 5 levels), defaults otherwise",
@@ -41,7 +37,6 @@ def main() -> None:
             **{name: version(name) for name in PACKAGES},
         },
         "rows": rows,
-        "coverage_of_95_percent_intervals": covered,
     }
     RESULTS.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -60,37 +55,6 @@ def by_rows() -> list[dict[str, float]]:
             flush=True,
         )
     return rows
-
-
-def coverage(samples: int = 200) -> list[dict[str, float]]:
-    """Share of samples whose interval holds the truth about two normals."""
-    import numpy as np
-
-    from equipoise.inference.dependence_intervals import dependence_interval
-    from equipoise.tables import SensitiveTable
-
-    found = []
-    for r in (0.0, 0.1, 0.4):
-        # Szekely, Rizzo and Bakirov (2007), theorem 7.
-        pair = r * np.arcsin(r) + np.sqrt(1 - r**2) - r * np.arcsin(r / 2) - np.sqrt(4 - r**2) + 1
-        truth = {
-            "GDP": r * np.sqrt(2 / np.pi),
-            "HGR": r,
-            "dCor": np.sqrt(pair / (1 + np.pi / 3 - np.sqrt(3))),
-        }
-        for n in (300, 2_000):
-            held = dict.fromkeys(truth, 0)
-            for seed in range(samples):
-                age, noise = np.random.default_rng(seed).normal(size=(2, n))
-                table = SensitiveTable.from_data({"age": age})
-                scores = r * age + np.sqrt(1 - r**2) * noise
-                for name, value in truth.items():
-                    interval = dependence_interval(name, scores, table, random_state=seed)
-                    held[name] += bool(interval.low <= value <= interval.high)
-            shares = {name: count / samples for name, count in held.items()}
-            found.append({"correlation": r, "n": n, "samples": samples, **shares})
-            print(f"coverage of 95 % intervals, correlation {r}, n={n}: {shares}", flush=True)
-    return found
 
 
 def _in_own_process(n: int) -> str:

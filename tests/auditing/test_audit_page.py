@@ -27,14 +27,3 @@ def test_a_million_rows_keep_within_what_was_promised():
     assert last["n"] == 1_000_000
     assert last["seconds"] < 60 and last["peak_gib"] < 4
     assert all(row["times_the_first"] <= row["n_log_n_times_the_first"] for row in MEASURED["rows"])
-
-
-def test_coverage_is_that_measured():
-    assert table_after("coverage") == [
-        [
-            f"{row['correlation']:g}",
-            str(row["n"]),
-            *(f"{row[name]:.3f}" for name in ("GDP", "HGR", "dCor")),
-        ]
-        for row in MEASURED["coverage_of_95_percent_intervals"]
-    ]
