@@ -678,16 +678,22 @@ def _shown(hits: int, total: int, claimed: bool) -> str:
 def blocks() -> dict[str, str]:
     """Every table of the page by the name of its mark."""
     document = environment.read(NAME)
-    least = min((cell["datasets"] for cell in document["cells"].values()), default=0)
-    about = (
-        f"{least} data sets a number (dCor and HSIC a quarter where n > {SIZES[0]}; fewer where "
-        f"a metric is undefined), {document['draws']} draws, "
-        f"{document['permutations']} permutations. {made_on(document)}"
-    )
     return {
-        f"calibration {statement}": f"{table(document, statement)}\n\n{about}"
-        for statement in STATEMENTS
+        f"calibration {name}": f"{table(document, name)}\n\n{_about_runs(document, name)}"
+        for name in STATEMENTS
     }
+
+
+def _about_runs(document: dict[str, Any], statement: str) -> str:
+    """How many data sets the numbers of a statement rest on, and on what machine."""
+    cells_of = [cell for name, cell in document["cells"].items() if name.startswith(statement)]
+    sizes = sorted({cell["datasets"] for cell in cells_of})
+    span = " to ".join(dict.fromkeys(str(each) for each in (sizes[0], sizes[-1]))) if sizes else "0"
+    fewer = " (dCor and HSIC a quarter where n > 200)" if statement == "dependence" else ""
+    return (
+        f"{span} data sets a number{fewer}, fewer where a metric is undefined; "
+        f"{document['draws']} draws, {document['permutations']} permutations. {made_on(document)}"
+    )
 
 
 def write_page() -> None:
