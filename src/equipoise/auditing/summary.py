@@ -111,7 +111,7 @@ def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
     size = f"The {row.metric} is {sized(row)}"
     if not math.isnan(row.certificate):
         size += f", certified to be at most {number(row.certificate)}"
-    place = "Largest beyond chance" if row.value > 0 else "Nearest to it"
+    place = "Largest beyond chance" if row.value > 0 else "Closest to its chance level"
     return f"{start} {size}. {place}: {row.where}."
 
 
