@@ -9,7 +9,7 @@ import pandas as pd
 from people import equipoise, refused, table
 
 from equipoise import audit
-from tests.messages import says
+from tests.error_parts import says
 
 AUDIT = ("audit", "people.csv", "--score", "grade", "--sensitive", "age,sex")
 

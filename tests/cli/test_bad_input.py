@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from people import SMALL_ON_CPU, equipoise, table
 
-from tests.messages import says
+from tests.error_parts import says
 
 OPTIONS = ("--target", "hired", "--sensitive", "age,sex")
 

@@ -20,7 +20,7 @@ from equipoise.cli.commands import COMMANDS, main
 from equipoise.cli.running import run
 from equipoise.errors import DataNotFound, InputError
 from equipoise.runs import Answer
-from tests.messages import says
+from tests.error_parts import says
 
 NAMES = [command.__name__ for command in COMMANDS]
 
@@ -116,7 +116,7 @@ def test_without_a_browser_the_page_is_named(tmp_path):
 import webbrowser
 from pathlib import Path
 from equipoise.cli.commands import open_page
-from tests.messages import says
+from tests.error_parts import says
 open_page(Path("run/report.html"))
 """
     done = in_a_child(program, BROWSER="no-such-browser %s", PATH=str(tmp_path), DISPLAY="")

@@ -12,7 +12,7 @@ from equipoise import load, load_dataset
 from equipoise.datasets import dataset_names
 from equipoise.files import read_columns, read_table
 from equipoise.runs.samples import SMALL, demonstrate
-from tests.messages import says
+from tests.error_parts import says
 
 
 @pytest.fixture(scope="module")

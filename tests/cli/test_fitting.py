@@ -19,7 +19,7 @@ from equipoise.metrics import find_metric, prepare
 from equipoise.runs.folder import FILES
 from equipoise.runs.selecting import selection_document
 from tests.composing import composed
-from tests.messages import says
+from tests.error_parts import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 

@@ -19,7 +19,7 @@ from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.folder import resume_command, writing
 from equipoise.runs.record import read_record, write_json
-from tests.messages import says
+from tests.error_parts import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex", "--id", "person")
 

@@ -22,7 +22,7 @@ from equipoise.cli.commands import app
 from equipoise.cli.running import run as run_command
 from equipoise.runs.record import read_record, write_json
 from tests.composing import composed
-from tests.messages import says
+from tests.error_parts import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 FEW = ("--strengths", "0,0.9", "--seeds", "1", "--device", "cpu")

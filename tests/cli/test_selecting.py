@@ -8,7 +8,7 @@ import pytest
 from people import equipoise, refused, table
 
 from equipoise import load
-from tests.messages import says
+from tests.error_parts import says
 
 PAGES = ("report.html", "model_card.json", "model_card.md")
 

@@ -19,7 +19,7 @@ from equipoise.frontier import FairFrontier
 from equipoise.metrics import measure, youden_threshold
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
-from tests.messages import says
+from tests.error_parts import says
 
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
 ALONE = NETWORK | {"iterations": 60, "random_state": 7}

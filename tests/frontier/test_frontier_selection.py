@@ -17,7 +17,7 @@ from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import find_metric, prepare
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
-from tests.messages import says
+from tests.error_parts import says
 
 OPTIONS = {
     "strengths": (0.0, 0.5, 0.9),

@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.frontier.comparison import BUDGETS, COLUMNS, ComparedRun, compare
 from equipoise.frontier.offer import DRAWS
 from equipoise.report.compare_page import compare_page
-from tests.messages import says
+from tests.error_parts import says
 
 SCRIPT = "<script>document.title='broken'</script>"
 

@@ -44,7 +44,7 @@ from equipoise.report.frontier_page import RunFacts, frontier_page, select_call
 from equipoise.report.page import json_text, render_page
 from equipoise.tables import SensitiveTable
 from tests.composing import composed
-from tests.messages import says
+from tests.error_parts import says
 
 
 def snapshots_like(random, count, *, ties):

@@ -11,7 +11,7 @@ from equipoise.errors import InputError
 from equipoise.runs.comparing import compare_runs
 from equipoise.runs.record import read_record
 from equipoise.runs.selecting import Choice, rewrite_report, select_in_run
-from tests.messages import says
+from tests.error_parts import says
 
 OLD = Path(__file__).parents[1] / "frozen" / "files" / "run"
 

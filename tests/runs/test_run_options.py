@@ -13,7 +13,7 @@ from equipoise.cli.commands import app, numbers
 from equipoise.errors import InputError
 from equipoise.frontier.fitting import flat_options
 from equipoise.runs.record import PREDICTORS, FitOptions
-from tests.messages import says
+from tests.error_parts import says
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 # A name may end as a whole number of a list does.

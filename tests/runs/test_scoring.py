@@ -17,7 +17,7 @@ from equipoise.files import read_table
 from equipoise.files.writer import ScoreWriter, spreadsheet_safe
 from equipoise.runs.scoring import score_file
 from equipoise.storage.atomic import remove_leftovers
-from tests.messages import says
+from tests.error_parts import says
 
 ROWS = 500
 TINY = {"strength": 0, "iterations": 15, "hidden": (8,), "random_state": 0}
