@@ -133,7 +133,7 @@ def test_a_damaged_vote_is_refused(mitigated, tmp_path):
 
     arrays = predictor_arrays(mitigated.predictor_, 8)
     arrays["weights.network.share"] = arrays["weights.network.share"][:, :-1]
-    with pytest.raises(ValueError, match="the weights of a vote do not fit one another"):
+    with pytest.raises(ValueError, match="the weights of a vote do not fit together"):
         predictor_in(arrays, mitigated.predictor_.task, 8, 1, None)
 
 

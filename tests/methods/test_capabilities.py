@@ -141,7 +141,7 @@ def test_what_is_not_declared_is_refused_with_the_methods_that_can(method, capab
         and other.capabilities.independence | (capability == "separation")
     ]
     assert str(refused.value) == (
-        f"method={method!r} does not support {words}; methods that support all that is asked here: "
+        f"method={method!r} does not support {words}; methods that support this run: "
         + ", ".join(map(repr, able))
     )
 
@@ -181,7 +181,7 @@ def test_every_estimator_refuses_before_training(model, words, problem, rows):
         model.fit(rows.X, rows.y, sensitive_features=rows.A)
     assert str(refused.value) == (
         "method='kde' does not support mixed sensitive features (continuous age; discrete group)"
-        f"{words}; methods that support all that is asked here: {able(asked)}"
+        f"{words}; methods that support this run: {able(asked)}"
     )
     assert not hasattr(model, "history_")
 

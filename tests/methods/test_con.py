@@ -15,8 +15,8 @@ from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods import Context, con, icp, methods_for
 from equipoise.methods.con import conditional_resampling, draw_attributes, indicators
+from equipoise.methods.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.methods.declaration import Problem
-from equipoise.methods.shared.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.notions import Notion
 from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
 
@@ -211,8 +211,8 @@ def test_independence_is_refused_with_the_methods_that_have_it():
     )
     able = ", ".join(map(repr, methods_for(asked)))
     message = (
-        "method='con' does not support notion='independence'; methods that support all that is "
-        f"asked here: {able}"
+        "method='con' does not support notion='independence'; methods that support this run: "
+        f"{able}"
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         FairClassifier(method="con").fit(drawn.X, drawn.y, sensitive_features=drawn.A)

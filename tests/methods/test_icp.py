@@ -170,10 +170,7 @@ def test_weights_are_refused_with_the_methods_that_have_them():
         weighted=True,
     )
     able = ", ".join(map(repr, methods_for(asked)))
-    message = (
-        "method='icp' does not support sample_weight; methods that support all that is asked "
-        f"here: {able}"
-    )
+    message = f"method='icp' does not support sample_weight; methods that support this run: {able}"
     model = FairClassifier(method="icp", notion="separation")
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         model.fit(

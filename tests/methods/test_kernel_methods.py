@@ -11,8 +11,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import gaussian_kde
 
 from equipoise.methods import METHODS, Context
-from equipoise.methods.gdp import PARITY_WIDTH
-from equipoise.methods.kde import BANDWIDTH, THRESHOLD, positive_probability, unequal_rates
+from equipoise.methods.batch_penalties import (
+    BANDWIDTH,
+    PARITY_WIDTH,
+    THRESHOLD,
+    positive_probability,
+    unequal_rates,
+)
 from equipoise.notions import Notion
 from equipoise.training import Member, TrainingData
 

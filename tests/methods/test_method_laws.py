@@ -34,7 +34,7 @@ every_objective = pytest.mark.parametrize("setting", OBJECTIVES, ids=str)
 @pytest.fixture
 def short_pretraining(monkeypatch):
     """For laws that hold however long a network was trained before the first step."""
-    monkeypatch.setattr("equipoise.methods.shared.conditional.MOST_STEPS", 20)
+    monkeypatch.setattr("equipoise.methods.conditional.MOST_STEPS", 20)
 
 
 def test_every_method_is_enrolled():

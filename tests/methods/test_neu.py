@@ -98,8 +98,8 @@ def test_no_pairs_at_all_is_an_error():
     with pytest.raises(InputError) as refused:
         Partners(rows, rows.attribute, [Member(0.5, 0)])
     assert str(refused.value) == (
-        "method='neu' needs rows of equal y whose sensitive features differ, got none; within "
-        "each class of y all have the same sensitive features"
+        "method='neu' needs rows with equal y and different sensitive features, got none: within "
+        "each class of y they are the same; use another method"
     )
 
 

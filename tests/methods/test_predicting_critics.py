@@ -14,7 +14,7 @@ from equipoise.critic import CriticSettings
 from equipoise.datasets import make_synthetic
 from equipoise.errors import InputError
 from equipoise.methods import Context
-from equipoise.methods.shared.attribute_critic import AttributeCritic, conditional_entropy
+from equipoise.methods.attribute_critic import AttributeCritic, conditional_entropy
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, TrainingData

@@ -1,16 +1,12 @@
-"""Fairness methods: what each adds to a training step, and what each can do."""
+"""Fairness methods, and what each of them supports."""
 
 from equipoise.methods import (
-    adel,
     agarwal,
+    attribute_critic,
+    batch_penalties,
     con,
-    dcov,
-    edwards_storkey,
-    gdp,
     hgr,
-    hsic,
     icp,
-    kde,
     neu,
     sbp,
     scutari,
@@ -28,11 +24,21 @@ from equipoise.methods.declaration import refuse_unused_options as refuse_unused
 from equipoise.methods.declaration import register_method as register_method
 from equipoise.methods.sbp import SBP as SBP
 
-# To add a method, write its file and its line here.
+# To add a method, write its declaration and add it here. Tables show methods in this order.
 for _declaration in (
     sbp.DECLARATION,
     sbp.WITHOUT_RATIO,
-    *(each.DECLARATION for each in (con, hgr, kde, neu, scutari, agarwal, edwards_storkey)),
-    *(each.DECLARATION for each in (adel, dcov, hsic, gdp, icp)),
+    con.DECLARATION,
+    hgr.DECLARATION,
+    batch_penalties.KDE,
+    neu.DECLARATION,
+    scutari.DECLARATION,
+    agarwal.DECLARATION,
+    attribute_critic.EDWARDS_STORKEY,
+    attribute_critic.ADEL,
+    batch_penalties.DCOV,
+    batch_penalties.HSIC,
+    batch_penalties.GDP,
+    icp.DECLARATION,
 ):
     register_method(_declaration)

@@ -1,4 +1,4 @@
-"""Reductions: fair classification as a sequence of weighted plain ones, solved by fairlearn."""
+"""Reductions: fair classification as a sequence of weighted plain ones, found by fairlearn."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from equipoise.training.data import row_numbers
 Floats = NDArray[np.float64]
 
 
-#: Linear classifiers (T, p), their constants (T,) and their shares of the vote (T,).
+#: A vote of T linear classifiers: weights (T, p), constants (T,) and shares of the vote (T,).
 Vote = tuple[Floats, Floats, Floats]
 
 
 def vote_of(classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
-    """Read fitted classifiers of scikit-learn, those without a share left out."""
+    """Return the vote of fitted scikit-learn classifiers; those without a share are left out."""
     used = [pair for pair in zip(classifiers, shares, strict=True) if pair[1] > 0]
     weights, biases = zip(*(_linear(classifier) for classifier, _ in used), strict=True)
     share = np.array([share for _, share in used])
@@ -35,10 +35,10 @@ def vote_of(classifiers: Sequence[Any], shares: Sequence[float]) -> Vote:
 
 
 def _linear(classifier: Any) -> tuple[Floats, float]:
-    """Weights (p,) and constant of a linear classifier.
+    """Return weights (p,) and constant of a linear classifier.
 
-    Where the reduction weighs rows so that one decision is right for all of them, fairlearn puts a
-    constant in its place: it decides by its sign alone.
+    If one decision is right for all reweighted rows, fairlearn uses a constant classifier. Its
+    weights are zero here, and the sign of its constant decides.
     """
     if isinstance(classifier, DummyClassifier):
         return np.zeros(classifier.n_features_in_), 1.0 if classifier.constant == 1 else -1.0
@@ -46,16 +46,16 @@ def _linear(classifier: Any) -> tuple[Floats, float]:
 
 
 def base_learner() -> LogisticRegression:
-    """The plain classifier that the reduction calls over and over."""
+    """Return the plain classifier that the reduction fits repeatedly."""
     return LogisticRegression(C=1e4, max_iter=1000)
 
 
 def solve(context: Context) -> Predictor:
-    """Agarwal et al. 2018: the best vote of linear classifiers whose rates differ by a bound.
+    """Agarwal et al. 2018: the best vote of linear classifiers with a bound on decision rates.
 
-    The bound on how far a group's rate of positive decisions may lie from that of all rows (within
-    each class of Y under separation) is (1 - strength) times the distance that plain logistic
-    regression has, which is the model at strength 0.
+    The bound is on the distance between a group's rate of positive decisions and that of all rows,
+    within each class of Y under separation. It is (1 - strength) times the distance for plain
+    logistic regression, which is the model at strength 0.
     """
     data, members = context.data, context.members
     if data.attribute_cell is None:
@@ -91,12 +91,12 @@ def fit_vote(
         return vote_of([plain], [1.0])
     bound = (1 - strength) * largest_distance(plain.predict(x), y, cell, notion)
     kind = "EqualizedOdds" if notion.conditions_on_outcome else "DemographicParity"
-    # A bound of 0 is met only by accident; the reduction needs room to end.
+    # A bound of 0 can hardly be met, and the reduction would not end.
     bound = max(bound, 1e-4)
     constraint = getattr(reductions, kind)(difference_bound=bound)
     reduction = reductions.ExponentiatedGradient(base_learner(), constraint, eps=bound)
     with warnings.catch_warnings():
-        # fairlearn uses what later versions of pandas drop; our users cannot change that.
+        # fairlearn uses features that pandas deprecates; our users cannot change that.
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
         reduction.fit(x, y, sensitive_features=cell)
     return vote_of(reduction.predictors_, reduction.weights_)
@@ -105,7 +105,9 @@ def fit_vote(
 def largest_distance(
     decision: NDArray[np.int64], y: NDArray[np.int64], cell: NDArray[np.int64], notion: Notion
 ) -> float:
-    """Largest distance of a group's rate of positive decisions from that of all, within strata.
+    """Largest distance between a group's rate of positive decisions and that of its stratum.
+
+    A stratum is a class of y under separation, and all rows under independence.
 
     >>> from equipoise.notions import Notion
     >>> decision, group = np.array([1, 1, 0, 0]), np.array([0, 0, 1, 1])
@@ -121,7 +123,7 @@ def largest_distance(
 
 
 def _stacked(votes: Sequence[Vote]) -> StackedVote:
-    """Stack votes of unequal numbers of classifiers; those made up have no share."""
+    """Stack votes with different numbers of classifiers; padded classifiers have share 0."""
     most = max(len(share) for _, _, share in votes)
 
     def padded(values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""CON: attributes resampled given the outcome, and a critic that must not see the difference."""
+"""CON: a critic compares attributes with attributes that were resampled given the outcome."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
 from equipoise.divergences import DIVERGENCES, weighted_mean
-from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
-from equipoise.methods.shared.conditional import (
+from equipoise.methods.conditional import (
     DRAWS,
     ConditionalGame,
     Donors,
-    game_by_law,
+    game_with_networks,
     near_rows,
 )
+from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
 from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.mlp import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
 from equipoise.training.loop import minimize
 
-#: Of the generator and of its critic.
+#: Hidden widths of the generator and of its critic.
 HIDDEN = (64, 64)
 NOISE_WIDTH = 2
-#: Half of Mescheder's gamma: weighs the mean squared gradient of the critic at real attributes.
+#: Weight of the mean squared gradient of the critic at real attributes: half of Mescheder's gamma.
 GRADIENT_WEIGHT = 0.5
 CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
 GENERATOR_OPTIMIZER = OptimizerSettings(learning_rate=1e-3)
@@ -38,11 +38,12 @@ GENERATOR_OPTIMIZER = OptimizerSettings(learning_rate=1e-3)
 def conditional_resampling(context: Context, *, covariance: bool = True) -> ConditionalGame:
     """Romano, Bates and Candes 2020, with the ``covariance`` term of their released program.
 
-    A' ~ P(A | Y), estimated on each member's own training rows. Mixed A: by the small conditional
-    GAN of Sohn, Song and Lin 2024 (`ConditionalGAN`). Otherwise A' is the attribute of a row drawn
-    at random among those of the same class of Y, which for discrete A is maximum likelihood, and
-    for continuous A has the law of a permutation within classes. For continuous Y the row is drawn
-    among the sqrt(n) nearest in rank (the original smooths P(A | Y) by kernels there).
+    A' is drawn from P(A | Y), estimated on each member's own training rows. If A is all discrete or
+    all continuous, A' is the attribute of a row drawn at random from the same class of Y. For
+    discrete A this is maximum likelihood, for continuous A it has the distribution of a permutation
+    within classes. For continuous Y the row is drawn from the sqrt(n) rows nearest in rank, where
+    the original smooths P(A | Y) by kernels. For mixed A a small conditional GAN draws A', after
+    Sohn, Song and Lin 2024 (`ConditionalGAN`).
     """
     data = context.data
     attribute = context.known_attribute
@@ -51,14 +52,14 @@ def conditional_resampling(context: Context, *, covariance: bool = True) -> Cond
         donors.fill()
         return ConditionalGame(context, donors, covariance=covariance)
     streams, _ = streams_of(context.members)
-    law = GANTraining(data, attribute, [seed for seed, _ in streams])
-    return game_by_law(context, law, asked_by="method='con'", covariance=covariance)
+    gan = GANTraining(data, attribute, [seed for seed, _ in streams])
+    return game_with_networks(context, gan, needed_by="method='con'", covariance=covariance)
 
 
 def _draw_like_outcomes(
     data: TrainingData, _: int, available: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draw rows of the same class, or of a near outcome."""
+    """Draw rows of the same class, or with a similar continuous outcome."""
     outcome, reach = data.outcome_class, 0
     if outcome is None:
         outcome, reach = data.outcome[:, 0], max(1, round(len(available) ** 0.5 / 2))
@@ -68,7 +69,7 @@ def _draw_like_outcomes(
 
 
 def indicators(data: TrainingData, attribute: Tensor) -> Tensor:
-    """Which columns of the attribute (n, q) hold categories as 0 and 1, (q,)."""
+    """Mark the columns of the attribute (n, q) that hold only 0 and 1, (q,)."""
     binary = (attribute == 0) | (attribute == 1)
     return (binary if data.known is None else binary[data.known]).all(0)
 
@@ -76,21 +77,21 @@ def indicators(data: TrainingData, attribute: Tensor) -> Tensor:
 class ConditionalGAN(nn.Module):
     """K small generators of A given Y (Mirza and Osindero 2014), and their critics.
 
-    As in Sohn, Song and Lin 2024, section D.1: the generator has [Dense(64)-ReLU] x 2 on two
-    uniform numbers beside Y, a linear output for a continuous attribute and a sigmoid one for a
-    discrete attribute, which is binned when drawn; the critic has the same widths. They train for
-    20 000 steps of Adam 0.0002. Ours has three changes, without which it drew nearly one value per
-    outcome in our trials: fewer and larger steps whose size falls, noise of unit variance, and a
+    As in Sohn, Song and Lin 2024, section D.1, the generator has [Dense(64)-ReLU] x 2 and sees two
+    uniform numbers and Y. Its output is linear for a continuous attribute and sigmoid for a
+    discrete one, which is binned when drawn. The critic has the same widths. They train for 20 000
+    steps of Adam 0.0002. In our trials this drew nearly one value per outcome, so we made three
+    changes: fewer and larger steps with a falling learning rate, noise of unit variance, and a
     penalty on the critic's gradient at the data (Mescheder, Geiger and Nowozin 2018). Binning moves
-    every draw to the nearest attributes that a training row has: for a 0/1 column that is the
-    threshold 0.5, and no draw shows categories together that exclude one another.
+    every draw to the nearest attributes of a training row. For a 0/1 column that is a threshold of
+    0.5, and categories that exclude each other are never drawn together.
     """
 
     def __init__(
         self, is_indicator: Tensor, outcome_width: int, *, generators: Sequence[torch.Generator]
     ) -> None:
         super().__init__()
-        # In a tuple: no weight of a member, so nothing that the module should count as one.
+        # In a tuple, so that it does not become a buffer, which would need a member axis.
         self._is_indicator = (is_indicator,)
         width = len(is_indicator)
         network = partial(StackedMLP, generators=generators, normalization="none")
@@ -98,22 +99,22 @@ class ConditionalGAN(nn.Module):
         self.critic = network(width + outcome_width, HIDDEN, 1, twice_differentiable=True)
 
     def forward(self, noise: Tensor, outcome: Tensor) -> Tensor:
-        """Make attributes (K, B, q) of noise (K, B, 2) and outcomes (K, B, v)."""
+        """Generate attributes (K, B, q) from noise (K, B, 2) and outcomes (K, B, v)."""
         output: Tensor = self.generator(torch.cat([noise, outcome], -1))
         return torch.where(self._is_indicator[0], output.sigmoid(), output)
 
     def judge(self, attribute: Tensor, outcome: Tensor) -> Tensor:
-        """Critics' outputs (K, B) for attributes (K, B, q) beside outcomes (K, B, v)."""
+        """Return the critics' outputs (K, B) for attributes (K, B, q) and outcomes (K, B, v)."""
         output: Tensor = self.critic(torch.cat([attribute, outcome], -1)).squeeze(-1)
         return output
 
 
 class GANTraining:
-    """How the generators of all streams train, and how donors are drawn by them."""
+    """The conditional GANs of all streams: how they train and how they draw donors."""
 
     def __init__(self, data: TrainingData, attribute: Tensor, seeds: Sequence[int]) -> None:
         self._data, self._attribute = data, attribute
-        starts = generators(seeds, "conditional law")
+        starts = generators(seeds, "conditional distribution")
         self.networks = ConditionalGAN(
             indicators(data, attribute), data.outcome.shape[1], generators=starts
         ).to(data.x)
@@ -126,7 +127,7 @@ class GANTraining:
     def update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         outcome = self._data.outcome[rows]
         weight, _ = self._data.pair_weights(rows, rows)
-        # Resampled rows are new to each epoch, and so is the noise that a row meets.
+        # Resampled rows change with every epoch, and so does the noise of a row.
         made = self.networks(self._noise[self._stream, resampled], outcome)
         real = self._attribute[rows].requires_grad_()
         judged = self.networks.judge(real, outcome)
@@ -137,13 +138,13 @@ class GANTraining:
         gradients = weighted_mean(gradient.square().sum(-1), weight)
         minimize(GRADIENT_WEIGHT * gradients - value, self._critic)
         with frozen(self.networks.critic):
-            # -log D of what was made: the loss of Goodfellow et al. 2014 that does not saturate.
+            # -log D of generated attributes: the non-saturating loss of Goodfellow et al. 2014.
             loss = weighted_mean(softplus(-self.networks.judge(made, outcome)), weight)
         minimize(loss, self._generator)
         return value.detach(), loss.detach()
 
     def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw the rows that are nearest to what the generator of the stream makes."""
+        """Draw the rows nearest to the attributes that the stream's generator makes."""
         outcome = self._data.outcome[available.to(self._data.x.device)]
         made = draw_attributes(self.networks, number, outcome, generator)
         points = self._attribute.cpu().double().numpy()[available]
@@ -155,7 +156,7 @@ class GANTraining:
 def draw_attributes(
     gan: ConditionalGAN, number: int, outcome: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draw attributes (DRAWS, m, q) for outcomes (m, v) by the generator of one stream."""
+    """Draw attributes (DRAWS, m, q) for outcomes (m, v) from the generator of one stream."""
     noise = _noise(DRAWS * len(outcome), generator).to(outcome)
     made: Tensor = select_members(gan, [number])(noise[None], outcome.repeat(DRAWS, 1)[None])
     return made.view(DRAWS, len(outcome), -1)
@@ -172,8 +173,8 @@ DECLARATION = Declaration(
     title="Resampling given the outcome",
     reference="Romano, Bates and Candes (2020), Achieving equalized odds by resampling sensitive "
     "attributes, NeurIPS",
-    summary="A critic tells score, A and Y from the same with A drawn given Y; the predictor "
-    "learns to leave it guessing.",
+    summary="A critic compares (score, A, Y) with (score, A', Y), where A' is drawn given Y; the "
+    "predictor learns to leave it guessing.",
     capabilities=Capabilities(independence=False),
     build=conditional_resampling,
     options=GAME,

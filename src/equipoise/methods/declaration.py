@@ -1,4 +1,4 @@
-"""How a method declares itself, what it can do, which there are, and the context of a run."""
+"""Declarations of methods, what each supports, the registry, and the context of a run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from equipoise.tables import SensitiveTable
 from equipoise.training import Member, Method, Objective, Predictor, TrainingData, TrainingSettings
 from equipoise.training.data import generators
 
-#: Options of networks that a method trains beside the predictor.
+#: Options of networks that a method trains in addition to the predictor.
 CRITIC = frozenset(
     {"critic_hidden", "critic_steps", "critic_normalization", "critic_learning_rate"}
 )
-#: Options of critics that tell real from resampled pairs.
+#: Options of critics that tell real pairs from resampled pairs.
 GAME = CRITIC | {"divergence", "gradient_penalty"}
-#: Options of the predictor's network; methods that solve linear models have no use for them.
+#: Options of the predictor's network. Methods that solve for linear models do not use them.
 NETWORK = frozenset(
     {
         "hidden",
@@ -42,21 +42,21 @@ NETWORK = frozenset(
         "batch_size",
     }
 )
-#: Every option that some method reads and another does not.
+#: Options that some methods read and others do not.
 OPTIONS = GAME | NETWORK | {"density_ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a method gets to make itself ready for a run."""
+    """Everything that a method is built from."""
 
     data: TrainingData
     members: Sequence[Member]
     notion: Notion
     critic: CriticSettings = field(default_factory=CriticSettings)
     density_ratio: RatioKind = "auto"
-    penalized_width: int = 1  # columns of what the penalty looks at
-    predictor: Predictor | None = None  # what an objective trains, by these settings
+    penalized_width: int = 1  # number of columns of the penalized values
+    predictor: Predictor | None = None  # the predictor that an objective trains
     settings: TrainingSettings = field(default_factory=TrainingSettings)
     task: str = "binary"  # name of the task loss
     #: How many of the last columns of ``data.x`` are sensitive features, for a method that needs
@@ -67,12 +67,15 @@ class Context:
     def attribute(self) -> Tensor:
         """The sensitive attributes (n, q)."""
         if self.data.attribute is None:
-            raise InputError("sensitive_features is required unless strength=0")
+            raise InputError(
+                "sensitive_features is required unless strength=0, got None; pass "
+                "sensitive_features=A to fit"
+            )
         return self.data.attribute
 
     @property
     def known_attribute(self) -> Tensor:
-        """The attributes (n, q), zeros where unknown, so that nothing can depend on them there."""
+        """The attributes (n, q), with zeros where they are unknown."""
         if self.data.known is None:
             return self.attribute
         return torch.where(self.data.known[:, None], self.attribute, 0.0)
@@ -86,7 +89,7 @@ class Context:
         return generators([member.seed for member in self.members], purpose)
 
     def game(self, attribute_width: int, outcome: Tensor | None) -> CriticGame:
-        """Return critics that see scores, attributes and, where given, the outcome (n, v)."""
+        """Return critics that see scores, attributes and, if it is given, the outcome (n, v)."""
         game = CriticGame(
             self.penalized_width,
             attribute_width,
@@ -100,18 +103,18 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """One method of the registry; exactly one of build, objective and solve makes it ready."""
+    """One method of the registry; it has exactly one of build, objective and solve."""
 
     name: str  # as in ``method="sbp"``
     title: str  # its name in words
-    reference: str  # authors (year), title, where
+    reference: str  # authors (year), title, publication
     summary: str  # one sentence
     capabilities: Capabilities
     build: Callable[[Context], Method] | None = None  # makes a penalty
-    objective: Callable[[Context], Objective] | None = None  # in place of task and penalty
+    objective: Callable[[Context], Objective] | None = None  # replaces task loss and penalty
     solve: Callable[[Context], Predictor] | None = None  # finds the models without training
-    options: frozenset[str] = frozenset()  # of OPTIONS, what it reads beside those of NETWORK
-    sits_on: Literal["score", "hidden"] = "score"  # where there is no encoder
+    options: frozenset[str] = frozenset()  # those of OPTIONS, besides NETWORK, that it reads
+    sits_on: Literal["score", "hidden"] = "score"  # what is penalized if there is no encoder
 
     def __post_init__(self) -> None:
         if (self.build, self.objective, self.solve).count(None) != 2:
@@ -126,31 +129,30 @@ class Declaration:
             )
 
     def reads(self, option: str) -> bool:
-        """Whether an option of an estimator can change what this method does."""
+        """Whether an option of an estimator has an effect on this method."""
         if option in NETWORK:
             return self.solve is None
         return option not in OPTIONS or option in self.options
 
     @property
     def has_critic(self) -> bool:
-        """Whether the penalty is a divergence that a critic estimates: 0 is guessing."""
+        """Whether the penalty is a divergence estimated by a critic, where 0 means guessing."""
         return "divergence" in self.options
 
     def __str__(self) -> str:
         return f"{self.name}: {self.title}. {self.summary}"
 
 
-#: What a score that satisfies a method's penalty no longer tells: its whole distribution given A,
-#: only its mean given A, or only the rate of positive decisions given A; "none" where dependence is
-#: lowered without a measure of it in the loss.
+#: What a penalty of 0 makes the same for every A: the whole distribution of the score, only its
+#: mean, or only the rate of positive decisions. "none" if the loss does not measure dependence.
 Controls = Literal["distribution", "mean", "decisions", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What one method supports; what it does not support is refused before training."""
+    """What one method supports; anything else is refused before training."""
 
-    neural: bool = True  # trains a neural network, else a model of its own
+    neural: bool = True  # trains a neural network, otherwise another model
     independence: bool = True
     separation: bool = True
     discrete: bool = True  # kinds of sensitive features
@@ -158,24 +160,24 @@ class Capabilities:
     mixed: bool = True  # both kinds at once
     many_groups: bool = True  # more than two groups of discrete features (columns are crossed)
     classes: bool = True  # outcomes of two classes
-    many_classes: bool = True  # of more
+    many_classes: bool = True  # outcomes of more classes
     numbers: bool = True  # continuous outcomes
-    representation: bool = True  # may sit on an encoder's output (FairEncoder), not only a score
+    representation: bool = True  # a penalty on an encoder's output (FairEncoder)
     sample_weight: bool = True
-    unknown: bool = True  # rows whose sensitive features are missing
-    needs_attribute: bool = False  # to predict
+    unknown: bool = True  # rows with missing sensitive features
+    needs_attribute: bool = False  # whether predicting needs the sensitive features
     controls: Controls = "distribution"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a training run asks of its method."""
+    """What a training run requires of its method."""
 
     notion: Notion
-    continuous: tuple[str, ...] = ()  # names of sensitive columns
-    discrete: tuple[str, ...] = ()
-    groups: int = 1  # cells of the discrete ones, crossed
-    classes: int | None = 2  # of the outcome; None where it is continuous
+    continuous: tuple[str, ...] = ()  # names of continuous sensitive columns
+    discrete: tuple[str, ...] = ()  # names of discrete sensitive columns
+    groups: int = 1  # number of groups, with the discrete columns crossed
+    classes: int | None = 2  # of the outcome; None if it is continuous
     representation: bool = False
     weighted: bool = False
     unknown: bool = False
@@ -204,25 +206,20 @@ class Problem:
 
 
 def unsupported(problem: Problem, can: Capabilities) -> list[str]:
-    """What ``problem`` asks for and ``can`` does not cover, in words, the most frequent first."""
+    """Return, in words, what ``problem`` requires and ``can`` does not cover."""
     continuous, discrete = ", ".join(problem.continuous), ", ".join(problem.discrete)
     classes = problem.classes or 0
-    able = can.separation if problem.notion.conditions_on_outcome else can.independence
-    both = f"mixed sensitive features (continuous {continuous}; discrete {discrete})"
-    asked: list[tuple[object, bool, str]] = [
-        (True, able, f"notion='{problem.notion}'"),
-        (continuous and discrete, can.mixed, both),
-        (
-            continuous and not discrete,
-            can.continuous,
-            f"continuous sensitive features ({continuous})",
-        ),
-        (discrete and not continuous, can.discrete, f"discrete sensitive features ({discrete})"),
-        (
-            problem.groups > 2,
-            can.many_groups,
-            f"more than two groups ({discrete}: {problem.groups})",
-        ),
+    notion = can.separation if problem.notion.conditions_on_outcome else can.independence
+    mixed = f"mixed sensitive features (continuous {continuous}; discrete {discrete})"
+    only_continuous = f"continuous sensitive features ({continuous})"
+    only_discrete = f"discrete sensitive features ({discrete})"
+    many_groups = f"more than two groups ({discrete}: {problem.groups})"
+    requirements: list[tuple[object, bool, str]] = [
+        (True, notion, f"notion='{problem.notion}'"),
+        (continuous and discrete, can.mixed, mixed),
+        (continuous and not discrete, can.continuous, only_continuous),
+        (discrete and not continuous, can.discrete, only_discrete),
+        (problem.groups > 2, can.many_groups, many_groups),
         (problem.classes is None, can.numbers, "a continuous outcome"),
         (classes == 2, can.classes, "an outcome of two classes"),
         (classes > 2, can.many_classes, f"an outcome of more than two classes ({classes})"),
@@ -230,22 +227,22 @@ def unsupported(problem: Problem, can: Capabilities) -> list[str]:
         (problem.weighted, can.sample_weight, "sample_weight"),
         (problem.unknown, can.unknown, "missing_sensitive='skip'"),
     ]
-    return [words for needed, covered, words in asked if needed and not covered]
+    return [words for required, covered, words in requirements if required and not covered]
 
 
 _LISTED: dict[str, Declaration] = {}
 _KNOWN: dict[str, Declaration] = {}
-#: The methods that tables and errors offer, by name.
+#: The methods that tables and error messages show, by name.
 METHODS: Mapping[str, Declaration] = MappingProxyType(_LISTED)
 
 
 def register_method(method: Declaration, *, listed: bool = True) -> None:
     """Make ``method=NAME`` known to every estimator.
 
-    listed: whether tables and errors offer it; otherwise only its name finds it.
+    listed: whether tables and error messages show the method.
     """
     if _KNOWN.get(method.name, method) != method:
-        raise InputError(f"name must be new, got {method.name!r}, which is a method; rename yours")
+        raise InputError(f"name must be new, got {method.name!r}, which is taken; rename yours")
     _KNOWN[method.name] = method
     if listed:
         _LISTED[method.name] = method
@@ -266,7 +263,7 @@ def parse_method(name: str) -> Declaration:
 
 
 def methods_for(problem: Problem) -> tuple[str, ...]:
-    """Names of the methods that can do all that ``problem`` asks for.
+    """Return the names of the methods that support everything that ``problem`` requires.
 
     >>> "sbp" in methods_for(Problem(notion=Notion.SEPARATION, continuous=("age",)))
     True
@@ -277,19 +274,19 @@ def methods_for(problem: Problem) -> tuple[str, ...]:
 
 
 def refuse_unsupported(method: Declaration, problem: Problem) -> None:
-    """Raise an InputError that names the methods that can, where ``method`` cannot."""
+    """Raise an InputError if ``method`` does not support the problem; it names methods that do."""
     if missing := unsupported(problem, method.capabilities):
         able = ", ".join(map(repr, methods_for(problem))) or "none"
         raise InputError(
             f"method={method.name!r} does not support {' or '.join(missing)}; "
-            f"methods that support all that is asked here: {able}"
+            f"methods that support this run: {able}"
         )
 
 
 def refuse_unused_options(
     method: Declaration, notion: Notion, changed: Mapping[str, object]
 ) -> None:
-    """Raise an InputError where an option that would change nothing was set.
+    """Raise an InputError if an option was set that has no effect.
 
     changed: the options that differ from their defaults, with their values.
     """
@@ -304,10 +301,10 @@ def refuse_unused_options(
 
 
 def capability_table() -> pd.DataFrame:
-    """What each method supports, one a row, by the paper's columns and a few more.
+    """Return a table of what each method supports, one method per row.
 
-    "two groups" and "two classes" mean that more of them are refused. "controls" says of which
-    part of the score's dependence on A the penalty takes care.
+    The columns are those of the paper and a few more. "two groups" and "two classes" mean that more
+    are refused. "controls" says which part of the score's dependence on A the penalty acts on.
 
     Examples
     --------
@@ -321,7 +318,7 @@ def capability_table() -> pd.DataFrame:
 
 def _row(method: Declaration) -> dict[str, str]:
     can = method.capabilities
-    # A reference opens with its authors and, in brackets, the year.
+    # A reference begins with authors and, in parentheses, the year.
     source, closing, _ = method.reference.partition(")")
     return {
         "source": source + closing,

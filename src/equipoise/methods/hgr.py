@@ -1,4 +1,4 @@
-"""Soft maximal correlation: networks look for functions of score and A that correlate."""
+"""Soft maximal correlation: networks look for correlated functions of the score and A."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticSettings, frozen
+from equipoise.methods.batch_penalties import standardized
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
-from equipoise.methods.shared.batch import standardized
 from equipoise.networks import StackedMLP
 from equipoise.training.loop import minimize
 
 
 def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:
-    """E[f g] - var(f) var(g) / 2 for f, g of mean zero, (K,) (Wang et al. 2019).
+    """E[f g] - var(f) var(g) / 2 for f and g with mean zero, (K,) (Wang et al. 2019).
 
-    Its maximum over all f and g is half the squared maximal correlation, 0 exactly at
+    Its maximum over all f and g is half the squared maximal correlation, which is 0 exactly at
     independence. left, right: values of f and g, (K, B). weight: (K, B), summing to one.
     """
     f, g = (values - (values * weight).sum(-1, keepdim=True) for values in (left, right))
@@ -45,16 +45,16 @@ class CorrelatedPair(nn.Module):
 
 
 def joint(attribute: Tensor, outcome: Tensor) -> Tensor:
-    """The variable (A, Y): columns (n, q) and (n, v) side by side, (n, q + v)."""
+    """The variable (A, Y), (n, q + v): attributes (n, q) and outcomes (n, v) side by side."""
     return torch.cat([attribute, outcome], 1)
 
 
 class SoftHGR:
     """Lee et al. 2022, with networks of one output as in the experiments of Sohn et al. 2024.
 
-    Independence: HGR(score, A), two networks. Separation: HGR(score, (A, Y)) - HGR(score, Y), what
-    A adds to Y, four networks; ``both`` makes the variable (A, Y). Widths, normalization, steps and
-    optimizer are those of a critic.
+    For independence the penalty is HGR(score, A), with two networks. For separation it is
+    HGR(score, (A, Y)) - HGR(score, Y), which is what A adds to Y, with four networks. ``both``
+    makes the variable (A, Y). Widths, normalization, steps and optimizer are those of a critic.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ DECLARATION = Declaration(
     title="Soft maximal correlation",
     reference="Lee, Bu, Sattigeri, Panda, Wornell, Karlinsky and Feris (2022), A maximal "
     "correlation approach to imposing fairness in machine learning, ICASSP",
-    summary="Two networks look for functions of score and A that correlate, which the predictor "
-    "prevents; under separation two more find what Y alone explains.",
+    summary="Two networks look for correlated functions of the score and A, and the predictor "
+    "learns to prevent the correlation; under separation two more find what Y alone explains.",
     capabilities=Capabilities(),
     build=SoftHGR,
     options=CRITIC,

@@ -1,4 +1,4 @@
-"""Neutralized representations: a head learns on mixtures of rows of equal Y and different A."""
+"""Neutralized representations: a head learns on mixtures of rows with equal Y and different A."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from equipoise.networks import copy_members
 from equipoise.training import BatchStream, History, Member, Phase, PredictorStep, TrainingData
 from equipoise.training.data import mean_one, row_numbers, take
 
-#: Shares of the first of two rows in their mixtures; one half is the neutral one.
+#: Shares of the first row in the mixtures of a pair; a share of one half is neutral.
 MIXTURES = (0.6, 0.7, 0.8, 0.9)
 
 
 class Neutralized:
-    """Du et al. 2021: mixtures of pairs (same Y, different A) in place of rows.
+    """Du et al. 2021: the head trains on mixtures of two rows with equal Y and different A.
 
-    First all members are trained plainly, with the same settings; those of strength 0 stay there.
-    Then the first hidden layer is frozen, and the layers behind it learn to give for z = (z1 + z2)
-    / 2, the middle of the hidden values of a pair, the middle of what the plain network gave for
-    the two (mean squared error), and the same for the mixtures u z1 + (1 - u) z2 (absolute
-    difference from the middle, averaged over u in :data:`MIXTURES`). The latter is the penalty.
-    Batch normalization keeps the statistics of plain training: those of mixtures, which spread
-    less, would be wrong for the rows to predict.
+    First all members train plainly with the same settings; members of strength 0 stop there. Then
+    the first hidden layer is frozen, and the layers after it are trained further. A pair of rows
+    has hidden values z1 and z2. The task loss is the squared error at (z1 + z2) / 2, where the
+    target is the mean of the plain network's two scores. The penalty is the absolute difference
+    between the scores at u z1 + (1 - u) z2 and at (z1 + z2) / 2, averaged over u in
+    :data:`MIXTURES`. Batch normalization keeps the statistics of plain training, because mixtures
+    vary less than the rows to predict.
     """
 
     def __init__(self, context: Context, *, name: str = "neu") -> None:
@@ -36,8 +36,8 @@ class Neutralized:
         assert predictor is not None
         self._data = data
         self._predictor = predictor
-        asked_by = f"method={name!r} freezes the first hidden layer"
-        self._layers = predictor.network.hidden_layers(asked_by)
+        needed_by = f"method={name!r} freezes the first hidden layer"
+        self._layers = predictor.network.hidden_layers(needed_by)
         self._partners = Partners(data, context.attribute, members)
         self._trains = torch.tensor(
             [member.strength > 0 for member in members], device=data.x.device
@@ -51,7 +51,7 @@ class Neutralized:
         self.phases = (
             Phase(
                 label="plain training",
-                asked_by=f"method={name!r}",
+                needed_by=f"method={name!r}",
                 step=PredictorStep(self._plain, data, plain, method=None, settings=settings),
                 batches=BatchStream(
                     plain, len(data), batch_size=settings.batch_size, device=data.x.device
@@ -63,18 +63,19 @@ class Neutralized:
         )
 
     def _start_from_plain(self, history: History) -> History:
-        """Let the predictor start at the plain networks, and keep their scores."""
+        """Copy the plain networks to the predictor, and keep their scores."""
         copy_members(self._plain, self._predictor, torch.ones_like(self._trains))
         output, _ = self._plain.evaluate(self._data.x)
         self._plain_scores = self._plain.task.score(output)
         return history
 
     def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Return squared error at the middle of pairs, and roughness towards it, (K,) each."""
+        """Return the squared error at the middle of pairs, and the penalty, (K,) each."""
         self._predictor.eval()
-        partners, found = self._partners(rows, resampled)
+        partners, has_partner = self._partners(rows, resampled)
         _, weight = self._data.pair_weights(rows, partners)
-        weight = mean_one(found.to(self._data.x.dtype) if weight is None else weight * found)
+        weight = has_partner.to(self._data.x.dtype) if weight is None else weight * has_partner
+        weight = mean_one(weight)
         with torch.no_grad():
             own, other = (
                 self._layers.first_hidden(take(self._data.x, r)) for r in (rows, partners)
@@ -86,22 +87,22 @@ class Neutralized:
         middle = score[:, 0]
         target = (self._plain_score(rows) + self._plain_score(partners)) / 2
         error = (middle - target).square().mean(-1)
-        roughness = (score[:, 1:] - middle[:, None]).abs().mean((1, 3))
-        task, penalty = ((loss * weight).mean(-1) for loss in (error, roughness))
-        # Members of strength 0 stay as they are: their loss is reported, without gradient.
+        difference = (score[:, 1:] - middle[:, None]).abs().mean((1, 3))
+        task, penalty = ((loss * weight).mean(-1) for loss in (error, difference))
+        # Members of strength 0 do not change: their loss is reported without a gradient.
         return torch.where(self._trains, task, task.detach()), penalty
 
     def _plain_score(self, rows: Tensor) -> Tensor:
-        """What the plain networks gave for rows (K, B), (K, B, s)."""
+        """Return the scores (K, B, s) of the plain networks for rows (K, B)."""
         index = rows.unsqueeze(-1).expand(*rows.shape, self._plain_scores.shape[-1])
         return self._plain_scores.gather(1, index)
 
 
 class Partners:
-    """For each row, the rows of equal Y and different A among those that a member may see.
+    """For each row, the rows with equal Y and different A among those that a member may see.
 
-    Rows are sorted by class and, within it, by A; who may be a partner is then the range of the
-    class less the range of the row's own A. Rows of unknown A have no partner and are none.
+    Rows are sorted by class and, within a class, by A. The partners of a row are then the range of
+    its class without the range of its own A. Rows with unknown A take no part.
     """
 
     def __init__(self, data: TrainingData, attribute: Tensor, members: Sequence[Member]) -> None:
@@ -121,29 +122,32 @@ class Partners:
         )
         if not self._count.any():
             raise InputError(
-                "method='neu' needs rows of equal y whose sensitive features differ, got none; "
-                "within each class of y all have the same sensitive features"
+                "method='neu' needs rows with equal y and different sensitive features, got none: "
+                "within each class of y they are the same; use another method"
             )
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a partner for each of rows (K, B), and whether there is one; (K, B) each.
+        """Return a partner for each of rows (K, B), and whether it has one; (K, B) each.
 
-        ``resampled`` (K, B) is the source of randomness: its rank among all rows becomes a rank
-        among the possible partners. A row without partner is returned itself.
+        ``resampled`` (K, B) provides the randomness: its rank among all rows is turned into a rank
+        among the possible partners. For a row without partners the row itself is returned.
         """
         which = self._which
         count, start = self._count[which, rows], self._start[which, rows]
-        place = self._rank[which, resampled] * count // self._rows[which[:, 0]]
-        beyond = start + place >= self._own_start[which, rows]
-        position = start + place + beyond * self._own[which, rows]
+        position = start + self._rank[which, resampled] * count // self._rows[which[:, 0]]
+        # Skip the rows that have the same A.
+        skip = position >= self._own_start[which, rows]
+        position = position + skip * self._own[which, rows]
         partner = self._order[which, position.clamp_max(self._order.shape[1] - 1)]
         return torch.where(count > 0, partner, rows), count > 0
 
 
 def _ranges(rows: Tensor, group: Tensor, value: Tensor, known: Tensor) -> tuple[Tensor, ...]:
-    """Sorted rows, and for every row of all n: rank, start, own start, own and other rows; (n,).
+    """Return six tensors (n,): the sorted rows, and five numbers for each of the n rows.
 
-    rows: numbers of the rows that count, (m,). group, value: class and number of A, (n,).
+    These are its rank, where its class starts, where the rows with its own A start, and how many
+    rows of its class have the same A and another A. rows: (m,), numbers of the rows in use. group:
+    (n,), class of Y. value: (n,), number of the value of A.
     """
     key = group * (value.max() + 1) + value
     eligible = rows[known[rows]]
@@ -165,8 +169,8 @@ DECLARATION = Declaration(
     title="Neutralized representations",
     reference="Du, Mukherjee, Wang, Tang, Awadallah and Hu (2021), Fairness via representation "
     "neutralization, NeurIPS",
-    summary="After plain training the layers behind the first hidden one learn anew, on mixtures "
-    "of rows of equal Y and different A, to answer alike whatever the mixture.",
+    summary="After plain training, the layers after the first hidden layer are trained further, on "
+    "mixtures of rows with equal Y and different A, to give the same score for every mixture.",
     capabilities=Capabilities(numbers=False, representation=False, controls="none"),
     objective=Neutralized,
 )

@@ -17,8 +17,8 @@ from equipoise.training.data import take
 class SBP:
     """Sohn, Song and Lin 2024: critics compare (score, a[, y]) with (score, a'[, y]).
 
-    Under separation resampled pairs carry a density ratio as weight; ``density_ratio="none"``
-    is their SBP_NW.
+    Under separation resampled pairs are weighted by a density ratio; ``density_ratio="none"`` is
+    the paper's SBP_NW.
     """
 
     def __init__(self, context: Context) -> None:
@@ -45,7 +45,7 @@ class SBP:
     def _pairs(
         self, rows: Tensor, resampled: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None, Weights]:
-        """What the critics see beside the score, for real and resampled pairs, and weights."""
+        """Return attributes, resampled attributes, outcomes and weights of the pairs."""
         real, drawn = self._data.pair_weights(rows, resampled)
         if self._density_ratio is not None:
             beta = self._density_ratio(rows, resampled)

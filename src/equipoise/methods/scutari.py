@@ -1,4 +1,4 @@
-"""Fair ridge regression: a bound on the share of what the model explains that is due to A."""
+"""Fair ridge regression: bounds the share of the explained variance that is due to A."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from equipoise.training.data import row_numbers
 
 Floats = NDArray[np.float64]
 
-#: Directions with a smaller share of the largest spread are no directions of their own.
+#: Principal axes whose spread is below this share of the largest spread are left out.
 _RANK_TOLERANCE = 1e-7
-#: Newton steps end when the gradient is below this; they converge quadratically or not at all.
+#: Newton steps end when the gradient is below this.
 _GRADIENT = 1e-11
 _NEWTON_STEPS = 100
 _SMALLEST_STEP = 1e-6
-#: Log-odds beyond this mean coefficients on their way to infinity: scaled features are bounded.
+#: Larger log odds mean that coefficients grow to infinity, since scaled features are bounded.
 _LARGEST_LOG_ODDS = 15.0
-#: A log loss this small has no minimum: coefficients would grow for ever.
+#: A log loss this small has no minimum: coefficients would grow to infinity.
 _PERFECT = 1e-6
 #: A ridge this large leaves nothing of the sensitive part.
 _LARGEST_RIDGE = 1e12
@@ -36,43 +36,43 @@ _LARGEST_RIDGE = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Sensitive features S and U, what they do not explain of X, both in uncorrelated directions.
+    """Sensitive features S, and U, the residual of X regressed on S; both along principal axes.
 
-    S is turned to its principal axes, so that a ridge on its coefficients is a ridge on those of S.
+    S is only rotated, so that a ridge on the coefficients of the axes is a ridge on those of S.
     """
 
     sensitive: Floats  # (n, r), centered S along its axes
-    rest: Floats  # (n, t), U, of variance one
-    turn: Floats  # (q, r), axes in terms of S
-    weights: Floats  # (p, t), rest in terms of U
-    explained: Floats  # (q, p), X regressed on S
+    rest: Floats  # (n, t), U along its axes, with variance one
+    rotation: Floats  # (q, r), axes of S
+    weights: Floats  # (p, t), scaled axes of U
+    explained: Floats  # (q, p), coefficients of X regressed on S
     centers: tuple[Floats, Floats]  # of X and S
     weight: Floats  # (n,), of rows, summing to one
 
     @classmethod
     def of(cls, x: Floats, s: Floats, weight: Floats) -> Parts:
-        """Regress x (n, p) on s (n, q) and turn both."""
+        """Regress x (n, p) on s (n, q) and rotate both."""
         centers = weight @ x, weight @ s
         x, s = x - centers[0], s - centers[1]
         root = np.sqrt(weight)[:, None]
-        turn, spread = _axes(root * s)
-        sensitive = s @ turn
-        explained = turn @ ((sensitive / spread**2 * weight[:, None]).T @ x)
+        rotation, spread = _axes(root * s)
+        sensitive = s @ rotation
+        explained = rotation @ ((sensitive / spread**2 * weight[:, None]).T @ x)
         rest = x - s @ explained
         axes, spreads = _axes(root * rest, scale=float(np.linalg.norm(root * x)))
         weights = axes / spreads
-        return cls(sensitive, rest @ weights, turn, weights, explained, centers, weight)
+        return cls(sensitive, rest @ weights, rotation, weights, explained, centers, weight)
 
     def coefficients(self, a: Floats, b: Floats, intercept: float) -> Floats:
-        """Coefficients of X and S and the constant, (p + q + 1,), from those of the directions."""
+        """Coefficients of X and S and the constant, (p + q + 1,), from those a, b of the axes."""
         of_x = self.weights @ b
-        of_s = self.turn @ a - self.explained @ of_x
+        of_s = self.rotation @ a - self.explained @ of_x
         constant = intercept - self.centers[0] @ of_x - self.centers[1] @ of_s
         return np.concatenate([of_x, of_s, [constant]])
 
 
 def _axes(columns: Floats, scale: float | None = None) -> tuple[Floats, Floats]:
-    """Principal axes (columns, r) of a matrix, and its spread along them (r,), zeros left out."""
+    """Principal axes (columns, r) with nonzero spread, and the spread along them (r,)."""
     _, spread, axes = np.linalg.svd(columns, full_matrices=False)
     least = _RANK_TOLERANCE * (spread.max(initial=0.0) if scale is None else scale)
     return axes[spread > least].T, spread[spread > least]
@@ -80,15 +80,15 @@ def _axes(columns: Floats, scale: float | None = None) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """Least squares with a ridge on the sensitive part alone (their FRRM)."""
+    """Least squares with a ridge on the sensitive part only (the paper's FRRM)."""
 
     parts: Parts
     y: Floats
 
     def at(self, ridge: float) -> tuple[Floats, float]:
-        """Coefficients (p + q + 1,), and the share of explained variance that is due to S.
+        """Return coefficients (p + q + 1,), and the share of explained variance that is due to S.
 
-        Both parts are uncorrelated, so the ridge shrinks one and leaves the other.
+        The parts are uncorrelated, so the ridge shrinks the sensitive part only.
         """
         parts, y = self.parts, self.y
         variance = parts.weight @ parts.sensitive**2
@@ -101,20 +101,20 @@ class LinearFit:
 
 
 class LogisticFit:
-    """Logistic regression with a ridge on the sensitive part alone (their FGRRM)."""
+    """Logistic regression with a ridge on the sensitive part only (the paper's FGRRM)."""
 
     def __init__(self, parts: Parts, y: Floats) -> None:
         self.parts = parts
         self.y = y
         self._design = np.column_stack([np.ones(len(y)), parts.sensitive, parts.rest])
-        # Newton steps begin where the last ones ended: a similar ridge has a similar solution.
+        # Newton's method starts at the previous solution, since similar ridges have similar ones.
         self._start = np.zeros(self._design.shape[1])
 
     def at(self, ridge: float) -> tuple[Floats, float]:
-        """Coefficients (p + q + 1,), and the share of explained deviance that is due to S.
+        """Return coefficients (p + q + 1,), and the share of explained deviance that is due to S.
 
-        The share is (D(0, b) - D(a, b)) / (D(0, 0) - D(a, b)): what is lost without the sensitive
-        part, of all that the model explains.
+        The share is (D(0, b) - D(a, b)) / (D(0, 0) - D(a, b)): the loss without the sensitive part,
+        relative to everything that the model explains.
         """
         parts, design = self.parts, self._design
         count = parts.sensitive.shape[1]
@@ -123,10 +123,10 @@ class LogisticFit:
         found = _newton(design, self.y, parts.weight, ridges, self._start)
         if np.abs(design @ found).max() > _LARGEST_LOG_ODDS:
             raise InputError(
-                "method='scutari' found no finite coefficients: rare values of the features tell "
-                "the classes of some rows apart without error, and then a bound on the share due to"
-                " A can be met without changing what the model does; merge rare levels, leave out "
-                "such columns, or use another method"
+                "method='scutari' found no finite coefficients: rare values of the features "
+                "separate the classes of some rows without error, so a bound on the share due to A "
+                "could be met without changing the model; merge rare levels, leave out such "
+                "columns, or use another method"
             )
         self._start = found
         without = found.copy()
@@ -146,7 +146,7 @@ def _log_loss(log_odds: Floats, y: Floats, weight: Floats) -> float:
 
 
 def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Floats) -> Floats:
-    """Minimize log loss + sum of ridges * theta^2 / 2 by Newton's method with halved steps."""
+    """Minimize log loss + sum of ridges * theta^2 / 2 by Newton's method with step halving."""
 
     def value(at: Floats) -> float:
         return _log_loss(design @ at, y, weight) + float(ridges @ at**2) / 2
@@ -165,18 +165,19 @@ def _newton(design: Floats, y: Floats, weight: Floats, ridges: Floats, theta: Fl
         share = 1.0
         while (then := value(theta - share * step)) > now and share > _SMALLEST_STEP:
             share /= 2
-        if share <= _SMALLEST_STEP:  # rounding is all that is left
+        if share <= _SMALLEST_STEP:  # only rounding errors are left
             return theta
         theta, now = theta - share * step, then
     raise InputError(
-        "method='scutari' found no finite coefficients: the features tell the two classes apart "
+        "method='scutari' found no finite coefficients: the features separate the two classes "
         "without error; leave out columns that give y away, or use another method"
     )
 
 
 def within(fit: Callable[[float], tuple[Floats, float]], bound: float) -> tuple[Floats, float]:
-    """Return the fit of the least ridge whose share is at most ``bound``, and its share."""
-    # Last digits depend on where a fit began: once for each ridge keeps the bracket a bracket.
+    """Return the fit with the smallest ridge whose share is at most ``bound``, and its share."""
+    # The last digits of a fit depend on its starting point. Fitting each ridge only once keeps the
+    # bracket of the root search consistent.
     once = functools.cache(fit)
     found = once(0.0)
     if found[1] <= bound:
@@ -191,15 +192,15 @@ def within(fit: Callable[[float], tuple[Floats, float]], bound: float) -> tuple[
 
 
 def solve(context: Context) -> Predictor:
-    """Scutari, Panero and Proissl 2022: y = S a + U b, ridge on a, share due to S bounded.
+    """Scutari, Panero and Proissl 2022: y = S a + U b with a ridge on a.
 
-    The bound is (1 - strength) times the share without a ridge.
+    The ridge bounds the share due to S by (1 - strength) times the share without a ridge.
     """
     task, members = context.task, context.members
     if task not in ("squared", "binary"):
         raise InputError(
-            f"method='scutari' is least squares: loss must be 'squared', got {task!r}; leave loss "
-            "out, or use another method"
+            f"loss must be 'squared' for method='scutari', which is least squares, got {task!r}; "
+            "leave loss out, or use another method"
         )
     found: dict[tuple[tuple[int, ...], float], Floats] = {}
     for rows in dict.fromkeys(member.rows for member in members):
@@ -213,7 +214,7 @@ def solve(context: Context) -> Predictor:
 
 
 def _fit(context: Context, rows: tuple[int, ...]) -> LinearFit | LogisticFit:
-    """Return the regression on some rows, or on all."""
+    """Return the regression on some rows, or on all if ``rows`` is empty."""
     data = context.data
     chosen = row_numbers(rows, len(data))
     weight = torch.ones_like(data.target) if data.weight is None else data.weight
@@ -224,7 +225,7 @@ def _fit(context: Context, rows: tuple[int, ...]) -> LinearFit | LogisticFit:
 
 
 def linear_predictor(coefficients: NDArray[np.float64], task: str) -> Predictor:
-    """Return K linear models in double precision; coefficients (K, p + 1), the constant last.
+    """Return K linear models in double precision from coefficients (K, p + 1), constants last.
 
     >>> model = linear_predictor(np.array([[2.0, 1.0]]), "squared")
     >>> model.evaluate(torch.tensor([[3.0]]))[0]
@@ -245,8 +246,8 @@ DECLARATION = Declaration(
     title="Fair ridge regression",
     reference="Scutari, Panero and Proissl (2022), Achieving fairness with a simple ridge penalty, "
     "Statistics and Computing",
-    summary="Linear or logistic regression on A and on what A does not explain of X, with a ridge "
-    "on A that bounds its share of what the model explains; it needs A to predict.",
+    summary="Linear or logistic regression on A and on the part of X that A does not explain; a "
+    "ridge on A bounds A's share of the explained variance. It needs A to predict.",
     capabilities=Capabilities(
         neural=False,
         separation=False,

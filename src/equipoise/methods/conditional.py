@@ -1,8 +1,9 @@
-"""The game that asks for separation: critics compare (score, a, y) with (score, a', y), a' given y.
+"""The game for separation: critics compare (score, a, y) with (score, a', y), a' drawn given y.
 
-If a' follows P(A | Y), the two laws agree exactly where the score is independent of A given Y. For
-every row several donors are drawn before training: rows whose attributes stand in for its own. A
-step picks one of them by the row numbers that the batch stream drew, so that it needs no generator.
+If a' follows P(A | Y), the two distributions are equal exactly if the score is independent of A
+given Y. Before training, several donors are drawn for every row: rows whose attributes stand in for
+its own. In each step the resampled row numbers decide which donor is used, so that a step needs no
+generator.
 """
 
 from __future__ import annotations
@@ -17,22 +18,21 @@ from equipoise.methods.declaration import Context
 from equipoise.training import History, Member, NetworkStep, Phase, TrainingData, TrainingSettings
 from equipoise.training.data import BatchStream, generator, row_numbers, streams_of
 
-#: Draws kept for every row. Over a run each is met many times; more would cost memory only.
+#: Donors drawn for every row. A run uses each of them many times; more would only cost memory.
 DRAWS = 16
-#: Networks that draw donors train for so many epochs in batches of so many rows, but for so many
-#: steps at least and at most.
+#: Training of networks that draw donors: epochs, rows of a batch, and limits on the steps.
 EPOCHS, BATCH_SIZE = 100, 300
 FEWEST_STEPS, MOST_STEPS = 400, 3_000
 
-#: Given the number of a stream, the rows (m,) that may be drawn and a generator on the CPU: for
-#: each draw and each of these rows the position of its donor among them, (DRAWS, m).
+#: Draws donors: from the number of a stream, the rows (m,) that may be drawn, and a generator on
+#: the CPU to the positions of the donors among these rows, (DRAWS, m).
 Draw = Callable[[int, Tensor, torch.Generator], Tensor]
 
 
 class ConditionalGame:
     """Critics in a game about donors drawn given Y; ``covariance`` adds `covariance_gap`.
 
-    phases: train what ``donors`` are drawn by, and then draw them.
+    phases: train the networks that draw ``donors``, if there are any, and then draw these.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ConditionalGame:
         self.networks: nn.Module = self._game
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        # Donors were drawn in proportion to their weights, so those of the rows remain.
+        # Donors were drawn in proportion to their weights, so only the weights of rows are needed.
         weight, _ = self._data.pair_weights(rows, rows)
         attribute = self._attribute[rows]
         drawn = self._attribute[self.donors(rows, resampled)]
@@ -71,12 +71,12 @@ def covariance_gap(score: Tensor, attribute: Tensor, resampled: Tensor, weight: 
     """
     weighted = score * weight[..., None]
     centered = weighted - weight[..., None] * weighted.sum(1, keepdim=True)
-    # Both covariances have the same centered score, so their difference is one product.
+    # Both covariances use the same centered score, so their difference is one product.
     return (centered.transpose(1, 2) @ (attribute - resampled)).square().sum((1, 2))
 
 
 class Donors:
-    """A table of donors (streams, DRAWS, n); a row that is never drawn for is its own donor."""
+    """A table of donors (streams, DRAWS, n); a row without drawn donors is its own donor."""
 
     def __init__(self, data: TrainingData, members: Sequence[Member], draw: Draw) -> None:
         self._streams, which = streams_of(members)
@@ -97,18 +97,18 @@ class Donors:
         self.table.copy_(table)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return a donor for each of ``rows`` (K, B); ``resampled`` (K, B) chooses the draw."""
+        """Return a donor for each of ``rows`` (K, B); ``resampled`` (K, B) says which one."""
         donor: Tensor = self.table[self._which, resampled % DRAWS, rows]
         return donor
 
 
-class Law(Protocol):
-    """Networks, one for each stream, that draw donors once a phase has trained them.
+class DonorNetworks(Protocol):
+    """Networks, one for each stream, that draw donors after a phase has trained them.
 
     ``update`` trains on one batch and returns two losses, (K,) each; ``draw`` is a :data:`Draw`.
     """
 
-    optimizers: list[torch.optim.Optimizer]  # with the learning rates of the start
+    optimizers: list[torch.optim.Optimizer]  # with their initial learning rates
 
     @property
     def networks(self) -> nn.Module: ...
@@ -118,15 +118,15 @@ class Law(Protocol):
     def draw(self, number: int, available: Tensor, generator: torch.Generator) -> Tensor: ...
 
 
-def game_by_law(
-    context: Context, law: Law, *, asked_by: str, covariance: bool = False
+def game_with_networks(
+    context: Context, donor_networks: DonorNetworks, *, needed_by: str, covariance: bool = False
 ) -> ConditionalGame:
-    """Return the game about donors drawn by a law.
+    """Return the game about donors that networks draw.
 
-    Its learning rates fall to zero over the second half of the phase that trains it, so that the
-    last iterate is settled.
+    Their learning rates fall to zero over the second half of the phase that trains them, so that
+    the weights settle.
     """
-    donors = Donors(context.data, context.members, law.draw)
+    donors = Donors(context.data, context.members, donor_networks.draw)
     streams, which = streams_of(context.members)
     batches = BatchStream(
         [Member(0.0, seed, rows) for seed, rows in streams],
@@ -142,9 +142,11 @@ def game_by_law(
         return history
 
     phase = Phase(
-        label="law of A given Y",
-        asked_by=asked_by,
-        step=NetworkStep(law.networks, law.update, law.optimizers, settings),
+        label="distribution of A given Y",
+        needed_by=needed_by,
+        step=NetworkStep(
+            donor_networks.networks, donor_networks.update, donor_networks.optimizers, settings
+        ),
         batches=batches,
         settings=settings,
         serves=which,
@@ -156,11 +158,11 @@ def game_by_law(
 def near_rows(
     outcome: Tensor, weight: Tensor, reach: int, *, draws: int, generator: torch.Generator
 ) -> Tensor:
-    """For every row draw rows of like outcome, with replacement; positions (draws, m).
+    """For every row draw rows with a similar outcome, with replacement; positions (draws, m).
 
-    outcome: (m,). weight: (m,), to which probabilities are proportional. reach: rows may lie this
-    many ranks of the outcome away, and rows of equal outcome are never told apart, so that 0 draws
-    from the rows of exactly the same outcome: the maximum-likelihood estimate of P(A | Y).
+    outcome: (m,). weight: (m,); probabilities are proportional to it. reach: largest distance in
+    ranks of the outcome. Rows of equal outcome are always treated alike. So a reach of 0 draws from
+    the rows of exactly the same outcome: the maximum-likelihood estimate of P(A | Y).
 
     >>> drawn = near_rows(
     ...     torch.tensor([0, 1, 0, 1]), torch.ones(4), 0, draws=50,
@@ -180,7 +182,7 @@ def near_rows(
     point = low + (high - low) * torch.rand(
         draws, len(order), dtype=torch.float64, generator=generator, device=order.device
     )
-    # Where rounding, or a neighbourhood without any weight, leads outside, stay inside.
+    # Rounding, or a range without any weight, could lead outside the range.
     drawn = torch.searchsorted(mass[1:].contiguous(), point, right=True).clamp(begin, end - 1)
     donor = torch.empty_like(drawn)
     donor[:, order] = order[drawn]

@@ -1,4 +1,4 @@
-"""Critics that predict a binary attribute from what is penalized, and how much that tells them."""
+"""Critics that predict a binary attribute from the score or from a hidden layer."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from equipoise.critic import frozen
-from equipoise.errors import InputError
-from equipoise.methods.declaration import Context
-from equipoise.methods.shared.batch import standardized
+from equipoise.methods.batch_penalties import standardized
+from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
 from equipoise.networks import StackedLinear
 from equipoise.training.data import row_numbers
 from equipoise.training.loop import minimize
 
 
 class AttributeCritic:
-    """K critics that predict A, 0 or 1; the penalty is how much they lower its entropy.
+    """K critics that predict A, which is 0 or 1.
 
-    That is H(A) less the critics' log loss, with H(A | Y) under separation, where critics see Y as
-    well. The best critic attains the mutual information of A and what it sees (given Y), in nats;
-    one that knows only how frequent A is gives 0. The gradient is that of the log loss, reversed.
+    The penalty is H(A) minus the critic's log loss. Under separation the critic sees Y as well, and
+    H(A | Y) takes the place of H(A). The best critic attains the mutual information, in nats, of A
+    and the values that it sees (given Y). A critic that knows only the frequency of A gives 0. The
+    gradient of the penalty is the reversed gradient of the log loss.
     """
 
     def __init__(self, context: Context) -> None:
         data, critic = context.data, context.critic
-        if data.attribute_cell is None:
-            raise InputError(
-                "a critic that predicts the sensitive feature needs a discrete one of two groups"
-            )
+        assert data.attribute_cell is not None  # continuous attributes were refused already
         self._data = data
         self._steps = critic.steps
         self._group = (data.attribute_cell > 0).to(data.x.dtype)
@@ -49,13 +46,13 @@ class AttributeCritic:
         head = self._critic.layers[-1]
         assert isinstance(head, StackedLinear) and head.bias is not None
         with torch.no_grad():
-            # Every critic begins with the log odds of A among its member's rows.
+            # Every critic starts with the log odds of A among its member's rows.
             head.bias.copy_(torch.logit(torch.stack(rates), eps=1e-6)[:, None])
         self._optimizer = critic.optimizer.build(self._critic.parameters())
         self.networks: nn.Module = self._critic
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Train the critics on this batch and return what they can tell of A, (K,)."""
+        """Train the critics on this batch, then return their value (K,)."""
         weight = self._data.row_weights(rows)
         seen = standardized(penalized, weight)
         for _ in range(self._steps):
@@ -74,12 +71,42 @@ class AttributeCritic:
 def conditional_entropy(group: Tensor, stratum: Tensor, weight: Tensor) -> Tensor:
     """H(group | stratum) in nats, from weighted counts; a scalar.
 
-    group: (n,) of 0 and 1. stratum: (n,) numbers of strata. weight: (n,).
+    group: (n,), zeros and ones. stratum: (n,), numbers of strata. weight: (n,).
     """
     cell = (2 * stratum + group.long()).cpu()
-    counts = torch.zeros(2 * (int(stratum.max()) + 1), dtype=torch.float64, device="cpu")
-    counts.index_add_(0, cell, weight.cpu().double())
+    counts = torch.bincount(cell, weight.cpu().double(), 2 * (int(stratum.max()) + 1))
     joint = counts.view(-1, 2) / counts.sum()
     of_pairs, of_strata = (torch.special.entr(table).sum() for table in (joint, joint.sum(1)))
     entropy: Tensor = of_pairs - of_strata
     return entropy
+
+
+#: The original censors a representation, and may reconstruct X from it as well. Here the critic
+#: sees the score, or the representation of a FairEncoder, and nothing is reconstructed.
+EDWARDS_STORKEY = Declaration(
+    name="edwards_storkey",
+    title="Censoring by a critic that predicts A",
+    reference="Edwards and Storkey (2015), Censoring representations with an adversary, "
+    "arXiv:1511.05897",
+    summary="A critic predicts A from the score; the predictor learns to make the critic's log "
+    "loss as large as if it knew only how frequent A is.",
+    capabilities=Capabilities(
+        separation=False, continuous=False, mixed=False, many_groups=False, numbers=False
+    ),
+    build=AttributeCritic,
+    options=CRITIC,
+)
+
+#: The original adds a hidden layer to a network; a branch from this layer predicts A, with its
+#: gradient reversed. Here it is the last hidden layer. Under separation the branch sees Y as well.
+ADEL = Declaration(
+    name="adel",
+    title="Gradient reversal at a hidden layer",
+    reference="Adel, Valera, Ghahramani and Weller (2019), One-network adversarial fairness, AAAI",
+    summary="A critic predicts A from the last hidden layer; its reversed gradient trains this "
+    "layer to reveal nothing about A.",
+    capabilities=Capabilities(continuous=False, mixed=False, many_groups=False, numbers=False),
+    build=AttributeCritic,
+    options=CRITIC,
+    sits_on="hidden",
+)
