@@ -154,8 +154,8 @@ def test_no_weight_and_bad_options():
     )
     with pytest.raises(
         InputError,
-        match="density_ratio='counts' needs discrete sensitive features and a discrete outcome; "
-        "use density_ratio='network' or 'auto'",
+        match="density_ratio='counts' needs discrete sensitive features and a discrete outcome, "
+        "got continuous values; use density_ratio='network' or 'auto'",
     ):
         build_density_ratio(continuous, [Member(0.5, 0)], kind="counts")
     with pytest.raises(

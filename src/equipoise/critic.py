@@ -1,13 +1,13 @@
-"""The critics' game: K critics learn to tell real pairs from resampled ones.
+"""The critics' game: K critics learn to tell real pairs from resampled pairs.
 
-Methods with such a critic and :mod:`equipoise.penalty`, the penalty for your own loop, play it.
+Several methods play it, and so does the penalty for your own loop, :mod:`equipoise.penalty`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, get_args
 
 import torch
@@ -27,9 +27,11 @@ from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP, fuse
 from equipoise.training import OptimizerSettings
 from equipoise.training.loop import minimize
 
+#: Weights of real pairs and of resampled pairs, (K, B) each; None where all are one.
 Weights = tuple[Tensor | None, Tensor | None]
 
-#: In our trials a critic three times as fast as the predictor stayed closest to its optimum.
+#: In our trials a critic stayed closest to its optimum when it learned three times as fast as the
+#: predictor.
 CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
 
 
@@ -37,8 +39,9 @@ CRITIC_OPTIMIZER = OptimizerSettings(learning_rate=3e-3)
 class CriticSettings:
     """The critic and how it trains.
 
-    ``steps`` is the paper's T', critic updates per predictor update. ``gradient_penalty`` weighs
-    gradients above one, between real and resampled pairs (after Gulrajani et al. 2017).
+    ``steps`` is the paper's T', the number of critic updates per predictor update.
+    ``gradient_penalty`` is the weight of a penalty on gradients above one between real and
+    resampled pairs (after Gulrajani et al. 2017). ``prefix`` opens the names of options in errors.
     """
 
     divergence: str = "js"
@@ -47,47 +50,54 @@ class CriticSettings:
     normalization: Normalization = "none"
     gradient_penalty: float = 0.0
     optimizer: OptimizerSettings = field(default_factory=lambda: CRITIC_OPTIMIZER)
+    prefix: InitVar[str] = "critic_"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, prefix: str) -> None:
         check_choice("divergence", self.divergence, tuple(DIVERGENCES))
-        object.__setattr__(self, "hidden", check_widths("critic_hidden", self.hidden))
-        check_whole("critic_steps", self.steps)
-        check_choice("critic_normalization", self.normalization, get_args(Normalization))
+        object.__setattr__(self, "hidden", check_widths(f"{prefix}hidden", self.hidden))
+        check_whole(f"{prefix}steps", self.steps)
+        normalization = f"{prefix}normalization"
+        check_choice(normalization, self.normalization, get_args(Normalization))
         weight = check_number(
             "gradient_penalty", self.gradient_penalty, "must not be negative", lambda w: w >= 0
         )
         object.__setattr__(self, "gradient_penalty", weight)
         if self.normalization == "batch" and not self.hidden:
-            remedy = "set critic_hidden, such as critic_hidden=(64, 64)"
-            refuse_unread("critic_normalization", "batch", "critic_hidden=()", remedy)
+            remedy = f"set {prefix}hidden=(64, 64)"
+            refuse_unread(normalization, "batch", f"{prefix}hidden=()", remedy)
         if self.gradient_penalty and self.normalization == "batch":
             raise InputError(
-                "gradient_penalty needs a critic without batch normalization, whose gradient at a "
-                "row depends on the other rows; set critic_normalization='none'"
+                "gradient_penalty needs a critic without batch normalization, got "
+                f"{normalization}='batch', with which the gradient at a row depends on other rows; "
+                f"set {normalization}='none'"
             )
         bounded = self.gradient_penalty or self.normalization == "spectral"
         if self.divergence == "wasserstein" and not bounded:
             raise InputError(
-                "divergence='wasserstein' needs a critic of bounded gradient; set "
-                "critic_normalization='none' and gradient_penalty=10"
+                "divergence='wasserstein' needs a critic with a bounded gradient, got "
+                f"{normalization}={self.normalization!r} and gradient_penalty=0; set "
+                f"{normalization}='none' and gradient_penalty=10"
             )
 
-    def network(self, width: int, generators: Sequence[torch.Generator], **more: Any) -> StackedMLP:
-        """Return critics of one output, which only guess at first."""
-        more["normalization"] = self.normalization
-        critics = StackedMLP(width, self.hidden, 1, generators=generators, **more)
+    def network(
+        self, width: int, generators: Sequence[torch.Generator], **options: Any
+    ) -> StackedMLP:
+        """Return critics with one output, which is 0 at first: they only guess."""
+        options["normalization"] = self.normalization
+        critics = StackedMLP(width, self.hidden, 1, generators=generators, **options)
         if self.normalization != "spectral":
-            # A head of zeros guesses, so nobody is penalized for what no critic has learned yet. (A
-            # spectral layer has no zero: its weight is divided by its size.)
+            # The weights of the last layer start at zero, so nothing is penalized before the critic
+            # has learned something. A spectral layer divides by the norm of its weights and cannot
+            # start at zero.
             nn.init.zeros_(critics.head_weight)
         return critics
 
 
 class CriticGame(nn.Module):
-    """K critics, each in its game against one predictor.
+    """K critics, each in a game against one predictor.
 
-    A critic sees the score standardized over the batch, so a predictor cannot hide a dependence
-    by shrinking its score, beside the attribute and, under separation, the outcome.
+    A critic sees the score, the attribute and, under separation, the outcome. The score is
+    standardized over the batch, so a predictor cannot hide a dependence by shrinking its score.
     """
 
     def __init__(
@@ -105,14 +115,15 @@ class CriticGame(nn.Module):
         self.critic = settings.network(
             score_width + attribute_width + outcome_width,
             generators,
-            # Real and resampled pairs are batches of their own, as in the paper's program: a whole
-            # batch then betrays what single pairs hardly show, and the penalty is felt sooner.
+            # Real and resampled pairs are normalized as separate batches, as in the paper's
+            # program. The critic can then use statistics of a whole batch, which show dependence
+            # that is hard to see in single pairs.
             batches=2,
             twice_differentiable=settings.gradient_penalty > 0,
         )
 
     def start(self) -> None:
-        """Build the critic's optimizer, once the weights are on their device."""
+        """Build the critic's optimizer; call this after the weights were moved to their device."""
         self.optimizer = self.settings.optimizer.build(self.critic.parameters())
 
     def play(
@@ -125,15 +136,14 @@ class CriticGame(nn.Module):
         *,
         lasting: bool = False,
     ) -> Tensor:
-        """Train the critics on the detached score, then return their value (K,) of the score.
+        """Train the critics on the detached score, then return their value (K,) for the score.
 
-        score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation.
-        weights: of real and of resampled pairs, (K, B) each. A ``lasting`` value can be followed
-        back after the critics were trained further.
+        score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation. A
+        ``lasting`` value can still be differentiated after the critics were trained further.
         """
-        seen = self._standardized(score)
+        standardized = self._standardized(score)
         context = _contexts(attribute, resampled, outcome)
-        fixed = _pairs(seen.detach(), context)
+        fixed = _pairs(standardized.detach(), context)
         with torch.enable_grad():
             for _ in range(self.settings.steps):
                 value = self.forward(fixed, weights)
@@ -142,11 +152,11 @@ class CriticGame(nn.Module):
                     losses.append(self._gradient_excess(fixed))
                     shares.append(torch.full_like(value, self.settings.gradient_penalty))
                 minimize(losses, self.optimizer, shares)
-        pairs = _pairs(seen, context)
+        pairs = _pairs(standardized, context)
         if lasting:
-            now = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
-            found: Tensor = functional_call(self, now, (pairs, weights))
-            return found
+            copies = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
+            lasting_value: Tensor = functional_call(self, copies, (pairs, weights))
+            return lasting_value
         with frozen(self.critic):
             return self.forward(pairs, weights)
 
@@ -158,12 +168,12 @@ class CriticGame(nn.Module):
         outcome: Tensor | None,
         weights: Weights = (None, None),
     ) -> Tensor:
-        """Return how well the critics tell real from resampled pairs, (K,); 0 is guessing."""
+        """Return how well the critics tell real from resampled pairs, (K,); 0 means guessing."""
         context = _contexts(attribute, resampled, outcome)
         return self.forward(_pairs(self._standardized(score), context), weights)
 
     def _standardized(self, score: Tensor) -> Tensor:
-        """Score (K, B, w) over its spread in the batch."""
+        """Score (K, B, w) with mean 0 and variance 1 over the batch."""
         standardized: Tensor = self.scale(score.transpose(1, 2))
         return standardized.transpose(1, 2)
 
@@ -177,9 +187,12 @@ class CriticGame(nn.Module):
         return DIVERGENCES[self.settings.divergence](real, drawn, *weights)
 
     def _gradient_excess(self, pairs: Tensor) -> Tensor:
-        """Mean squared excess of the critics' gradient over one, between both kinds of pairs."""
+        """Mean square (K,) of the part of the critics' gradient norm above one.
+
+        Gradients are taken at points between real and resampled pairs.
+        """
         real, drawn = pairs.chunk(2, 1)
-        # Rows come in random order, so evenly spread mixing weights are as good as random ones.
+        # Rows are in random order, so evenly spaced mixing weights are as good as random ones.
         place = torch.arange(real.shape[1], dtype=real.dtype, device=real.device)
         mix = (place + 0.5) / real.shape[1]
         between = torch.lerp(real, drawn, mix[:, None]).detach().requires_grad_()
@@ -190,19 +203,19 @@ class CriticGame(nn.Module):
 
 
 def _contexts(attribute: Tensor, resampled: Tensor, outcome: Tensor | None) -> Tensor:
-    """What a critic sees beside the score, (K, 2 B, q + v): for real pairs, then resampled ones."""
+    """Critic inputs other than the score, (K, 2 B, q + v): real pairs, then resampled pairs."""
     both = torch.cat([attribute, resampled], 1)
     return both if outcome is None else torch.cat([both, outcome.repeat(1, 2, 1)], -1)
 
 
 def _pairs(score: Tensor, contexts: Tensor) -> Tensor:
-    """Critic inputs (K, 2 B, inputs): the same scores (K, B, w) beside both contexts."""
+    """Critic inputs (K, 2 B, inputs): the same scores (K, B, w) next to both contexts."""
     return torch.cat([score.repeat(1, 2, 1), contexts], -1)
 
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Keep gradients out of a module's weights while passing them through to its inputs."""
+    """Compute no gradients for the module's weights; gradients still reach its inputs."""
     module.requires_grad_(False)
     try:
         yield

@@ -1,8 +1,8 @@
-"""The weight beta(a', y) = p(a', y) / (p(a') p(y)) that separation puts on resampled pairs.
+"""The density ratio beta(a', y) = p(a', y) / (p(a') p(y)), the weight of resampled pairs.
 
-With it the critic's best answer compares p(score | a, y) with p(score | y) and nothing else
-(Sohn, Song and Lin 2024, proposition 2; the attribute in it is the resampled one, a'). Counting
-gives it where A and Y are discrete, a small network elsewhere.
+Separation needs it: with these weights the best critic compares p(score | a, y) with p(score | y)
+and nothing else (Sohn, Song and Lin 2024, proposition 2, where a' is the resampled attribute). If A
+and Y are discrete, beta can be counted. Otherwise a small network estimates it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from equipoise.training.loop import gradients_on, minimize
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
-#: Share of the rows that training stops by.
+#: Widths of the network's hidden layers.
+HIDDEN = (64, 64)
+#: Share of the rows that are held out for early stopping.
 HELD_OUT = 0.2
-#: Larger ratios are clamped: one such pair would outweigh the rest of its batch.
+#: Larger ratios are clamped, since one such pair would outweigh the rest of its batch.
 LARGEST_RATIO = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatioSettings(TrainingSettings):
-    """The density-ratio network: [Dense-ReLU] x 2, stopped early on held-out rows.
+    """How the density-ratio network trains: it is stopped early on held-out rows.
 
-    ``patience`` counts checks without a smaller held-out loss; None holds no rows out and takes the
-    last iterate.
+    ``patience`` is the number of checks without a smaller held-out loss after which training stops.
+    With None no rows are held out, and the last iterate is used.
     """
 
-    hidden: tuple[int, ...] = (64, 64)
     iterations: int = 5_000
     schedule: Literal["decay", "constant"] = "constant"
     check_every: int = 100
@@ -58,16 +59,16 @@ class RatioSettings(TrainingSettings):
 def build_density_ratio(
     data: TrainingData, members: Sequence[Member], *, kind: RatioKind
 ) -> CountedRatio | NetworkRatio | None:
-    """Return beta for every member from its own rows; None means no weight (SBP_NW).
+    """Return beta for every member, estimated on its own rows; None for no weights (SBP_NW).
 
-    One that is a network is ready once its ``phases`` are trained.
+    A `NetworkRatio` can be used once its ``phases`` are trained.
     """
     check_choice("density_ratio", kind, get_args(RatioKind))
     discrete = data.attribute_cell is not None and data.outcome_class is not None
     if kind == "counts" and not discrete:
         raise InputError(
-            "density_ratio='counts' needs discrete sensitive features and a discrete outcome; "
-            "use density_ratio='network' or 'auto'"
+            "density_ratio='counts' needs discrete sensitive features and a discrete outcome, got "
+            "continuous values; use density_ratio='network' or 'auto'"
         )
     if kind == "none":
         return None
@@ -77,7 +78,10 @@ def build_density_ratio(
 
 
 class CountedRatio:
-    """beta from (weighted) counts of cells and classes, exact for the training rows."""
+    """Beta from (weighted) counts of attribute cells and outcome classes.
+
+    It is exact for the training rows.
+    """
 
     def __init__(self, data: TrainingData, members: Sequence[Member]) -> None:
         assert data.attribute_cell is not None and data.outcome_class is not None
@@ -91,44 +95,42 @@ class CountedRatio:
         self._tables = torch.stack([tables[member.rows] for member in members])
 
     def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
-        """Return beta of every (cell, class)."""
+        """Return beta for every (cell, class)."""
         chosen = row_numbers(rows, len(weight), weight.device)
         flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
-        counts = torch.zeros(shape[0] * shape[1], dtype=torch.float64, device="cpu")
-        counts.index_add_(0, flat, weight[chosen].cpu().double())
+        counts = torch.bincount(flat, weight[chosen].cpu().double(), shape[0] * shape[1])
         joint = counts.view(shape) / counts.sum()
         independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
         return (joint / independent.clamp_min(1e-300)).to(weight)
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return beta(a of resampled, y of rows), (K, B)."""
+        """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
         member = torch.arange(len(rows), device=rows.device)[:, None]
         ratio: Tensor = self._tables[member, self._cell[resampled], self._class[rows]]
         return ratio
 
 
 class RatioNetwork(nn.Module):
-    """K critics that tell (a, y) from (a', y); their odds are beta."""
+    """K critics that tell (a, y) from (a', y); the odds that they give are beta."""
 
     def __init__(
         self,
         attribute_width: int,
         outcome_width: int,
         *,
-        hidden: Sequence[int] = RatioSettings.hidden,
         generators: Sequence[torch.Generator],
     ) -> None:
         super().__init__()
         width = attribute_width + outcome_width
-        self.critic = StackedMLP(width, hidden, 1, generators=generators, normalization="none")
+        self.critic = StackedMLP(width, HIDDEN, 1, generators=generators, normalization="none")
 
     def forward(self, attribute: Tensor, outcome: Tensor) -> Tensor:
-        """Return log beta, (K, B), for attributes (K, B, q) and outcomes (K, B, v)."""
+        """Return log beta (K, B) for attributes (K, B, q) and outcomes (K, B, v)."""
         logit: Tensor = self.critic(torch.cat([attribute, outcome], -1)).squeeze(-1)
         return logit
 
     def ratio(self, attribute: Tensor, outcome: Tensor) -> Tensor:
-        """Return beta, (K, B), without gradient."""
+        """Return beta (K, B), clamped, without gradient."""
         with torch.no_grad():
             log_ratio: Tensor = self(attribute, outcome)
             return log_ratio.exp().clamp_max(LARGEST_RATIO)
@@ -140,16 +142,16 @@ class RatioNetwork(nn.Module):
         outcome: Tensor,
         weights: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Tensor:
-        """Return minus the paper's R_beta, shifted to 0 for a network that guesses, (K,)."""
+        """Return the negative of the paper's R_beta (K,), shifted so that guessing gives 0."""
         rows = attribute.shape[1]
         logit = self(torch.cat([attribute, resampled], 1), torch.cat([outcome, outcome], 1))
         return -DIVERGENCES["js"](logit[:, :rows], logit[:, rows:], *weights)
 
 
 class NetworkRatio:
-    """beta from a :class:`RatioNetwork`, which its phase trains before the run.
+    """Beta from a :class:`RatioNetwork`, which its phase trains before the run.
 
-    Members of equal seed and rows share a network.
+    Members with the same seed and the same rows share a network.
     """
 
     def __init__(
@@ -161,7 +163,6 @@ class NetworkRatio:
         self._network = RatioNetwork(
             data.attribute.shape[1],
             data.outcome.shape[1],
-            hidden=settings.hidden,
             generators=generators([seed for seed, _ in streams], "density ratio"),
         ).to(data.x)
         self._optimizer = settings.optimizer.build(self._network.parameters())
@@ -169,7 +170,7 @@ class NetworkRatio:
         self._stopping: _EarlyStopping | None = None
         if settings.patience is not None:
             parts = [
-                set_aside(*each, len(data), HELD_OUT, asked_by="density_ratio='network'")
+                set_aside(*each, len(data), HELD_OUT, needed_by="density_ratio='network'")
                 for each in streams
             ]
             held_out = torch.stack([aside for _, aside in parts]).to(data.x.device)
@@ -178,7 +179,7 @@ class NetworkRatio:
         self.phases = (
             Phase(
                 label="density ratio",
-                asked_by="density_ratio='network'",
+                needed_by="density_ratio='network'",
                 step=NetworkStep(self._network, self._update, [self._optimizer], settings),
                 batches=BatchStream(
                     [Member(0.0, seed, rows) for seed, rows in streams],
@@ -195,13 +196,13 @@ class NetworkRatio:
         )
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return beta(a of resampled, y of rows), (K, B)."""
+        """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
         assert self._data.attribute is not None
         return self._chosen.ratio(self._data.attribute[resampled], self._data.outcome[rows])
 
     @property
     def network(self) -> RatioNetwork:
-        """The networks, one for each distinct pair of seed and rows."""
+        """The chosen networks, one for each distinct pair of seed and rows."""
         return self._network if self._stopping is None else self._stopping.best
 
     def _loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
@@ -225,14 +226,14 @@ class NetworkRatio:
         self._chosen = chosen.requires_grad_(False)
         if self._stopping is None:
             return history
-        # Without a finite held-out loss the best network is still the random start.
-        never = self._stopping.least.isinf().cpu().numpy() & (history.stopped_at == 0)
-        stopped_at = np.where(never, history.iterations[0], history.stopped_at)
+        # If the held-out loss was never finite, the best network is still the random start.
+        never_finite = self._stopping.least.isinf().cpu().numpy() & (history.stopped_at == 0)
+        stopped_at = np.where(never_finite, history.iterations[0], history.stopped_at)
         return replace(history, stopped_at=stopped_at)
 
 
 class _EarlyStopping:
-    """Keeps each network as it was when its loss on held-out rows (K, m) was least."""
+    """Keeps the weights of each network at its smallest loss on held-out rows (K, m)."""
 
     def __init__(
         self,
@@ -255,16 +256,16 @@ class _EarlyStopping:
     def __call__(self, _: int) -> bool:
         with torch.no_grad():
             loss = self._loss(*self._pairs)
-        # A network out of patience no longer changes, as if it had been trained alone.
-        patient = self._waited < self._patience
-        better = patient & (loss < self.least)
+        # The best weights of a network that ran out of patience are final, as if it trained alone.
+        active = self._waited < self._patience
+        better = active & (loss < self.least)
         copy_members(self._network, self.best, better)
         self.least = torch.where(better, loss, self.least)
-        self._waited = torch.where(better, 0, self._waited + patient.long())
+        self._waited = torch.where(better, 0, self._waited + active.long())
         return bool((self._waited >= self._patience).all())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the best networks, their losses, and how long each waits for a better one."""
+        """Return the best networks, their losses, and the checks since each last improved."""
         best = ModuleState(self.best).state_dict()
         return {"best": best, "least": self.least, "waited": self._waited}
 

@@ -1,9 +1,9 @@
 """Divergences between real pairs and resampled pairs, as functions of critic outputs.
 
-Each is the variational form E_P[T] - E_Q[f*(T)] of a divergence D(P || Q), where P is the law of
-(score, A) and Q that of (score, A'), written so that a critic whose output is 0 everywhere, that
-is, one that only guesses, gives exactly 0 whatever the weights; training the critic maximizes the
-value towards the divergence. (Nowozin, Cseke and Tomioka 2016; Arjovsky, Chintala and Bottou 2017.)
+Let P be the distribution of (score, A) and Q that of (score, A'). Each function is the variational
+form E_P[T] - E_Q[f*(T)] of a divergence D(P || Q). Training the critic raises this value towards
+the divergence. A critic that only guesses has output 0 everywhere and gives exactly 0, whatever the
+weights. (Nowozin, Cseke and Tomioka 2016; Arjovsky, Chintala and Bottou 2017.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equipoise.errors import InputError
 
 @dataclass(frozen=True)
 class Divergence:
-    """What a critic output c counts for a real pair, and for a resampled one; both are 0 at 0."""
+    """Terms that a critic output c adds for a real and for a resampled pair; both are 0 at c=0."""
 
     real_term: Callable[[Tensor], Tensor]
     resampled_term: Callable[[Tensor], Tensor]
@@ -34,9 +34,9 @@ class Divergence:
         real_weight: Tensor | None = None,
         resampled_weight: Tensor | None = None,
     ) -> Tensor:
-        """Return the value (K,) of critic outputs (K, n) on real and on resampled pairs.
+        """Return the value (K,) from critic outputs (K, n) on real and on resampled pairs.
 
-        Weights, where given, are (K, n) too and multiply the terms before the mean.
+        Weights are (K, n), too, and multiply the terms before the mean.
 
         >>> guess = torch.zeros(1, 4)
         >>> DIVERGENCES["js"](guess, guess)
@@ -53,16 +53,19 @@ class Divergence:
 
 
 def weighted_mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean (K,) of values (K, n) with weights (K, n) that average one; None are all one."""
+    """Mean (K,) of values (K, n) with weights (K, n) of mean one; None means equal weights."""
     return (values if weight is None else values * weight).mean(-1)
 
 
-#: What the best critic attains, and its output. "js" is twice the Jensen-Shannon divergence (the
-#: paper's R_F, shifted to be 0 at independence, so that strengths mean the same as there); "kl" the
-#: Kullback-Leibler divergence, here the mutual information; "hellinger" the squared Hellinger
-#: distance, in [0, 2]: the output is the log density ratio. "chi2" is Pearson's divergence: the
-#: output is the density ratio less one. "wasserstein" is the Wasserstein-1 distance by duality, for
-#: critics whose gradient is at most one.
+#: Divergences by name, with the value that the best critic attains.
+#: "js": twice the Jensen-Shannon divergence. This is the paper's R_F, shifted to be 0 at
+#: independence, so strengths mean the same as in the paper.
+#: "kl": the Kullback-Leibler divergence, here the mutual information of score and A.
+#: "hellinger": the squared Hellinger distance, in [0, 2].
+#: "chi2": Pearson's divergence.
+#: "wasserstein": the Wasserstein-1 distance by duality, for critics whose gradient is at most one.
+#: The best critic outputs the log density ratio for "js", "kl" and "hellinger", and the density
+#: ratio minus one for "chi2".
 DIVERGENCES: Mapping[str, Divergence] = MappingProxyType(
     {
         "js": Divergence(

@@ -1,4 +1,4 @@
-"""The errors and warnings equipoise raises on purpose, and the checks of single options."""
+"""Errors and warnings that equipoise raises on purpose, and checks of single options."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class InputError(ValueError):
 
 
 class DataNotFound(FileNotFoundError):
-    """A data set is neither bundled nor found; the message says where to put which file."""
+    """A data set is neither bundled nor found; the message says which file to put where."""
 
 
 class ConvergenceWarning(_SklearnConvergenceWarning):
-    """Training ended in a state a person should look at; the message says which and what to do."""
+    """Training ended in a state that needs attention; the message says what to do about it."""
 
 
 @contextmanager
 def needs(package: str, *, user: str, extra: str) -> Iterator[None]:
-    """Say in words that what is imported inside is not there for want of an optional package."""
+    """Turn a failed import of an optional package into an error that says how to install it."""
     try:
         yield
-    except ModuleNotFoundError as absent:
-        if absent.name is None or absent.name.split(".")[0] != package:
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != package:
             raise
         raise InputError(
             f'{user} needs {package}, which is not installed; pip install "equipoise[{extra}]"'
@@ -38,24 +38,24 @@ def needs(package: str, *, user: str, extra: str) -> Iterator[None]:
 
 
 def refuse_unread(option: str, value: Any, setting: str, remedy: str) -> NoReturn:
-    """Refuse an option that changes nothing under this ``setting``."""
+    """Refuse an option that has no effect under this ``setting``."""
     raise InputError(
         f"{option} has no meaning for {setting}, got {value!r}; leave it out, or {remedy}"
     )
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """Return the end of an error about a name that is almost one of those known, else ``""``.
+    """Return the end of an error message that proposes the nearest known name, or ``""``.
 
     >>> did_you_mean("adlut", ["adult", "law"])
     "; did you mean 'adult'?"
     """
-    near = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    nearest = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str], remedy: str = "") -> None:
-    """Refuse a value that is not one of the words allowed."""
+    """Refuse a value that is not one of the allowed words."""
     if isinstance(value, str) and value in allowed:
         return
     words = [repr(str(word)) for word in allowed]
@@ -70,7 +70,7 @@ def check_number(
     holds: Callable[[float], bool] = math.isfinite,
     remedy: str = "",
 ) -> float:
-    """Return a finite number for which the rule holds; True and False are no numbers.
+    """Return a finite number that satisfies the rule; True and False do not count as numbers.
 
     >>> check_number("momentum", 2, "must lie in [0, 1)", lambda momentum: 0 <= momentum < 1)
     Traceback (most recent call last):
@@ -90,7 +90,7 @@ def check_number(
 
 
 def check_level(value: Any) -> float:
-    """Return the level of intervals and certificates."""
+    """Return the confidence level of intervals and certificates."""
     return check_number(
         "level",
         value,
@@ -101,7 +101,7 @@ def check_level(value: Any) -> float:
 
 
 def check_whole(name: str, value: Any, *, least: int = 1, of: str = "") -> int:
-    """Return a whole number of at least ``least``; True and False are no numbers.
+    """Return a whole number of at least ``least``; True and False do not count as numbers.
 
     >>> check_whole("warmup", 0.5, least=0, of=" of rounds")
     Traceback (most recent call last):
@@ -115,7 +115,7 @@ def check_whole(name: str, value: Any, *, least: int = 1, of: str = "") -> int:
 
 
 def check_widths(name: str, value: Any) -> tuple[int, ...]:
-    """Return the widths of layers, given as a tuple, list or array of positive whole numbers."""
+    """Return the widths of layers from a tuple, list or array of positive whole numbers."""
     widths = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(widths, list | tuple) or not all(
         isinstance(width, int | np.integer) and not isinstance(width, bool) and 0 < width < 2**31
@@ -128,7 +128,7 @@ def check_widths(name: str, value: Any) -> tuple[int, ...]:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return True or False; other values, such as "no", say nothing."""
+    """Return True or False; refuse other values, such as "no"."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False, got {value!r}")
     return bool(value)

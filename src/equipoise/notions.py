@@ -1,18 +1,18 @@
-"""Fairness notions: what must not depend on what."""
+"""Fairness notions: which independence between score and sensitive attribute is asked for."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from equipoise.errors import InputError
+from equipoise.errors import check_choice
 
 
 class Notion(StrEnum):
-    """Which statistical relation between score and sensitive attribute is to vanish.
+    """The independence that a fair score satisfies (Sohn, Song and Lin 2024, definitions 1 and 2).
 
-    ``INDEPENDENCE`` is generalized statistical parity, P(score | A = a) = P(score) for every a.
-    ``SEPARATION`` is generalized equalized odds, P(score | A = a, Y = y) = P(score | Y = y) for
-    every a and y. (Sohn, Song and Lin 2024, definitions 1 and 2.)
+    ``INDEPENDENCE`` is generalized statistical parity: P(score | A = a) = P(score) for every a.
+    ``SEPARATION`` is generalized equalized odds: P(score | A = a, Y = y) = P(score | Y = y) for
+    every a and y.
     """
 
     INDEPENDENCE = "independence"
@@ -20,7 +20,7 @@ class Notion(StrEnum):
 
     @property
     def conditions_on_outcome(self) -> bool:
-        """Whether the outcome Y takes part: separation compares like with like in Y."""
+        """Whether people are compared within the same outcome Y only, as separation does."""
         return self is Notion.SEPARATION
 
     @classmethod
@@ -30,8 +30,5 @@ class Notion(StrEnum):
         >>> Notion.parse("separation").conditions_on_outcome
         True
         """
-        try:
-            return cls(value)
-        except ValueError:
-            allowed = ", ".join(repr(str(notion)) for notion in cls)
-            raise InputError(f"notion must be one of {allowed}, got {value!r}") from None
+        check_choice("notion", value, tuple(cls))
+        return cls(value)

@@ -1,53 +1,58 @@
-"""SBPPenalty: the fairness penalty for anybody's own PyTorch loop."""
+"""SBPPenalty: the fairness penalty for your own PyTorch loop."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.critic import CriticGame, CriticSettings, Weights
 from equipoise.density_ratio import RatioNetwork
-from equipoise.errors import InputError, check_choice, check_whole, check_widths, refuse_unread
+from equipoise.errors import InputError, check_choice, check_whole, refuse_unread
 from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import generator, mean_one
 from equipoise.training.loop import minimize
 
-#: Another momentum is refused where the optimizer has none.
+#: The default momentum. Any other value is refused for Adam, which has none.
 _MOMENTUM = 0.2
 
 
 class SBPPenalty(nn.Module):
-    """A penalty on the dependence of a score on sensitive attributes, differentiable in the score.
+    """A differentiable penalty on the dependence of a score on sensitive attributes.
 
-    In training mode each call first lets the critic (and, under separation, the density-ratio
-    network) learn from this batch by its own optimizer, then returns the critic's value: 0 when
-    the critic can only guess. In evaluation mode nothing is trained. Do not hand this module's
+    In training mode each call first trains the critic (and, under separation, the density-ratio
+    network) on this batch with its own optimizer. It then returns the critic's value, which is 0
+    if the critic can only guess. In evaluation mode nothing is trained. Do not give this module's
     parameters to your optimizer: the critic maximizes what you minimize.
 
-    Attributes are numbers here: one-hot categories, scale continuous columns to about unit
-    variance (``SensitiveTable.from_data(A).encode()`` does both). Larger batches see weaker
-    dependence; from 256 rows on the method works well.
+    Attributes must be numbers: one-hot categories, and continuous columns of about unit variance
+    (``SensitiveTable.from_data(A).encode()`` does both). Larger batches reveal weaker dependence;
+    the method works well with 256 rows or more.
 
     Parameters
     ----------
     notion : "independence" or "separation"
         Separation needs the outcome ``y`` in every call.
     divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
-        What the critic estimates. "wasserstein" needs ``gradient_penalty=10``.
+        The divergence that the critic estimates. "wasserstein" needs ``gradient_penalty=10``.
     density_ratio : "network" or "none"
-        Weight of resampled pairs under separation: learned alongside, or left out (SBP_NW).
-    hidden, steps, normalization, gradient_penalty
-        Critic widths, critic updates per call (T'), "none", "batch" or "spectral", and weight of
-        the penalty on the critic's gradient.
+        Weights of resampled pairs under separation: learned during training, or all one (SBP_NW).
+    hidden : tuple of int
+        Widths of the critic's hidden layers.
+    steps : int
+        Critic updates per call (the paper's T').
+    normalization : "none", "batch" or "spectral"
+        Normalization of the critic's layers.
+    gradient_penalty : float
+        Weight of a penalty on the critic's gradient.
     optimizer, learning_rate, momentum
         The critic's own optimizer, "adam" or "sgd".
     random_state : int
-        Seed of the critic's start weights and of the resampling.
+        Seed of the critic's initial weights and of the resampling.
 
     Examples
     --------
@@ -83,23 +88,20 @@ class SBPPenalty(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("density_ratio", density_ratio, ("network", "none"))
-        check_choice("normalization", normalization, get_args(Normalization))
-        check_whole("steps", steps)
         check_whole("random_state", random_state, least=0)
         self.notion = Notion.parse(notion)
-        self._weighs = self.notion.conditions_on_outcome and density_ratio == "network"
+        self._uses_ratio = self.notion.conditions_on_outcome and density_ratio == "network"
         self._optimizer_settings = OptimizerSettings(
             kind=optimizer, learning_rate=learning_rate, momentum=momentum
         )
-        if normalization == "batch" and check_widths("hidden", hidden) == ():
-            refuse_unread("normalization", "batch", "hidden=()", "set hidden=(64, 64)")
         self._critic_settings = CriticSettings(
             divergence=divergence,
-            hidden=check_widths("hidden", hidden),
+            hidden=hidden,
             steps=steps,
             normalization=normalization,
             gradient_penalty=gradient_penalty,
             optimizer=self._optimizer_settings,
+            prefix="",
         )
         if optimizer == "adam" and momentum != _MOMENTUM:
             refuse_unread("momentum", momentum, "optimizer='adam'", "set optimizer='sgd'")
@@ -126,7 +128,7 @@ class SBPPenalty(nn.Module):
         Parameters
         ----------
         score : (n,) or (n, w)
-            Score, logits, or a representation of any width; the penalty is differentiable in it.
+            Scores, logits, or a representation of any width. The penalty is differentiable in it.
         a : (n,) or (n, q)
             Sensitive attributes as numbers.
         y : (n,) or (n, v)
@@ -134,7 +136,7 @@ class SBPPenalty(nn.Module):
         sample_weight : (n,)
             Weights of the rows.
         """
-        # What was made in inference mode cannot be trained on; a copy made outside of it can.
+        # Tensors made in inference mode cannot be trained on; copies made outside of it can.
         with torch.inference_mode(False):
             return self._penalty(*self._checked(score, a, y, sample_weight))
 
@@ -144,10 +146,10 @@ class SBPPenalty(nn.Module):
         widths = score.shape[-1], a.shape[-1], 0 if y is None else y.shape[-1]
         game = self._build(widths, score) if self.game is None else self.game
         self._check_like_first(score, widths, next(game.parameters()))
-        resampled = self._partners(score.shape[1]).to(score.device)
+        resampled = self._resampled_rows(score.shape[1]).to(score.device)
         drawn = a[:, resampled]
         weights = _pair_weights(sample_weight, resampled)
-        if self._weighs:
+        if self._uses_ratio:
             beta = self._density_ratio(a, drawn, y, weights)
             weights = weights[0], beta if weights[1] is None else beta * weights[1]
         if self.training:
@@ -157,43 +159,27 @@ class SBPPenalty(nn.Module):
     def _checked(
         self, score: Tensor, a: Tensor, y: Tensor | None, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Return (1, n, width) floats and (n,) weights, or say what is wrong with them."""
-        given = {"score": score, "a": a, "y": y, "sample_weight": sample_weight}
-        found = {name: tensor for name, tensor in given.items() if tensor is not None}
-        for name, tensor in found.items():
-            _check_tensor(name, tensor)
+        """Return tensors (1, n, width) and weights (n,) in the score's precision, checked."""
         if self.notion.conditions_on_outcome and y is None:
-            raise InputError("y is required under notion='separation': call penalty(score, a, y)")
+            raise InputError(
+                "y is required under notion='separation', got None; call penalty(score, a, y)"
+            )
         if not self.notion.conditions_on_outcome and y is not None:
             raise InputError(
-                "y has no place under notion='independence'; leave it out or set "
+                "y must be left out under notion='independence', got a value; leave it out or set "
                 "notion='separation'"
             )
-        if not score.is_floating_point():
-            raise InputError(f"score must be floating point, got {score.dtype}; pass score.float()")
-        for name, tensor in found.items():
-            if len(tensor) != len(score):
-                raise InputError(
-                    f"{name} must have as many rows as score, got {len(tensor)} and {len(score)}"
-                )
-            if tensor.device != score.device:
-                raise InputError(
-                    f"{name} must be on the device of score, {score.device}, got {tensor.device}; "
-                    f"pass {name}.to(score.device)"
-                )
-            # Weights become shares of the largest; the others must fit the precision of the score.
-            fitting = tensor if name == "sample_weight" else tensor.to(score.dtype)
-            if not bool(fitting.isfinite().all()):
-                raise InputError(
-                    f"{name} holds values that are not finite; the critic would not recover from "
-                    "them, so nothing was trained on this batch; leave out such rows"
-                )
+        arguments = {"score": score, "a": a, "y": y, "sample_weight": sample_weight}
+        given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
+        for name, tensor in given.items():
+            _check_tensor(name, tensor, score)
         if len(score) < 2:
             raise InputError(
-                f"a batch must have at least 2 rows to resample from, got {len(score)}"
+                f"a batch must have at least 2 rows to resample from, got {len(score)}; use larger "
+                "batches"
             )
-        weight = found.pop("sample_weight", None)
-        columns = {name: t[:, None] if t.dim() == 1 else t for name, t in found.items()}
+        weight = given.pop("sample_weight", None)
+        columns = {name: t[:, None] if t.dim() == 1 else t for name, t in given.items()}
         floats = {name: t.to(score.dtype).unsqueeze(0) for name, t in columns.items()}
         floats = {name: t.clone() if t.is_inference() else t for name, t in floats.items()}
         return (
@@ -207,35 +193,35 @@ class SBPPenalty(nn.Module):
         if (score.dtype, score.device) != (like.dtype, like.device):
             raise InputError(
                 f"score must stay {like.dtype} on {like.device} as in the first call, got "
-                f"{score.dtype} on {score.device}; move both with penalty.to(...) to change it"
+                f"{score.dtype} on {score.device}; move the penalty, too, with penalty.to(...)"
             )
         if widths != self._widths:
             raise InputError(
                 f"widths of (score, a, y) must stay as in the first call, {self._widths}, "
-                f"got {widths}"
+                f"got {widths}; make another SBPPenalty for other widths"
             )
 
     def _build(self, widths: tuple[int, int, int], like: Tensor) -> CriticGame:
-        """Make the networks for these widths, on the device and in the precision of ``like``."""
+        """Build the networks for these widths, on the device and in the precision of ``like``."""
         self._widths = widths
         start = [generator(self._seed, "critic")]
         game = CriticGame(*widths, settings=self._critic_settings, generators=start).to(like)
         game.train(self.training)
         game.start()
         self.game = game
-        if self._weighs:
+        if self._uses_ratio:
             start = [generator(self._seed, "density ratio")]
             ratio = RatioNetwork(*widths[1:], generators=start).to(like)
             self.ratio = ratio
             self._ratio_optimizer = self._optimizer_settings.build(ratio.parameters())
         return game
 
-    def _partners(self, n: int) -> Tensor:
-        """Draw for each row another row of the batch, each used once."""
+    def _resampled_rows(self, n: int) -> Tensor:
+        """Draw another row of the batch for each of the n rows; every row is drawn once."""
         order = torch.randperm(n, generator=self._resampling, device="cpu")
-        partners = torch.empty_like(order)
-        partners[order] = order.roll(1)
-        return partners
+        resampled = torch.empty_like(order)
+        resampled[order] = order.roll(1)
+        return resampled
 
     def _density_ratio(
         self, a: Tensor, drawn: Tensor, y: Tensor | None, weights: Weights
@@ -248,7 +234,7 @@ class SBPPenalty(nn.Module):
         return self.ratio.ratio(drawn, y)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What, beside the weights, a resumed run needs: widths, generator, optimizers."""
+        """Return what a resumed run needs besides weights: widths, generator, optimizers."""
         if self.game is None:
             return {}
         state: dict[str, Any] = {
@@ -262,7 +248,7 @@ class SBPPenalty(nn.Module):
         return state
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Build the networks if the saved run had, and put back what they need to go on."""
+        """Restore a saved run; build the networks first if they do not exist yet."""
         if not state:
             return
         game = self.game
@@ -274,21 +260,40 @@ class SBPPenalty(nn.Module):
             self._ratio_optimizer.load_state_dict(state["ratio_optimizer"])
 
 
-def _check_tensor(name: str, tensor: Any) -> None:
-    """Refuse what is no tensor of numbers, (n,) or (n, width)."""
+def _check_tensor(name: str, tensor: Any, score: Tensor) -> None:
+    """Refuse anything but finite real numbers (n,) or (n, width), one row for each score."""
     if not isinstance(tensor, Tensor):
-        made = "torch.as_tensor(values)"
+        call = "torch.as_tensor(values)"
         if name == "a":
-            made = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
-        raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}; {made} makes one")
+            call = "torch.from_numpy(SensitiveTable.from_data(A).encode())"
+        raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}; {call} makes one")
     if tensor.dim() not in (1, 2) or tensor.shape[-1] == 0:
         raise InputError(f"{name} must have shape (n,) or (n, width), got {tuple(tensor.shape)}")
     if tensor.is_complex():
         raise InputError(f"{name} must hold real numbers, got {tensor.dtype}")
+    if name == "score" and not tensor.is_floating_point():
+        raise InputError(f"score must be floating point, got {tensor.dtype}; pass score.float()")
+    if len(tensor) != len(score):
+        raise InputError(
+            f"{name} must have as many rows as score, got {len(tensor)} and {len(score)}"
+        )
+    if tensor.device != score.device:
+        raise InputError(
+            f"{name} must be on the device of score, {score.device}, got {tensor.device}; "
+            f"pass {name}.to(score.device)"
+        )
+    # The precision of the score must be able to hold the values. Weights may be of any size, since
+    # they are divided by the largest weight later.
+    values = tensor if name == "sample_weight" else tensor.to(score.dtype)
+    if not bool(values.isfinite().all()):
+        raise InputError(
+            f"{name} must be finite, got infinite values or NaN, which would ruin the critic; "
+            "leave out such rows. Nothing was trained on this batch"
+        )
 
 
 def _pair_weights(sample_weight: Tensor | None, resampled: Tensor) -> Weights:
-    """Weights of real and of resampled pairs, (1, n) each; see TrainingData.pair_weights."""
+    """Weights of real and of resampled pairs, (1, n) each, as in `TrainingData.pair_weights`."""
     if sample_weight is None:
         return None, None
     weight = sample_weight.unsqueeze(0)
@@ -296,7 +301,7 @@ def _pair_weights(sample_weight: Tensor | None, resampled: Tensor) -> Weights:
 
 
 def _checked_weight(weight: Tensor) -> Tensor:
-    """Weights (n,) in shares of the largest, from (n,) or (n, 1) of any size."""
+    """Return weights (n,) divided by the largest one, from weights (n,) or (n, 1)."""
     if weight.dim() == 2 and weight.shape[1] == 1:
         weight = weight[:, 0]
     if weight.dim() != 1:

@@ -1,7 +1,7 @@
-"""Numbers of any size, brought to a size at which sums and squares neither overflow nor vanish.
+"""Scale numbers by powers of two, so that sums and squares neither overflow nor vanish.
 
-Powers of two are exact: what is computed from reduced numbers and scaled back has, to the last bit,
-the value that was meant, wherever the plain formula can compute it.
+Scaling by a power of two is exact. Wherever the plain formula can be computed, the scaled one gives
+the same value to the last bit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 
 
 def exponent(values: NDArray[Any]) -> int:
-    """Power of two by which to divide, so that the largest size is in [0.5, 1); 0 for zeros.
+    """The power of two that scales the largest absolute value into [0.5, 1); 0 for zeros.
 
-    NaN is passed over.
+    NaN is ignored.
 
     >>> exponent(np.array([-3.0, 1.0, np.nan])), exponent(np.zeros(2))
     (2, 0)
@@ -26,15 +26,15 @@ def exponent(values: NDArray[Any]) -> int:
 
 
 def reduced(values: Floats) -> tuple[Floats, int]:
-    """Return the values over two to the power of their `exponent`, and this."""
+    """Return the values divided by two to the power of their `exponent`, and that exponent."""
     power = exponent(values)
     return np.ldexp(values, -power), power
 
 
 def center_and_spread(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """Mean and standard deviation of (n,); the spread is 0 if and only if all are equal.
+    """Mean and standard deviation of values (n,); the latter is 0 only if all values are equal.
 
-    A row of whole ``weights`` (n,), which are positive, counts as so many rows.
+    weights: (n,), positive whole numbers; a row of weight 3 counts as three rows.
 
     >>> center_and_spread(np.array([1e200, 3e200]))
     (2e+200, 1e+200)
@@ -52,7 +52,7 @@ def center_and_spread(values: Floats, weights: Floats | None = None) -> tuple[fl
 
 
 def standardized(values: Floats, center: float, spread: float) -> Floats:
-    """(values - center) / spread; zeros for a spread of 0.
+    """(values - center) / spread, or zeros if the spread is 0.
 
     >>> standardized(np.array([-1.5e308, 1.5e308]), 0.0, 1.5e308)
     array([-1.,  1.])
@@ -60,7 +60,7 @@ def standardized(values: Floats, center: float, spread: float) -> Floats:
     if spread == 0:
         return np.zeros(len(values))
     power = max(exponent(values), exponent(np.array([center, spread])))
-    # Halves of the largest numbers have a difference.
+    # Scaled below 1, even the largest numbers can be subtracted without overflow.
     small, middle, unit = (
         np.ldexp(np.asarray(each, dtype=np.float64), -power) for each in (values, center, spread)
     )

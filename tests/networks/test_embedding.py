@@ -101,7 +101,7 @@ def test_pieces_do_not_train_and_the_first_layer_sees_them():
     assert stack.layers[1].weight.shape == (1, 4, 3 + len(pieces.start))
 
 
-def test_neighbouring_values_of_opposite_outcome_are_told_apart():
+def test_neighboring_values_of_opposite_outcome_are_told_apart():
     """An outcome that alternates along a column: odd amounts pay, even ones do not."""
     amount = np.random.default_rng(0).integers(0, 20, 2000)
     y = amount % 2

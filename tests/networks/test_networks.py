@@ -142,7 +142,7 @@ def test_stacking_a_users_module_leaves_the_global_generator_alone():
 def test_a_factory_that_returns_no_module_is_refused():
     with pytest.raises(
         InputError,
-        match=r"network must be a function that returns a torch\.nn\.Module, it returned int",
+        match=r"network must be a function that returns a torch\.nn\.Module, got int",
     ):
         StackedModule(lambda: 3, seeds=[0])
 
@@ -151,7 +151,7 @@ def test_a_module_without_output_columns_is_refused():
     stack = StackedModule(lambda: nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)), seeds=[0])
     with pytest.raises(
         InputError,
-        match=r"network must return one row of outputs per row of inputs, shape \(rows, outputs\), "
+        match=r"network must return outputs of shape \(rows, outputs\), one row per row of inputs, "
         r"got \(5,\) for 5 rows; end it with a Linear layer",
     ):
         stack(torch.zeros(1, 5, 3))

@@ -221,12 +221,14 @@ def test_sample_weights_count_in_the_penalty(library):
         ],
         (
             {"lightgbm": {"num_leaves": 7, "max_leaves": 9}},
-            "lightgbm names 'num_leaves' twice, the second time as 'max_leaves'",
+            "lightgbm must set a parameter once, got 'num_leaves' again as 'max_leaves'; leave one "
+            "of them out",
         ),
         (
             {"lightgbm": {"subsample": 0.5}},
-            "lightgbm must set 'bagging_freq' above 0 beside 'bagging_fraction', got 0.5 without "
-            "it, which LightGBM ignores; set 'bagging_freq' to 1, or leave 'bagging_fraction' out",
+            "lightgbm must set 'bagging_freq' above 0 together with 'bagging_fraction', got 0.5 "
+            "without it, which LightGBM ignores; set 'bagging_freq' to 1, or leave "
+            "'bagging_fraction' out",
         ),
         (
             {"lightgbm": [("num_leaves", 7)]},
@@ -266,7 +268,7 @@ def test_bad_options_are_refused_in_words(rows, options, message):
 
 
 def test_names_of_lightgbm_are_those_it_writes():
-    names = LIBRARIES["lightgbm"].names()
+    names = LIBRARIES["lightgbm"].parameter_names()
     rows = lightgbm.Dataset(np.arange(40.0)[:, None], np.arange(40.0))
     few = {"max_leaves": 5, "min_child_samples": 3, "reg_lambda": 2.5, "colsample_bytree": 0.5}
     text = lightgbm.train({"verbosity": -1, **few}, rows, 1).model_to_string()
@@ -296,7 +298,7 @@ def test_bad_requests_are_refused_in_words(rows, tmp_path):
             rows,
             checkpoint=tmp_path / "run",
         )
-    assert str(refused.value).startswith("checkpoint must be left out where lightgbm sets 'bagging")
+    assert str(refused.value).startswith("checkpoint must be left out if lightgbm sets 'bagging")
     with pytest.raises(InputError) as refused:
         FairBoostingRegressor(loss="hubber", strength=0).fit(rows.X, rows.y)
     assert str(refused.value) == (

@@ -39,7 +39,7 @@ def rows():
 def test_remembered_sums_are_the_sums(model, rows, asked, library):
     forest, others = Forest(LIBRARIES[library], {3: model}, own=()), rows.flip(0)
     alone = {rounds: forest.outputs(3, rounds, rows).copy() for rounds in asked}
-    with forest.remembering():
+    with forest.caching():
         for rounds in asked:
             np.testing.assert_array_equal(forest.outputs(3, rounds, rows), alone[rounds])
             # Other rows in between are not taken for these.

@@ -111,7 +111,7 @@ def test_a_checkpoint_is_refused_where_lightgbm_draws(people, tmp_path):
     model = FairBoostingClassifier(
         rounds=2, lightgbm={"subsample": 0.5, "subsample_freq": 1}, random_state=0
     )
-    words = "checkpoint must be left out where lightgbm sets 'bagging_fraction'"
+    words = "checkpoint must be left out if lightgbm sets 'bagging_fraction'"
     with pytest.raises(InputError, match=words):
         model.fit(X, signal > 0, sensitive_features=A, checkpoint=tmp_path / "run.checkpoint")
 

@@ -113,9 +113,9 @@ def test_identities_are_compared_in_words(tmp_path):
     with pytest.raises(Failure):
         fit(simulate(), MEMBERS, fail_at=8, store=store, identity=first)
     message = (
-        f"resume must go on with the run that wrote '{store}', but method was 'sbp', is 'hgr', "
-        "new was not given, is 1, features differ; fit as that run did, or remove the file to "
-        "start anew"
+        f"resume must continue the run that wrote '{store}', but method was 'sbp', is 'hgr', "
+        "new was not given, is 1, features differ; use the data and options of that run, "
+        "or remove the file to start anew"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         fit(simulate(), MEMBERS, store=store, identity=later)
@@ -125,7 +125,7 @@ def test_other_start_weights_are_noticed(tmp_path):
     store = CheckpointFile(tmp_path / "kept")
     with pytest.raises(Failure):
         fit(simulate(), MEMBERS[:1], fail_at=8, store=store)
-    with pytest.raises(InputError, match="but start weights differ; fit as that run did"):
+    with pytest.raises(InputError, match="but start weights differ; use the data and options"):
         fit(simulate(), [Member(0.5, 2, HALVES[0])], store=store)
 
 
@@ -206,5 +206,7 @@ def test_a_method_that_hides_an_optimizer_is_found_out():
         method=Hiding(),
         settings=TrainingSettings(),
     )
-    with pytest.raises(AssertionError, match="Hiding hides an optimizer: make it an attribute"):
+    with pytest.raises(
+        AssertionError, match="Hiding must have every optimizer of its networks as an attribute"
+    ):
         step.optimizers()

@@ -49,7 +49,7 @@ def test_given_the_outcome_only_partial_correlation_counts():
     [
         (-0.02, 0.5, "The critic collapsed: its value -0.0200 is worse than guessing (0)"),
         (0.0002, 0.5, "The critic collapsed: it sees no dependence (value 0.0002) although score"),
-        (0.5, 0.95, "At strength 0.95 the critic still sees a plain dependence (value 0.50)"),
+        (0.5, 0.95, "At strength 0.95 the critic still sees a strong dependence (value 0.50)"),
     ],
 )
 def test_what_is_wrong_is_said(penalty, strength, beginning):
@@ -151,7 +151,7 @@ def test_numbers_that_nothing_tells_are_named_too():
     X, y, A = noise(600, "regression")
     frontier = frontier_of(X, y, A, task="regression")
     last = frontier.table().index[-1]
-    health = frontier.fitted_curve().strands[0].member_health[0]
+    health = frontier.fitted_curve().trained[0].member_health[0]
     assert health.utility == "R2"
     assert health.held_out_utility == frontier.table().loc[last, "utility"] < 0
     overfits, chance = health.messages
@@ -179,7 +179,7 @@ def test_without_rows_set_aside_overfitting_is_not_checked():
     # No warning either, which would be an error here.
     health = FairClassifier(strength=0, iterations=50, random_state=0).fit(X, y).health_
     assert health.ok and health.utility is None and health.held_out_utility is None
-    assert "not checked" in str(health) and "no other rows were looked at" in str(health)
+    assert "not checked" in str(health) and "there were no other rows" in str(health)
 
 
 def test_trees_that_stop_early_are_judged_by_rows_they_did_not_see():
@@ -188,7 +188,7 @@ def test_trees_that_stop_early_are_judged_by_rows_they_did_not_see():
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(X, y)
     health = model.health_
-    rows, aside = set_aside(5, (), 400, 0.2, asked_by="early_stopping")
+    rows, aside = set_aside(5, (), 400, 0.2, needed_by="early_stopping")
     score = model.predict_proba(X)[:, 1]
     for value, part in ((health.training_utility, rows), (health.held_out_utility, aside)):
         assert value == pytest.approx(roc_auc_score(y[list(part)], score[list(part)]), abs=1e-12)

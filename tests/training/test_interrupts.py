@@ -22,7 +22,7 @@ from equipoise.training import (
     train,
 )
 from equipoise.training.data import generators
-from equipoise.training.loop import PredictorStep, RunState, first_interrupt_asks
+from equipoise.training.loop import PredictorStep, RunState, catch_first_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def predictor_on(data):
 
 
 def test_the_first_asks_and_the_second_raises():
-    with first_interrupt_asks() as asked:
+    with catch_first_interrupt() as asked:
         assert not asked()
         interrupt()
         assert asked()
@@ -57,7 +57,7 @@ def test_the_first_asks_and_the_second_raises():
 def test_a_handler_of_somebodys_own_is_left_alone():
     seen = []
     signal.signal(signal.SIGINT, lambda *_: seen.append("theirs"))
-    with first_interrupt_asks() as asked:
+    with catch_first_interrupt() as asked:
         interrupt()
         assert seen == ["theirs"] and not asked()
 
@@ -65,7 +65,7 @@ def test_a_handler_of_somebodys_own_is_left_alone():
 def test_where_it_is_ignored_it_stays_ignored():
     """A job in the background is not ended by the Ctrl-C that is meant for another program."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with first_interrupt_asks() as asked:
+    with catch_first_interrupt() as asked:
         interrupt()
         assert not asked() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -75,7 +75,7 @@ def test_other_threads_leave_the_signal_alone():
     found = []
 
     def look():
-        with first_interrupt_asks() as asked:
+        with catch_first_interrupt() as asked:
             found.append((asked(), signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=look)
@@ -95,7 +95,7 @@ def test_a_check_out_of_turn_leaves_whole_weights_and_no_checkpoint():
     state = RunState.at_start(batches, 20)
     step.prepare = lambda iteration: interrupt() if iteration == 7 else None
     kept, checked = [], []
-    with first_interrupt_asks() as interrupted:
+    with catch_first_interrupt() as interrupted:
         history = run(
             step,
             batches,

@@ -37,7 +37,7 @@ OPTIONS = {"hidden": (6,), "iterations": 100, "random_state": 0}
 #: A model for every kind of phase: its label, options, and steps until it is checked.
 PHASES = {
     "density ratio": {"notion": "separation", "density_ratio": "network"},
-    "law of A given Y": {"notion": "separation", "method": "icp"},
+    "distribution of A given Y": {"notion": "separation", "method": "icp"},
     "plain training": {"method": "neu"},
 }
 every_phase = pytest.mark.parametrize("label", PHASES)
@@ -51,7 +51,7 @@ class Stop(Exception):
 def short(monkeypatch):
     settings = functools.partial(RatioSettings, iterations=120, check_every=20, patience=2)
     monkeypatch.setattr("equipoise.density_ratio.RatioSettings", settings)
-    monkeypatch.setattr("equipoise.methods.shared.conditional.MOST_STEPS", 120)
+    monkeypatch.setattr("equipoise.methods.conditional.MOST_STEPS", 120)
 
 
 def fit(label, **given):
@@ -163,7 +163,7 @@ class Counting:
         self.phases = [
             Phase(
                 label="counting",
-                asked_by="method='toy'",
+                needed_by="method='toy'",
                 step=NetworkStep(self.weights, self._update, {}, settings),
                 batches=BatchStream(streams, len(data), batch_size=20, device=data.x.device),
                 settings=settings,

@@ -1,4 +1,4 @@
-"""Networks whose every weight carries a leading member axis K."""
+"""Networks for K members at once: every weight has a leading member axis K."""
 
 from equipoise.networks.mlp import Embedding as Embedding
 from equipoise.networks.mlp import Normalization as Normalization

@@ -1,12 +1,13 @@
-"""Triton kernels for what a GPU would otherwise do in many small launches.
+"""Triton kernels for operations that would otherwise take many small GPU launches.
 
-They are what follows the product of a hidden layer, and the value of critics: one kernel forward
-and one backward each. Gradients can be taken once, not twice. A kernel runs on the device of its
-tensors, whichever is the current one.
+Two operations have kernels, one forward and one backward each: batch normalization or bias with
+ReLU after the matrix product of a hidden layer, and the Jensen-Shannon value of critics. Gradients
+of gradients are not supported. A kernel runs on the device of its tensors, whatever the current
+device.
 
-After a product come [batch normalization or bias] and
-[ReLU]: a program has all rows of one feature of one member, so that statistics, running averages,
-the cut at zero and the sums for the gradients need one look. Of critics a program has one member.
+After a matrix product, each Triton program handles all rows of one feature of one member. So it
+reads the rows once for the statistics, running averages, ReLU and gradient sums. For critics, each
+program handles one member.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-#: Few threads a program: what is left of a sum over rows then needs no shared memory.
+#: Few warps per program, so that sums over rows need little shared memory.
 WARPS = 2
 LOG_2 = tl.constexpr(math.log(2.0))
 
 
 def _launch(kernel: Any, rows: int, programs: int, *tensors: Tensor, **values: Any) -> None:
-    """Run so many programs that each have so many rows, on the device of the first tensor."""
+    """Run a kernel as ``programs`` programs of ``rows`` rows, on the device of the tensors."""
     values |= {"rows": rows, "BLOCK": triton.next_power_of_2(rows)}
     with torch.cuda.device_of(tensors[0]):
         kernel[(programs,)](*tensors, **values)
 
 
 class Normalize(torch.autograd.Function):
-    """Normalize x (K, width, rows) over the rows, then cut at zero if ``relu``.
+    """Normalize x (K, width, rows) over the rows, then apply ReLU if ``relu``.
 
-    scale, shift: (K, width) each. running: mean, variance and batches seen, (K, width) each,
+    scale, shift: (K, width) each. running: mean, variance and number of batches, (K, width) each,
     changed in place.
     """
 
@@ -53,7 +54,7 @@ class Normalize(torch.autograd.Function):
         raw = raw.contiguous()
         out = torch.empty_like(raw)
         mean, inverse = raw.new_empty(2, *raw.shape[:2])
-        # A kernel needs some pointer even where it will not look.
+        # A kernel needs a pointer even for arguments that it does not read.
         affine = (mean if each is None else each for each in (scale, shift))
         ctx.constants = {"AFFINE": scale is not None, "RELU": relu, "num_warps": WARPS}
         given = {"epsilon": epsilon, "newest": newest_weight, **ctx.constants}
@@ -76,7 +77,7 @@ class Normalize(torch.autograd.Function):
 
 
 class BiasRelu(torch.autograd.Function):
-    """Add a bias (K, width) to x (K, width, rows) and cut at zero."""
+    """Add a bias (K, width) to x (K, width, rows), then apply ReLU."""
 
     @staticmethod
     def forward(ctx: Any, raw: Tensor, bias: Tensor) -> Tensor:
@@ -99,9 +100,9 @@ class BiasRelu(torch.autograd.Function):
 
 
 class JensenShannon(torch.autograd.Function):
-    """The value (K,) of critic outputs (K, 2 n): n real pairs, then n resampled ones.
+    """The value (K,) from critic outputs (K, 2 n): n real pairs, then n resampled pairs.
 
-    The formula and its weights, (K, n) each, are those of ``DIVERGENCES["js"]``.
+    It is ``DIVERGENCES["js"]``, with weights (K, n) each.
     """
 
     @staticmethod
@@ -135,7 +136,7 @@ class JensenShannon(torch.autograd.Function):
 
 @triton.jit
 def _rows_of_program(rows, BLOCK: tl.constexpr):
-    """Number of this program, where its rows lie, and which of a block of them are there."""
+    """Number of this program, positions of its rows in memory, and a mask of existing rows."""
     program = tl.program_id(0)
     row = tl.arange(0, BLOCK)
     return program, program.to(tl.int64) * rows + row, row < rows
@@ -240,7 +241,7 @@ def _js_kernel(
     output, real_weight, drawn_weight, value, rows, WEIGHED: tl.constexpr, BLOCK: tl.constexpr
 ):
     member, at, inside = _rows_of_program(rows, BLOCK)
-    # A member's resampled pairs stand behind its real ones.
+    # The resampled pairs of a member follow its real pairs.
     first = at + member.to(tl.int64) * rows
     real = _log_sigmoid(tl.load(output + first, mask=inside, other=0.0)) + LOG_2
     drawn = _log_sigmoid(-tl.load(output + first + rows, mask=inside, other=0.0)) + LOG_2
@@ -262,7 +263,7 @@ def _js_gradient_kernel(
     BLOCK: tl.constexpr,
 ):
     member, at, inside = _rows_of_program(rows, BLOCK)
-    # A member's resampled pairs stand behind its real ones.
+    # The resampled pairs of a member follow its real pairs.
     first = at + member.to(tl.int64) * rows
     g = tl.load(grad_value + member) / rows
     real = g * tl.sigmoid(-tl.load(output + first, mask=inside, other=0.0))

@@ -1,8 +1,8 @@
-"""The built-in networks: layers for K members at once, perceptrons, votes of linear classifiers.
+"""The built-in networks for K members at once: layers, perceptrons, votes of linear classifiers.
 
-Layers work on feature-major activations (K, width, rows). With the rows last, a dense layer is one
-``baddbmm`` and batch normalization one native call over K * width channels; nothing is transposed
-or copied between the two.
+Layers work on activations (K, width, rows). With the rows last, a dense layer is one ``baddbmm``
+call and batch normalization one native call over K * width channels, without any transposing or
+copying in between.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from torch.nn.functional import batch_norm, normalize
 
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
-#: How networks are made, whatever torch's own defaults are; they move to their device later.
+#: Initial weights are made with these options, whatever torch's defaults are.
 SINGLE: Mapping[str, Any] = MappingProxyType({"dtype": torch.float32, "device": "cpu"})
 
 
-#: Rows that one program of a kernel can hold; larger batches take the library's way.
+#: Most rows that one program of a Triton kernel can hold; larger batches use torch's operations.
 MOST_ROWS = 8192
 
 
 def fused_kernels(x: Tensor) -> Any:
     """Return the module of Triton kernels if they can work on x (..., rows), else None.
 
-    All have a library path beside them, which runs on a CPU, in double precision or without Triton.
+    Where this returns None (on a CPU, in double precision, without Triton), callers use torch's
+    operations.
     """
     fits = x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
     return _kernels() if fits else None
@@ -45,17 +46,16 @@ def fused_kernels(x: Tensor) -> Any:
 
 @functools.cache
 def _kernels() -> Any:
-    here = find_spec("triton") is not None
-    return import_module("equipoise.networks.kernels") if here else None
+    installed = find_spec("triton") is not None
+    return import_module("equipoise.networks.kernels") if installed else None
 
 
 class StackedLinear(nn.Module):
-    """K dense layers: (K, n_in, rows) -> (K, n_out, rows), without ``bias`` if so wished.
+    """K dense layers: (K, n_in, rows) -> (K, n_out, rows).
 
-    Weights start Glorot uniform and biases zero, each member from its own generator, so that a
-    member's start does not depend on who else is in the stack. With ``spectral`` every member's
-    weight is divided by its largest singular value, followed by power iteration
-    (Miyato et al. 2018).
+    Initial weights are Glorot uniform and biases zero. Each member has its own generator, so that
+    its initial weights do not depend on the other members. With ``spectral`` every member's weight
+    is divided by its largest singular value, estimated by power iteration (Miyato et al. 2018).
     """
 
     def __init__(
@@ -84,17 +84,17 @@ class StackedLinear(nn.Module):
             self.register_buffer("left", normalize(torch.stack(left), dim=-1))
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Apply every member's layer to its own rows; with ``relu`` cut the output at zero."""
+        """Apply every member's layer to its own rows; with ``relu`` apply ReLU as well."""
         weight = self._unit_weight() if self.spectral else self.weight
         fusible = relu and not self._twice_differentiable
         if self.bias is None:
             out = torch.bmm(weight, x)
         elif fusible and (kernels := fused_kernels(x)) is not None:
-            cut: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
-            return cut
+            activated: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
+            return activated
         else:
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
-        # In place: nobody needs the values before the cut, and memory costs time.
+        # In place, which is faster; the values before ReLU are not needed.
         return torch.relu_(out) if relu else out
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
@@ -106,7 +106,7 @@ class StackedLinear(nn.Module):
         """Weights divided by an estimate of their largest singular value, (K, n_out, n_in)."""
         with torch.no_grad():
             left = self.left
-            # A few iterations per call: the estimate must not lag behind a fast critic.
+            # Several iterations per call, so that the estimate keeps up with a fast critic.
             for _ in range(3 if self.training else 1):
                 right = normalize(torch.einsum("koi,ko->ki", self.weight, left), dim=-1)
                 left = normalize(torch.einsum("koi,ki->ko", self.weight, right), dim=-1)
@@ -117,12 +117,12 @@ class StackedLinear(nn.Module):
 
 
 class StackedBatchNorm(nn.Module):
-    """Batch normalization of (K, width, rows), each member and feature by itself.
+    """Batch normalization of (K, width, rows), separately for each member and feature.
 
-    Running statistics are plain averages over the first batches and exponential ones after
-    that (weight 0.01 for the newest batch, as the paper's networks have): short runs are then
-    not biased towards the start values. With ``batches`` above one the rows are so many batches,
-    one after the other and equally long, each normalized by itself.
+    Running statistics are plain averages over the first batches, so that short runs are not biased
+    towards the initial values. Later they are exponential averages with weight 0.01 for the newest
+    batch, as in the paper's networks. If ``batches`` is above one, the rows consist of that many
+    consecutive batches of equal length, which are normalized separately.
     """
 
     newest_weight = 0.01
@@ -152,12 +152,12 @@ class StackedBatchNorm(nn.Module):
         )
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Normalize over the rows in training, by running statistics in evaluation.
+        """Normalize by the rows in training, by running statistics in evaluation.
 
-        With ``relu`` what is negative after that becomes 0.
+        With ``relu`` apply ReLU as well.
         """
         members, width, rows = x.shape
-        # A feature of one batch lies beside itself in the next: each is a channel of its own.
+        # Every feature of every batch is a channel.
         channels = x.reshape(members, width * self.batches, rows // self.batches)
         weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
         if self.training and (kernels := fused_kernels(x)) is not None:
@@ -169,7 +169,7 @@ class StackedBatchNorm(nn.Module):
         return out.view(members, width, rows)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add one member's layer: by running statistics it is x * factor + shift."""
+        """Add one member's layer; with running statistics it is x * factor + shift."""
         assert self.weight is not None and self.bias is not None
         weight, bias, mean, variance = (
             of_member(part, member)
@@ -180,7 +180,7 @@ class StackedBatchNorm(nn.Module):
         return graph.add("Add", rows, graph.constant(bias - factor * mean))
 
     def _of_channels(self, values: Tensor | None) -> Tensor | None:
-        """Values (K, width) for every channel, (K, width * batches)."""
+        """Repeat values (K, width) for every channel, (K, width * batches)."""
         if values is None or self.batches == 1:
             return values
         return values.repeat_interleave(self.batches, 1)
@@ -190,8 +190,8 @@ class StackedBatchNorm(nn.Module):
     ) -> Tensor:
         members, width, rows = x.shape
         if self.training:
-            # The native call leaves this batch's statistics in the tensors it is given; how
-            # much they count depends on a number that stays on the device.
+            # The native call writes this batch's statistics to these tensors. `_remember` mixes
+            # them into the running ones, with a weight that is a tensor on the device.
             mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
         else:
             mean, variance = self.running_mean, self.running_var
@@ -207,43 +207,43 @@ class StackedBatchNorm(nn.Module):
         )
         if self.training:
             self._remember(mean, variance)
-        # Cut before the view: in place on a view would cost autograd four more copies.
+        # Before the view, since an in-place operation on a view would cost four more copies.
         if relu:
             normalized = torch.relu_(normalized)
         return normalized.view(members, width, rows)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Mix a batch's statistics (K, channels) into the running ones."""
+        """Mix a batch's statistics (K, channels) into the running statistics."""
         self.batches_seen += 1
         share = self.batches_seen.to(mean.dtype).reciprocal().clamp_min(self.newest_weight)
         self.running_mean.lerp_(mean, share)
         self.running_var.lerp_(variance, share)
 
 
-#: What a network's first layer sees of a column: its value alone, or its pieces as well.
+#: Inputs of the first layer: the value of each column only, or its pieces as well.
 Embedding = Literal["pieces", "none"]
 
-#: Rows that knots are found on; more would move them by less than a piece.
+#: Rows used to find knots; more rows would hardly move them.
 KNOT_ROWS = 50_000
-#: Values with a knot of their own: the most frequent ones, if this many rows have them.
+#: This many of the most frequent values become knots, if at least _FREQUENT_ROWS rows have them.
 _FREQUENT = 24
 _FREQUENT_ROWS = 10
 #: Knots spread evenly over the distinct values.
 _EVEN = 8
-#: Pieces of all columns together; where there are more columns than this allows for, each is cut
-#: less finely, or not at all. A first layer has weights for every piece of every member.
+#: Most pieces of all columns together. With many columns, each is cut less finely or not at all,
+#: because the first layer has weights for every piece of every member.
 MOST_PIECES = 16_384
-#: Least distance of two knots, as a share of the column's range; least range that is cut at all.
+#: Smallest distance of two knots, as a share of the column's range, and smallest range that is cut.
 _CLOSEST = 1e-6
 _SMALLEST_RANGE = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Intervals between neighbouring knots of some of the columns, (m,) each.
+    """Intervals between neighboring knots of the columns, (m,) each.
 
-    column: which column an interval lies on. start: its lower end. slope: one over its length.
+    column: the column of an interval. start: its lower end. slope: one over its length.
     """
 
     column: NDArray[np.int64]
@@ -252,37 +252,37 @@ class Pieces:
 
 
 def find_pieces(x: Tensor) -> Pieces:
-    """Cut the columns of encoded rows x (n, p) at their knots; 0/1 columns stay whole.
+    """Cut the columns of encoded rows x (n, p) at their knots; 0/1 columns are not cut.
 
-    Amounts and counts heap at a few values (zero, round numbers, a tax bracket) whose outcome can
-    differ from that of their neighbours; quantiles of the rows would spend every knot on the one
-    largest heap. So frequent values get knots of their own, and a few more are spread evenly over
-    the distinct values.
+    Amounts and counts are often equal to a few values (zero, round numbers, a tax bracket), whose
+    outcome can differ from that of values nearby. Quantiles of the rows would spend all knots on
+    the most frequent value. So frequent values become knots, and a few more knots are spread evenly
+    over the distinct values.
     """
     step = -(-len(x) // KNOT_ROWS)
     rows = x[::step].cpu().double().numpy()
-    found = {place: find_knots(rows[:, place]) for place in range(rows.shape[1])}
-    cut = {place: knots for place, knots in found.items() if len(knots) > 2}
+    knots_of = {position: find_knots(rows[:, position]) for position in range(rows.shape[1])}
+    cut = {position: knots for position, knots in knots_of.items() if len(knots) > 2}
     if sum(len(knots) - 1 for knots in cut.values()) > MOST_PIECES:
-        each = MOST_PIECES // len(cut)
-        cut = {place: _thinned(knots, each) for place, knots in cut.items()} if each > 1 else {}
+        most = MOST_PIECES // len(cut)
+        cut = {position: _thinned(knots, most) for position, knots in cut.items() if most > 1}
     column, start, slope = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
-    for place, knots in cut.items():
-        column.append(np.full(len(knots) - 1, place))
+    for position, knots in cut.items():
+        column.append(np.full(len(knots) - 1, position))
         start.append(knots[:-1])
         slope.append(1 / np.diff(knots))
     return Pieces(np.concatenate(column), np.concatenate(start), np.concatenate(slope))
 
 
 def _thinned(knots: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
-    """Knots of at most so many pieces, evenly chosen, the outermost among them."""
+    """Choose knots evenly for at most this many pieces; the outermost knots stay."""
     if len(knots) - 1 <= pieces:
         return knots
     return knots[np.linspace(0, len(knots) - 1, pieces + 1).round().astype(np.int64)]
 
 
 def find_knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return where a column (n,) is cut, ascending, from its least to its largest value.
+    """Return the knots of a column (n,) in ascending order, from its least to its largest value.
 
     >>> find_knots(np.repeat([0.0, 1.0, 3.0, 4.0], 30))
     array([0., 1., 3., 4.])
@@ -292,18 +292,18 @@ def find_knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
     frequent = frequent[counts[frequent] >= _FREQUENT_ROWS]
     even = np.linspace(0, len(distinct) - 1, _EVEN).round().astype(np.int64)
     knots = distinct[np.union1d(frequent, even)]
-    # Neighbours that single precision hardly tells apart would make a piece infinitely steep.
+    # Knots that single precision can hardly tell apart would make a piece nearly infinitely steep.
     apart = np.diff(knots, prepend=-np.inf) > _CLOSEST * max(np.ptp(knots), _SMALLEST_RANGE)
     return knots[apart]
 
 
 class PiecewiseLinear(nn.Module):
-    """Columns, and beside them their pieces: (K, p, rows) -> (K, p + m, rows).
+    """Adds the m pieces to the p columns: (K, p, rows) -> (K, p + m, rows).
 
-    A piece is 0 below its interval, 1 above it and rises linearly in between: the piecewise linear
+    A piece is 0 below its interval, 1 above it and linear in between. This is the piecewise linear
     encoding of Gorishniy, Rubachev and Babenko (2022, "On embeddings for numerical features in
-    tabular deep learning"). Made on the batch, since m more columns of all rows may not fit into
-    memory. Nothing here trains; all members share the pieces.
+    tabular deep learning"). Pieces are computed for each batch, since those of all rows may not fit
+    into memory. Nothing here trains; all members share the pieces.
     """
 
     def __init__(self, pieces: Pieces, *, members: int) -> None:
@@ -318,16 +318,16 @@ class PiecewiseLinear(nn.Module):
             self.register_buffer(name, values.repeat(members, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        along = x.index_select(1, self.column[0])
-        along = (along - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
-        return torch.cat([x, along.clamp_(0, 1)], 1)
+        pieces = x.index_select(1, self.column[0])
+        pieces = (pieces - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
+        return torch.cat([x, pieces.clamp_(0, 1)], 1)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        along = graph.add("Gather", rows, graph.constant(self.column[0].cpu().numpy()), axis=1)
-        along = graph.add("Sub", along, graph.constant(of_member(self.start, member)))
-        along = graph.add("Mul", along, graph.constant(of_member(self.slope, member)))
+        pieces = graph.add("Gather", rows, graph.constant(self.column[0].cpu().numpy()), axis=1)
+        pieces = graph.add("Sub", pieces, graph.constant(of_member(self.start, member)))
+        pieces = graph.add("Mul", pieces, graph.constant(of_member(self.slope, member)))
         zero, one = (graph.constant(np.array(end)) for end in (0.0, 1.0))
-        return graph.add("Concat", rows, graph.add("Clip", along, zero, one), axis=1)
+        return graph.add("Concat", rows, graph.add("Clip", pieces, zero, one), axis=1)
 
 
 Normalization = Literal["batch", "spectral", "none"]
@@ -336,12 +336,12 @@ Normalization = Literal["batch", "spectral", "none"]
 class StackedMLP(Stack):
     """K multi-layer perceptrons: (K, rows, n_in) -> (K, rows, n_out).
 
-    ``hidden=()`` is a linear model. ``n_out=None`` leaves out the head: the output is then the
-    last hidden layer, which is how an encoder is built. ``normalization="batch"`` is the
-    paper's [Dense-BN-ReLU]; ``"spectral"`` bounds every layer's gradient by one (for critics). With
-    ``pieces`` the first layer also sees the inputs cut into them. ``batches`` is how many batches
-    the rows are that normalization takes one by one. ``twice_differentiable`` keeps to operations
-    that have gradients of gradients on a GPU, too.
+    ``hidden=()`` is a linear model. ``n_out=None`` leaves out the head, as in an encoder: the
+    output is the last hidden layer. ``normalization="batch"`` is the paper's [Dense-BN-ReLU];
+    ``"spectral"`` bounds the gradient of every layer by one (for critics). With ``pieces`` the
+    first layer also sees the pieces of its inputs. ``batches`` is the number of batches among the
+    rows that are normalized separately. ``twice_differentiable`` uses only operations that have
+    gradients of gradients on a GPU, too.
     """
 
     def __init__(
@@ -370,13 +370,13 @@ class StackedMLP(Stack):
         if pieces is not None:
             layers.append(PiecewiseLinear(pieces, members=self.members))
             width += len(pieces.start)
-        for wider in hidden:
-            # Normalization takes any constant out again, so there is no bias before it.
-            layers.append(dense(width, wider, bias=not batch))
+        for n_hidden in hidden:
+            # Batch normalization would remove a bias before it, so there is none.
+            layers.append(dense(width, n_hidden, bias=not batch))
             if batch:
-                layers.append(StackedBatchNorm(self.members, wider, batches=batches))
+                layers.append(StackedBatchNorm(self.members, n_hidden, batches=batches))
             layers.append(nn.ReLU())
-            width = wider
+            width = n_hidden
         if n_out is not None:
             layers.append(dense(width, n_out))
         #: Width of the output.
@@ -394,23 +394,23 @@ class StackedMLP(Stack):
         return _through(list(self.layers), x)
 
     def first_hidden(self, x: Tensor) -> Tensor:
-        """Return what the first hidden layer gives, (K, rows, width)."""
+        """Return the values of the first hidden layer, (K, rows, width)."""
         return _through(list(self.layers)[: self._behind_first], x)
 
     def behind_first_hidden(self, hidden: Tensor) -> Tensor:
-        """Return the output that follows from values of the first hidden layer."""
+        """Return the output for values of the first hidden layer."""
         return _through(list(self.layers)[self._behind_first :], hidden)
 
     def with_last_hidden(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the output and what the last hidden layer gives, (K, rows, width)."""
+        """Return the output and the values of the last hidden layer, (K, rows, width)."""
         layers = list(self.layers)
         hidden = _through(layers[:-1], x)
         return _through(layers[-1:], hidden), hidden
 
-    def hidden_layers(self, asked_by: str) -> StackedMLP:
-        """Return this network, if it has hidden layers."""
+    def hidden_layers(self, reason: str) -> StackedMLP:
+        """Return this network if it has hidden layers; else an error."""
         if not any(isinstance(layer, nn.ReLU) for layer in self.layers):
-            raise self._no_hidden_layers(asked_by, "hidden=()")
+            raise self._no_hidden_layers(reason, "hidden=()")
         return self
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
@@ -423,17 +423,16 @@ class StackedMLP(Stack):
 
     @classmethod
     def restored(cls, saved: Saved, *, head: bool = True) -> Self:
-        """Return a network of the same layers; without a ``head`` it is an encoder.
+        """Return a network with the same layers; without a ``head`` it is an encoder.
 
-        A width is that of weights that are really there: an array without numbers can have any
-        shape.
+        Empty weights are refused, since an empty array can claim any shape.
         """
         state, pieces = saved.state, _saved_pieces(saved)
         width = saved.inputs + (0 if pieces is None else len(pieces.start))
         widths = []
         for layer in _dense_layers(state):
             if layer.shape != (saved.members, layer.shape[1], width) or layer.numel() == 0:
-                raise ValueError("the layers of a network do not fit one another")
+                raise ValueError("the layers of a network do not fit together")
             width = layer.shape[1]
             widths.append(width)
         saved.check_outputs(widths[-1])
@@ -454,11 +453,11 @@ class StackedMLP(Stack):
 
 
 def _through(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
-    """Send (K, rows, n_in) through these layers."""
+    """Apply these layers to x (K, rows, n_in)."""
     out = x.transpose(1, 2)
-    for layer, behind in zip(layers, [*layers[1:], None], strict=True):
-        # Whoever stands before a ReLU cuts its own output, in the same go.
-        if isinstance(behind, nn.ReLU):
+    for layer, following in zip(layers, [*layers[1:], None], strict=True):
+        # The layer before a ReLU applies it in the same call.
+        if isinstance(following, nn.ReLU):
             out = layer(out, relu=True)
         elif not isinstance(layer, nn.ReLU):
             out = layer(out)
@@ -466,15 +465,15 @@ def _through(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
 
 
 def _dense_layers(state: Mapping[str, Tensor]) -> list[Tensor]:
-    """Weights of the dense layers, first to last."""
+    """Return the weights of the dense layers, first to last."""
     found = [(re.fullmatch(r"layers\.(\d+)\.weight", key), each) for key, each in state.items()]
-    # Batch normalization has weights as well, of two dimensions: (K, width).
+    # Weights of batch normalization have two dimensions, (K, width).
     dense = {int(match[1]): each for match, each in found if match and each.dim() == 3}
     return [dense[position] for position in sorted(dense)]
 
 
 def _saved_pieces(saved: Saved) -> Pieces | None:
-    """Return the pieces that the first layer cuts its inputs into, which all members share."""
+    """Return the pieces of the inputs, which all members share; None if there are none."""
     names = [f"layers.0.{field.name}" for field in fields(Pieces)]
     if names[0] not in saved.state:
         return None
@@ -483,31 +482,31 @@ def _saved_pieces(saved: Saved) -> Pieces | None:
     kinds = {"column": np.int64, "start": np.float64, "slope": np.float64}
     for name, values in vars(pieces).items():
         if values.shape != (len(pieces.start),) or values.dtype != kinds[name]:
-            raise ValueError("the pieces of columns do not fit one another")
+            raise ValueError("the pieces of columns do not fit together")
     return pieces
 
 
 def check_columns(columns: Tensor, inputs: int) -> None:
-    """Refuse pieces of columns that are not among the inputs."""
+    """Raise a ValueError if pieces belong to columns that do not exist."""
     if not bool(((columns >= 0) & (columns < inputs)).all()):
-        raise ValueError("a piece is of a column that is not there")
+        raise ValueError("a piece belongs to a column that does not exist")
 
 
-#: A probability of a positive decision is kept this far from 0 and 1, so that its log odds exist.
+#: Probabilities of a positive decision are kept this far from 0 and 1, so that log odds are finite.
 CERTAIN = 1e-12
 
 
 class StackedVote(Stack):
-    """K weighted votes among T linear classifiers: (K, rows, n_in) -> log odds (K, rows, 1).
+    """K weighted votes of T linear classifiers: (K, rows, n_in) -> log odds (K, rows, 1).
 
-    The probability of a positive decision is the share of the votes of the classifiers whose value
-    w x + b is positive. Nothing here trains.
+    A classifier votes for a positive decision if w x + b is positive. The share of these votes is
+    the probability of a positive decision. Nothing here trains.
     """
 
     def __init__(
         self, weight: NDArray[np.float64], bias: NDArray[np.float64], share: NDArray[np.float64]
     ) -> None:
-        """weight: (K, T, n_in). bias, share: (K, T); shares are positive or 0 and sum to one."""
+        """weight: (K, T, n_in). bias, share: (K, T); shares are not negative and sum to one."""
         super().__init__()
         self.members = len(weight)
         self.weight, self.bias, self.share = (
@@ -521,7 +520,7 @@ class StackedVote(Stack):
         return votes.logit(CERTAIN)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
-        """Add the log odds of the share of votes, kept off 0 and 1 as here."""
+        """Add one member's log odds, clipped as in `forward`."""
         weight, bias, share = (
             graph.constant(of_member(part, member))
             for part in (self.weight, self.bias, self.share[..., None])
@@ -539,5 +538,5 @@ class StackedVote(Stack):
         saved.check_outputs(1)
         weight, bias, share = (saved.state[name] for name in ("weight", "bias", "share"))
         if weight.shape != (*bias.shape, saved.inputs) or bias.shape != share.shape:
-            raise ValueError("the weights of a vote do not fit one another")
+            raise ValueError("the weights of a vote do not fit together")
         return cls(*(part.double().numpy() for part in (weight, bias, share)))

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module``, K times, through ``torch.func``."""
+"""K copies of a user's ``torch.nn.Module``, stacked with ``torch.func``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from equipoise.errors import InputError
 from equipoise.networks.stack import OnnxGraph, Saved, Stack
 
 CPU = torch.device("cpu")
-#: Rows that a user's network is tried on before it trains.
+#: Rows on which a user's network is tried before training.
 _TRIED_ROWS = 8
-#: There is one set of global generators in a process, so threads take turns at it.
+#: A process has one set of global generators, so threads take turns.
 _TURN = threading.RLock()
 
 
 class StackedModule(Stack):
     """K copies of a user's network, their weights stacked on a leading axis.
 
-    ``factory()`` is called once per seed, with the global generators seeded for that call and
-    restored afterwards, since a user's module draws its start weights from them. ``device`` is
-    where it may make them. The module must map (rows, n_in) to (rows, n_out). Weights that need no
-    gradient stay as they are.
+    ``factory()`` is called once per seed. A user's module draws its initial weights from the global
+    generators, so these are seeded for the call and restored afterwards; ``device`` is the device
+    whose generator is included. The module must map (rows, n_in) to (rows, n_out). Weights that
+    need no gradient are not trained.
     """
 
     of_user = True
@@ -44,9 +44,9 @@ class StackedModule(Stack):
             parameters, buffers = stack_module_state(modules)
         except (RuntimeError, ValueError, KeyError) as error:
             raise InputError(
-                "network must return modules of one kind whose weights are all there, got modules "
-                f"that cannot be stacked ({_in_words(error)}); build the same layers at every call "
-                "and give their sizes"
+                "network must return modules of one kind with initialized weights, got modules "
+                f"that cannot be stacked ({_first_line(error)}); build the same layers at every "
+                "call and give their sizes"
             ) from error
         _refuse_weights({**parameters, **buffers})
         self._names: dict[str, str] = {}
@@ -55,7 +55,7 @@ class StackedModule(Stack):
             self.register_parameter(self._free_name(name), weight)
         for name, tensor in buffers.items():
             self.register_buffer(self._free_name(name), tensor.detach())
-        # A plain list hides the template from nn.Module: its own weights are never used.
+        # In a list, so that nn.Module does not register the template, whose weights are not used.
         self._template = [modules[0]]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class StackedModule(Stack):
         out: Tensor = vmap(one_member, randomness="different")(state, x)
         if out.dim() != 3 or out.shape[1] != x.shape[1]:
             raise InputError(
-                "network must return one row of outputs per row of inputs, shape (rows, outputs), "
+                "network must return outputs of shape (rows, outputs), one row per row of inputs, "
                 f"got {tuple(out.shape[1:])} for {x.shape[1]} rows; end it with a Linear layer"
             )
         if not out.is_floating_point():
@@ -81,10 +81,10 @@ class StackedModule(Stack):
         return out.to(x.dtype)
 
     def try_on(self, x: Tensor, n_outputs: int) -> None:
-        """Refuse a network that cannot train on rows x (n, n_in) with so many outputs."""
+        """Raise an InputError if it cannot train on rows x (n, n_in) with ``n_outputs`` outputs."""
         rows = x[:_TRIED_ROWS].expand(self.members, -1, -1)
         try:
-            tried = copy.deepcopy(self)  # so that nothing remembers it
+            tried = copy.deepcopy(self)  # a copy, so that running statistics do not change
             with GlobalStreams(0, x.device), torch.no_grad():
                 shapes = [tuple(tried.train(mode)(rows).shape[1:]) for mode in (True, False)]
         except InputError:
@@ -92,8 +92,8 @@ class StackedModule(Stack):
         except Exception as error:  # a user's code may raise anything
             raise InputError(
                 "network must map rows (rows, inputs) to (rows, outputs) by operations that "
-                f"torch.func.vmap knows, got {type(error).__name__} on {rows.shape[1]} rows of "
-                f"{rows.shape[2]} inputs ({_in_words(error)}); try the module on such a tensor"
+                f"torch.func.vmap supports, got {type(error).__name__} on {rows.shape[1]} rows of "
+                f"{rows.shape[2]} inputs ({_first_line(error)}); try the module on such a tensor"
             ) from error
         for _, found in shapes:
             if found != n_outputs:
@@ -103,15 +103,15 @@ class StackedModule(Stack):
                 )
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> NoReturn:
-        """Refuse: only the user knows what the module computes."""
+        """Raise an InputError, since only the user knows what the module computes."""
         raise InputError(
-            "to_onnx writes models with a built-in network, got one made by network=; write that "
-            "module itself with torch.onnx.export, after the columns that encoder_ makes"
+            "to_onnx needs a built-in network, got one made by network=; export that module with "
+            "torch.onnx.export, its inputs being the columns that encoder_ makes"
         )
 
     @classmethod
     def restored(cls, saved: Saved) -> Self:
-        """Let the user's function make the network; `Saved.arrays` tell what it gave."""
+        """Make the network with the user's function; its saved outputs say how many it has."""
         factory, probe = saved.factory, saved.arrays["probe"]
         assert factory is not None
         if probe.ndim != 2:
@@ -120,7 +120,7 @@ class StackedModule(Stack):
         return cls(lambda: factory(saved.inputs, probe.shape[1]), seeds=[0] * saved.members)
 
     def _free_name(self, name: str) -> str:
-        """Name the tensor for this module, which has attributes of its own and no dots."""
+        """Return an unused attribute name without dots for a tensor, and record it."""
         free = name.replace(".", "__")
         while hasattr(self, free):
             free += "_"
@@ -129,11 +129,11 @@ class StackedModule(Stack):
 
 
 class GlobalStreams:
-    """The global generators of torch, numpy and Python, seeded, for as long as a ``with`` lasts.
+    """Seeds the global generators of torch, numpy and Python within ``with`` blocks.
 
-    A user's network can draw from nothing else. Every further ``with`` goes on where the last one
-    ended; outside, the generators are as they were. Threads take turns, so that what one draws does
-    not depend on the others.
+    A user's network draws from these. Each further ``with`` block continues where the previous one
+    ended, and after a block the generators are as they were before it. Threads take turns, so that
+    they do not affect each other's draws.
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
@@ -155,7 +155,7 @@ class GlobalStreams:
         _TURN.release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the generators will go on, as tensors and plain values."""
+        """Return the states of the generators for the next block, as tensors and plain values."""
         if self._inside is None:
             with self:
                 pass
@@ -169,7 +169,7 @@ class GlobalStreams:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next ``with`` go on from there."""
+        """Continue from this state in the next ``with`` block."""
         version, words, gauss = state["python"]
         inner = state["numpy"]["state"]
         keys = inner["key"].numpy().astype(np.uint32)
@@ -216,14 +216,14 @@ def _made(factory: Callable[[], nn.Module], seed: int, device: torch.device) -> 
         module = factory()
     if not isinstance(module, nn.Module):
         raise InputError(
-            "network must be a function that returns a torch.nn.Module, it returned "
+            "network must be a function that returns a torch.nn.Module, got "
             f"{type(module).__name__}; return the module itself"
         )
     return module
 
 
 def _refuse_weights(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse weights that cannot be trained in single and used in double precision."""
+    """Refuse complex weights, and modules without weights to train."""
     for name, tensor in tensors.items():
         if tensor.is_complex():
             raise InputError(
@@ -238,6 +238,6 @@ def _refuse_weights(tensors: Mapping[str, Tensor]) -> None:
         )
 
 
-def _in_words(error: Exception) -> str:
-    """The first line of what an error says."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,6 +1,6 @@
-"""What every stack of K models has in common, and taking members out of one.
+"""The interface of every stack of K models, and functions that select and copy members.
 
-Every tensor of a stack has the member axis K first, so members are rows of its state.
+Every tensor of a stack has the member axis K first.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NetworkFactory = Callable[[int, int], nn.Module]
 class Stack(nn.Module, ABC):
     """K models behind one interface: rows (K, B, n_in) -> outputs (K, B, n_out).
 
-    A stack says of itself what others must know, so that nobody asks which kind it is.
+    Its attributes and methods tell callers all they need, so that nobody asks for the subclass.
     """
 
-    #: Whether a user's function makes it. A file then lacks its code, and its layers may draw from
-    #: the global generators.
+    #: Whether a user's function makes it. Then its code is not in a saved file, and its layers may
+    #: draw from the global generators.
     of_user: ClassVar[bool] = False
 
     members: int
@@ -49,38 +49,38 @@ class Stack(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return a stack with room for the saved tensors, and no larger; ValueError otherwise."""
+        """Return a stack of the size of the saved tensors; ValueError if they do not fit."""
 
     def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
-        """Return what a file must hold besides the tensors for members of the states ``needed``."""
+        """Return arrays that a file must hold besides tensors, for members with these states."""
         return {}
 
     def try_on(self, x: Tensor, n_outputs: int) -> None:
-        """Refuse in words to train on rows x (n, n_in) with so many outputs, where it cannot."""
+        """Raise an InputError if it cannot train on rows x (n, n_in) with ``n_outputs`` outputs."""
 
-    def hidden_layers(self, asked_by: str) -> StackedMLP:
-        """Return access to the hidden layers, or refuse it in words that begin ``asked_by``."""
-        raise self._no_hidden_layers(asked_by, "a network of your own")
+    def hidden_layers(self, reason: str) -> StackedMLP:
+        """Return the network if it has hidden layers; else an error that begins with ``reason``."""
+        raise self._no_hidden_layers(reason, "a network of your own")
 
     @staticmethod
-    def _no_hidden_layers(asked_by: str, got: str) -> InputError:
+    def _no_hidden_layers(reason: str, got: str) -> InputError:
         return InputError(
-            f"{asked_by} of the built-in network, got {got}; set hidden, such as "
+            f"{reason} of the built-in network, got {got}; set hidden, such as "
             "hidden=(64, 64, 64), and leave network out"
         )
 
     def never_missing(self) -> frozenset[int]:
-        """Columns for which members have no rule when a value is missing."""
+        """Columns for which the members learned no rule for missing values."""
         return frozenset()
 
 
 class OnnxGraph(Protocol):
-    """A graph that operations are added to; values go by name."""
+    """An ONNX graph to add operations to; values are referred to by name."""
 
     def constant(self, array: NDArray[Any]) -> str: ...
 
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Apply an operator; return the name of its only output."""
+        """Add an operator with one output; return the name of that output."""
         ...
 
     def cast(self, value: str, dtype: type) -> str: ...
@@ -88,11 +88,11 @@ class OnnxGraph(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What a file holds of a stack.
+    """A stack as read from a file.
 
-    state: its tensors by name, members first. arrays: everything else. inputs, outputs: how many
-    it must have; None for any number. needed: states that it may be filled with. factory: the
-    user's function that makes the network.
+    state: its tensors by name, members first. arrays: everything else. inputs, outputs: numbers it
+    must have; None allows any. needed: states that it may be filled with. factory: the user's
+    function that makes the network.
     """
 
     state: Mapping[str, Tensor]
@@ -104,30 +104,30 @@ class Saved:
 
     @property
     def members(self) -> int:
-        """Number of members, the same for every tensor."""
+        """Number of members, which must be the same for every tensor."""
         (members,) = {len(tensor) for tensor in self.state.values()}
         return members
 
     def check_outputs(self, found: int) -> None:
-        """Refuse another number of outputs."""
+        """Raise a ValueError if the number of outputs is wrong."""
         if self.outputs is not None and found != self.outputs:
             raise ValueError(f"the network must have {self.outputs} outputs")
 
 
 def of_member(weight: Tensor, member: int) -> NDArray[np.float64]:
-    """Weights of one member in double precision."""
+    """Return the weights of one member in double precision."""
     array: NDArray[np.float64] = weight[member].detach().cpu().double().numpy()
     return array
 
 
 def member_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """All parameters and buffers, each with the member axis K first."""
+    """Yield all parameters and buffers, each with the member axis K first."""
     yield from module.named_parameters()
     yield from module.named_buffers()
 
 
 def select_members(module: Module, members: Sequence[int]) -> Module:
-    """Return a copy of ``module`` that holds only these members, in this order."""
+    """Return a copy of ``module`` with only these members, in this order."""
     chosen = copy.deepcopy(module)
     for part in chosen.modules():
         if hasattr(part, "members"):
@@ -140,7 +140,7 @@ def select_members(module: Module, members: Sequence[int]) -> Module:
 
 
 def copy_members(source: nn.Module, target: nn.Module, members: Tensor) -> None:
-    """Overwrite the members marked in the boolean (K,) ``members`` of ``target``."""
+    """Copy the members marked True in ``members`` (K,) from ``source`` to ``target``."""
     with torch.no_grad():
         pairs = zip(member_tensors(source), member_tensors(target), strict=True)
         for (_, new), (_, old) in pairs:

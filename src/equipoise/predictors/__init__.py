@@ -12,6 +12,6 @@ from equipoise.predictors.family import predictor_in as predictor_in
 from equipoise.predictors.family import register_family as register_family
 
 register_family("network", Family("network", "networks", "iteration", {"share": StackedVote}))
-for _each in LIBRARIES.values():
-    _trees = Family(_each.words, _each.words, "round", {"rounds": BoostedTrees})
-    register_family(_each.family, _trees)
+for _library in LIBRARIES.values():
+    _words = _library.description
+    register_family(_library.family, Family(_words, _words, "round", {"rounds": BoostedTrees}))

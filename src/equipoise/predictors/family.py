@@ -1,6 +1,6 @@
-"""Families of predictors: how members are built and trained, and models as arrays and back.
+"""Families of predictors: how members are built and trained, and how models become arrays.
 
-A recipe is everything that decides a training run except data, strengths and seeds.
+A recipe holds everything that decides a training run except data, strengths and seeds.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from equipoise.training.predictor import AveragedPredictor
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a recipe must know about the rows besides their numbers.
+    """What a recipe must know about the rows besides their values.
 
-    task, n_outputs: what is predicted. sensitive: the table behind the attributes; with it a method
-    that cannot do what is asked refuses in words before anything is trained. attribute_inputs: how
-    many of the last columns are sensitive features, for methods that need them to predict.
-    categorical: positions of the columns that hold numbers of categories.
+    task, n_outputs: what is predicted. sensitive: the table of the attributes; with it, a method
+    that does not support them is refused before training. attribute_inputs: how many of the last
+    columns are sensitive features, for methods that need them to predict. categorical: positions of
+    the columns that hold categories.
     """
 
     task: str
@@ -62,16 +62,16 @@ class Inputs:
 
     @property
     def n_classes(self) -> int | None:
-        """Number of classes, None where the outcome is continuous."""
+        """Number of classes; None if the outcome is continuous."""
         return {"binary": 2, "multiclass": self.n_outputs}.get(self.task)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """How members are built and trained; each family of predictors has its own.
+    """How members are built and trained; each family of predictors has its own recipe.
 
-    changed: options of the estimator that differ from their defaults; one that would change nothing
-    is refused.
+    changed: options of the estimator that differ from their defaults. Those that have no effect are
+    refused.
     """
 
     notion: Notion
@@ -91,7 +91,7 @@ class Recipe(ABC):
         check_choice("density_ratio", self.density_ratio, get_args(RatioKind))
 
     def need_penalty_on_score(self, models: str) -> None:
-        """Refuse a method whose penalty sits elsewhere: ``models`` have nothing but a score."""
+        """Refuse a method whose penalty is not on the score, which is all that ``models`` have."""
         declared = parse_method(self.method)
         if declared.build is None or declared.sits_on != "score":
             raise InputError(
@@ -99,8 +99,8 @@ class Recipe(ABC):
                 f"{self.method!r}; use method='sbp', or a network"
             )
 
-    def check_resumable(self) -> None:  # noqa: B027 - most families can
-        """Refuse options with which a run cannot go on from a checkpoint."""
+    def check_resumable(self) -> None:  # noqa: B027 - most families can always be resumed
+        """Refuse options with which a run cannot be resumed from a checkpoint."""
 
     @gradients_on()
     def train(
@@ -115,8 +115,8 @@ class Recipe(ABC):
         """Build and train these members together.
 
         ``on_check(iteration, predictor)`` is called every ``training.check_every`` iterations and
-        after the last one; it may look at the weights, and ends training by returning True.
-        ``supervision`` keeps checkpoints of the run and tells of it.
+        after the last one. It may read the weights, and it ends training by returning True.
+        ``supervision`` holds checkpoints and callbacks.
         """
         declared = parse_method(self.method)
         penalized = any(member.strength > 0 for member in members)
@@ -146,23 +146,23 @@ class Recipe(ABC):
 
     @abstractmethod
     def carry_out(self, run: Run) -> Trained:
-        """Build and train these members by a method that can do what is asked."""
+        """Build and train the members of a run, whose method and options have been checked."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run of a recipe, checked."""
+    """One run of a recipe; its method and options have been checked."""
 
-    context: Context  # what the method gets, except width and predictor
+    context: Context  # of the method, still without width and predictor
     inputs: Inputs
     declared: Declaration  # the method
-    penalized: bool  # whether some member has a strength above 0
+    penalized: bool  # whether any member has a strength above 0
     on_check: Callable[[int, Predictor], bool] | None
     supervision: Supervision | None
 
     @property
     def watched(self) -> dict[str, Any]:
-        """Arguments of `train` and `solved` that no family changes."""
+        """Arguments that every family passes on to `train` or `solved`."""
         return {
             "given_outcome": self.context.notion.conditions_on_outcome,
             "on_check": self.on_check,
@@ -170,7 +170,7 @@ class Run:
         }
 
     def method(self, width: int) -> Method | None:
-        """Return the penalty on scores or a representation of so many columns, if there is one."""
+        """Return the penalty on ``width`` columns, or None if no member has one."""
         if not self.penalized:
             return None
         assert self.declared.build is not None
@@ -181,8 +181,9 @@ class Run:
 class Family:
     """One family of predictors.
 
-    one, many: words for its models. unit: what training counts, "iteration" or "round". stacks: its
-    stacks for models read from files, each by the name of a tensor that no other stack has.
+    one, many: words for one model and for several. unit: what training counts, "iteration" or
+    "round". stacks: its stacks, by the name of a tensor that no other stack has; this is how a file
+    is recognized.
     """
 
     one: str
@@ -197,25 +198,24 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(_FAMILIES)
 
 
 def register_family(name: str, family: Family) -> None:
-    """Make a family known: to frontiers and their pages, and to whoever reads a model."""
+    """Make a family known to frontiers, to their pages, and to readers of saved models."""
     if _FAMILIES.get(name, family) != family:
-        raise InputError(f"name must be new, got {name!r}, which is a family; rename yours")
+        raise InputError(f"name must be new, got {name!r}, which is taken; rename yours")
     _FAMILIES[name] = family
 
 
 #: Weights and buffers by name, with the members first.
 Weights = Mapping[str, Tensor]
-#: How far a user's network may be off what it gave when it was saved, for other versions of torch.
+#: Tolerance for outputs of a user's network after loading, since versions of torch may differ.
 _TOLERANCE = 1e-6
 
 
 def predictor_arrays(
     predictor: Predictor, inputs: int, filled_with: Sequence[Weights] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return all weights, and outputs on fixed rows where only the user knows the network.
+    """Return all weights of a predictor; for a user's network also its outputs on fixed rows.
 
-    An empty predictor gets its weights later; the states that it will be ``filled_with`` decide
-    what else the file must hold.
+    A predictor that gets its weights later is given the states that it will be ``filled_with``.
     """
     state = predictor.state_dict()
     arrays = {f"weights.{name}": tensor.detach().cpu().numpy() for name, tensor in state.items()}
@@ -233,13 +233,13 @@ def predictor_in(
     network: NetworkFactory | None,
     filled_with: Sequence[Weights] | None = None,
 ) -> Predictor:
-    """Return the predictor whose arrays these are; weights of several members are an average.
+    """Return the predictor made from arrays; with several members it is their average.
 
-    ``outputs`` is how many it must have, None for any number. A user's ``network`` is checked to
-    give what it gave when the model was saved; an empty predictor, to fit the weights it will be
-    ``filled_with``. ValueError where the arrays are not those of a predictor.
+    outputs: the number it must have; None allows any. A user's ``network`` must give the outputs
+    that it gave when the model was saved. A predictor that gets its weights later must fit the
+    states that it will be ``filled_with``. ValueError if the arrays are not those of a predictor.
     """
-    # A copy: arrays read from a file may lie in memory that must not be written to.
+    # A copy, since arrays read from a file may be read-only.
     state = {
         name.removeprefix("weights."): torch.from_numpy(array.copy())
         for name, array in arrays.items()
@@ -253,7 +253,7 @@ def predictor_in(
         inputs = encoder.width
     own = _part(state, "network")
     stacks = {name: kind for each in FAMILIES.values() for name, kind in each.stacks.items()}
-    # What has none of these tensors is a perceptron.
+    # A stack with none of these tensors is a perceptron.
     kind = next((kind for name, kind in stacks.items() if name in own), StackedMLP)
     stack = (kind if network is None else StackedModule).restored(
         Saved(
@@ -269,7 +269,7 @@ def predictor_in(
     _fill(predictor, state)
     if members > 1:
         if encoder is not None:
-            raise ValueError("representations of several members have no average")
+            raise ValueError("representations of several members cannot be averaged")
         predictor = AveragedPredictor(stack, task).eval()
     if stack.of_user:
         _check_outputs(predictor, arrays["probe"], inputs)
@@ -285,14 +285,14 @@ def _part(state: Weights, part: str) -> dict[str, Tensor]:
 
 
 def _needed(state: Weights, filled_with: Sequence[Weights] | None) -> list[Weights]:
-    """States of the network that members need."""
+    """Return the network's part of every state that it may get."""
     return [_part(each, "network") for each in ([state] if filled_with is None else filled_with)]
 
 
 def _fill(predictor: Predictor, state: Weights) -> None:
     for name, tensor in predictor.state_dict().items():
         if name in state and state[name].dtype != tensor.dtype:
-            raise ValueError(f"weights are of type {state[name].dtype}, not {tensor.dtype}")
+            raise ValueError(f"weights must have type {tensor.dtype}, not {state[name].dtype}")
     try:
         predictor.load_state_dict(state)
     except RuntimeError as error:
@@ -305,7 +305,7 @@ def _fill(predictor: Predictor, state: Weights) -> None:
 
 
 def _check_outputs(predictor: Predictor, probe: NDArray[Any], inputs: int) -> None:
-    """Refuse a user's network that does not give what it gave when it was saved."""
+    """Refuse a user's network whose outputs differ from those when it was saved."""
     found = _outputs_on_fixed_rows(predictor, inputs)
     if not np.allclose(found, probe, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
         raise InputError(
@@ -315,7 +315,7 @@ def _check_outputs(predictor: Predictor, probe: NDArray[Any], inputs: int) -> No
 
 
 def _outputs_on_fixed_rows(predictor: Predictor, inputs: int) -> NDArray[np.float64]:
-    """Outputs (4, o) on rows that every version of this program makes the same way."""
+    """Return outputs (4, o) on rows that are the same in every version of this program."""
     rows = torch.arange(4 * inputs, dtype=torch.float64, device="cpu").reshape(4, inputs)
     output, _ = predictor.evaluate((rows % 7 / 3 - 1).to(predictor.weight.device))
     return output[0].cpu().numpy()

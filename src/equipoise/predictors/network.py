@@ -28,11 +28,10 @@ from equipoise.training.predictor import exact_device
 class NetworkRecipe(Recipe):
     """How networks are built and trained.
 
-    ``hidden`` are the predictor's widths, unless ``network(n_inputs, n_outputs)`` makes a module of
-    the user's own. With ``encoder_hidden`` the penalty sits on the output of an encoder of these
-    widths and ``hidden`` are those of the head behind it. ``embedding`` says what the first layer
-    sees of a column, ``normalization`` what follows the layers; a network of the user's own has
-    neither.
+    ``hidden`` are the widths of the predictor, unless ``network(n_inputs, n_outputs)`` makes a
+    user's module. With ``encoder_hidden`` the penalty sits on the output of an encoder with these
+    widths, and ``hidden`` are the widths of the head after it. ``embedding`` and ``normalization``
+    have no effect on a user's module.
     """
 
     hidden: tuple[int, ...]
@@ -52,26 +51,21 @@ class NetworkRecipe(Recipe):
     def _refuse_unread_options(self) -> None:
         """Refuse changed options that this optimizer or network does not read.
 
-        What says no more than what happens anyway may be said: no decay by "sgd", no normalization
-        of a network of the user's own.
+        Values that say what happens anyway are allowed: weight_decay=0 for "sgd", and "none" for
+        embedding and normalization of a user's module.
         """
         optimizer = self.training.optimizer
+        adam = optimizer.kind == "adam", "optimizer='adam'", "set optimizer='sgd'"
+        sgd = optimizer.kind == "sgd", "optimizer='sgd'", "set optimizer='adam'"
         own = self.network is not None, "a network of your own", "leave network out"
-        unread: list[tuple[str, bool, str, str]] = [
-            ("momentum", optimizer.kind == "adam", "optimizer='adam'", "set optimizer='sgd'"),
-            ("hidden", *own),
-        ]
+        linear = not (self.hidden or self.encoder_hidden), "hidden=()", "set hidden=(64, 64, 64)"
+        unread: list[tuple[str, bool, str, str]] = [("momentum", *adam), ("hidden", *own)]
         if optimizer.weight_decay:
-            by_sgd = optimizer.kind == "sgd"
-            unread += [("weight_decay", by_sgd, "optimizer='sgd'", "set optimizer='adam'")]
+            unread += [("weight_decay", *sgd)]
         if self.embedding != "none":
             unread += [("embedding", *own)]
         if self.normalization != "none":
-            linear = not (self.hidden or self.encoder_hidden)
-            unread += [
-                ("normalization", *own),
-                ("normalization", linear, "hidden=()", "set hidden, such as hidden=(64, 64, 64)"),
-            ]
+            unread += [("normalization", *own), ("normalization", *linear)]
         for option, is_unread, setting, remedy in unread:
             if is_unread and option in self.changed:
                 refuse_unread(option, self.changed[option], setting, remedy)
@@ -81,7 +75,7 @@ class NetworkRecipe(Recipe):
         return bool(self.encoder_hidden)
 
     def carry_out(self, run: Run) -> Trained:
-        """Build and train networks, or let a method solve for them."""
+        """Build and train networks, or solve for them if the method does."""
         declared, context = run.declared, run.context
         data, members, n_outputs = context.data, context.members, run.inputs.n_outputs
         if declared.solve is not None:
@@ -95,9 +89,9 @@ class NetworkRecipe(Recipe):
         settings = self.training
         if run.penalized and declared.objective is not None:
             method = declared.objective(replace(context, predictor=predictor))
-            # From here on members of strength 0 rest: no gradient, so no decay either.
-            resting = replace(settings.optimizer, weight_decay=0.0)
-            settings = replace(settings, optimizer=resting)
+            # From here on members of strength 0 must not change, so there is no weight decay.
+            without_decay = replace(settings.optimizer, weight_decay=0.0)
+            settings = replace(settings, optimizer=without_decay)
         else:
             on_hidden = run.penalized and declared.sits_on == "hidden"
             if on_hidden:

@@ -1,4 +1,4 @@
-"""The one engine: everything that trains goes through :func:`run`, K members at once."""
+"""The engine: everything that trains goes through :func:`run`, K members at once."""
 
 from equipoise.training.data import BatchStream as BatchStream
 from equipoise.training.data import Member as Member

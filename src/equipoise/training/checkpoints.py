@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a run, written regularly and restored bit for bit."""
+"""Checkpoints: the complete state of a run, written regularly and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from equipoise.networks.stack import member_tensors
 from equipoise.training.data import BatchStream
 from equipoise.training.loop import RunState, Step
 
-#: Characters of an option that a message quotes.
+#: Longest value of an option, in characters, that a message quotes in full.
 _LONGEST_SHOWN = 200
 
 
 class Stateful(Protocol):
-    """Something whose state is tensors, plain values, lists, tuples and dicts.
+    """An object whose state consists of tensors, plain values, lists, tuples and dicts.
 
-    A state may share memory with tensors that go on changing; loading copies it into those that
-    are there.
+    The state may share memory with tensors that change later. Loading copies it into the existing
+    tensors.
     """
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -33,27 +33,27 @@ class Stateful(Protocol):
 
 
 class Store(Protocol):
-    """Where the latest state of a run is kept; printed, it names the place."""
+    """Keeps the latest state of a run; ``str`` of it names the place."""
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replace the state kept so far, all at once."""
+        """Replace the kept state in one step."""
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state kept last, or None."""
+        """Return the kept state, or None."""
 
     def refuse(self, error: Exception) -> NoReturn:
-        """Say that what is kept is no state of a run, with the error that it led to."""
+        """Raise an error: the kept state is not that of a run, as ``error`` shows."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run is: runs of equal identity are the same run."""
+    """Everything that identifies a run; only a run with the same identity may continue it."""
 
-    stated: Mapping[str, str]  # options and versions, by name, in words
-    hashed: Mapping[str, str]  # digests of data, by name
+    stated: Mapping[str, str]  # options and versions by name, as text
+    hashed: Mapping[str, str]  # digests of data by name
 
     def changes(self, later: Identity) -> list[str]:
-        """Say in words what differs in a later run.
+        """Return what differs in a later run, as text.
 
         >>> first = Identity({"iterations": "100"}, {"features": digest([torch.zeros(2)])})
         >>> later = Identity({"iterations": "200"}, {"features": digest([torch.ones(2)])})
@@ -77,19 +77,19 @@ def _shown(value: str) -> str:
 
 
 def digest(tensors: Iterable[Tensor]) -> str:
-    """SHA-256 of values, types and shapes."""
-    total = hashlib.sha256()
+    """Return the SHA-256 of the values, types and shapes of these tensors."""
+    sha256 = hashlib.sha256()
     for tensor in tensors:
         values = tensor.detach().cpu().contiguous()
-        total.update(f"{values.dtype}{tuple(values.shape)}".encode())
-        total.update(values.numpy().data)
-    return total.hexdigest()
+        sha256.update(f"{values.dtype}{tuple(values.shape)}".encode())
+        sha256.update(values.numpy().data)
+    return sha256.hexdigest()
 
 
 class Checkpoints:
-    """Keeps the state of a run and of its phases in a store, at most every so many seconds.
+    """Keeps the state of a run and of its phases in a store, at most once every ``seconds``.
 
-    loops: the `parts_of` each, by name.
+    loops: for the run and for each phase, by name, its `parts_of`.
     """
 
     def __init__(
@@ -103,26 +103,27 @@ class Checkpoints:
         self._store, self._identity = store, identity
         self._seconds, self._loops = seconds, loops
         self._kept = self._read()
-        self._due = time.monotonic()  # the first one is written as soon as there is a state
+        self._due = time.monotonic()  # the first checkpoint is written at the first check
 
     def _read(self) -> Any:
-        """Return the kept state of all loops; refuse that of another run."""
+        """Return the kept state of all loops; refuse the state of another run."""
         kept = self._store.read()
         if kept is None:
             return None
         try:
             changes = Identity(**kept["identity"]).changes(self._identity)
-        except Exception as error:  # somebody made this state by hand
+        except Exception as error:  # a forged state can raise anything
             self._store.refuse(error)
         if changes:
             raise InputError(
-                f"resume must go on with the run that wrote '{self._store}', but "
-                f"{', '.join(changes)}; fit as that run did, or remove the file to start anew"
+                f"resume must continue the run that wrote '{self._store}', but "
+                f"{', '.join(changes)}; use the data and options of that run, or remove the file "
+                "to start anew"
             )
         return kept
 
     def restore(self, name: str) -> None:
-        """Let one loop go on from its kept state, if there is one and the loop had begun."""
+        """Restore one loop from its kept state, if there is one and the loop had begun."""
         if self._kept is None:
             return
         try:
@@ -138,7 +139,7 @@ class Checkpoints:
             self._store.refuse(error)
 
     def keep(self, ended: bool) -> None:
-        """Write the state if it is time, or if a loop has just ``ended``."""
+        """Write the state if a checkpoint is due, or if a loop has just ``ended``."""
         if time.monotonic() < self._due and not ended:
             return
         parts = {
@@ -152,7 +153,7 @@ class Checkpoints:
 def parts_of(
     step: Step, batches: BatchStream, state: RunState, more: Mapping[str, Stateful]
 ) -> dict[str, Stateful]:
-    """Name everything that a loop over this step must remember, and ``more``."""
+    """Return everything that a resumed loop over this step needs, by name, and ``more``."""
     return {
         "state": state,
         "weights": ModuleState(step.modules),
@@ -163,13 +164,13 @@ def parts_of(
 
 
 def _check_form(kept: Any, own: Any) -> None:
-    """Refuse a state unlike that of the run that is to go on from it: names, types, shapes.
+    """Refuse a kept state whose names, types or shapes differ from those of this run.
 
-    Where the run has nothing yet, such as optimizers before their first step, any state passes.
+    Where this run has no state yet, as optimizers before their first step, any state passes.
     """
     if isinstance(own, Tensor):
         if not isinstance(kept, Tensor) or (kept.dtype, kept.shape) != (own.dtype, own.shape):
-            raise ValueError(f"a tensor must be of {own.dtype} and shape {tuple(own.shape)}")
+            raise ValueError(f"a tensor must have type {own.dtype} and shape {tuple(own.shape)}")
     elif isinstance(own, Mapping):
         if not isinstance(kept, dict) or (own and kept.keys() != own.keys()):
             raise ValueError(f"a part must have {', '.join(map(str, own)) or 'names'}")
@@ -178,15 +179,15 @@ def _check_form(kept: Any, own: Any) -> None:
     elif isinstance(own, list):
         if not isinstance(kept, list) or (own and len(kept) != len(own)):
             raise ValueError(f"a part must have {len(own)} entries")
-        for mine, theirs in zip(own, kept, strict=False):
-            _check_form(theirs, mine)
+        for own_entry, kept_entry in zip(own, kept, strict=False):
+            _check_form(kept_entry, own_entry)
     elif type(kept) is not type(own):
         raise ValueError(f"a value must be {type(own).__name__}, not {type(kept).__name__}")
 
 
 @dataclass(frozen=True)
 class ModuleState:
-    """All weights and buffers of a module, those left out of its ``state_dict`` included."""
+    """All weights and buffers of a module, including those that its ``state_dict`` leaves out."""
 
     module: nn.Module
 
@@ -194,7 +195,7 @@ class ModuleState:
         return dict(member_tensors(self.module))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        # Overwritten, for a captured step reads the tensors where they are.
+        # In place, since a captured CUDA graph reads these very tensors.
         with torch.no_grad():
             for name, tensor in member_tensors(self.module):
                 tensor.copy_(state[name])
@@ -202,7 +203,7 @@ class ModuleState:
 
 @dataclass(frozen=True)
 class OptimizerState:
-    """What optimizers remember of earlier steps; learning rates come from the settings."""
+    """Momentum and step counts of optimizers; learning rates come from the settings."""
 
     optimizers: tuple[torch.optim.Optimizer, ...]
 
@@ -210,24 +211,24 @@ class OptimizerState:
         return {str(n): each.state_dict()["state"] for n, each in enumerate(self.optimizers)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for number, each in enumerate(self.optimizers):
-            groups = each.state_dict()["param_groups"]
-            memory = state[str(number)]
-            _check_memory(memory, each)
-            each.load_state_dict({"state": memory, "param_groups": groups})
+        for number, optimizer in enumerate(self.optimizers):
+            kept = state[str(number)]
+            _check_fits(kept, optimizer)
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": kept, "param_groups": groups})
 
 
-def _check_memory(memory: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -> None:
-    """Refuse a memory that does not fit the weights, which torch itself does not look at."""
+def _check_fits(kept: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Refuse a state that does not fit the weights of the optimizer; torch does not check it."""
     adam = isinstance(optimizer, torch.optim.Adam)
     names = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    if not set(memory) <= set(range(len(weights))):
-        raise ValueError("an optimizer remembers weights that are not there")
-    for place, found in memory.items():
-        if set(found) != names:
-            raise ValueError(f"an optimizer must remember {', '.join(sorted(names))}")
-        for name, tensor in found.items():
-            shape = () if name == "step" else weights[place].shape
+    if not set(kept) <= set(range(len(weights))):
+        raise ValueError("the state of an optimizer has more weights than the optimizer")
+    for position, tensors in kept.items():
+        if set(tensors) != names:
+            raise ValueError(f"the state of an optimizer must hold {', '.join(sorted(names))}")
+        for name, tensor in tensors.items():
+            shape = () if name == "step" else weights[position].shape
             if tensor is not None and (tensor.shape != shape or not tensor.is_floating_point()):
-                raise ValueError(f"the {name} of an optimizer has another shape or type")
+                raise ValueError(f"the {name} of an optimizer has a wrong shape or type")

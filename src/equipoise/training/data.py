@@ -1,4 +1,4 @@
-"""Rows to train on, the members that see them, and the batches they come in."""
+"""Training rows, the members that train on them, and the batches that members see."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from equipoise.errors import InputError, check_number
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """Rows ready to train on, on one device; each tensor has the n rows first."""
+    """Encoded training rows on one device; the first axis of every tensor is the n rows."""
 
     x: Tensor  # (n, p) features
-    target: Tensor  # (n,) what the task loss compares with: numbers, or numbers of classes
+    target: Tensor  # (n,) target of the task loss: a number, or the number of a class
     outcome: Tensor  # (n, v) the outcome Y as a critic sees it
-    outcome_class: Tensor | None = None  # (n,) where Y is discrete
+    outcome_class: Tensor | None = None  # (n,) number of the class, if Y is discrete
     attribute: Tensor | None = None  # (n, q) sensitive attributes as a critic sees them
-    attribute_cell: Tensor | None = None  # (n,) joint cells where every attribute is discrete
-    weight: Tensor | None = None  # (n,) sample weights, mean one; None when all are one
-    known: Tensor | None = None  # (n,) whether all attributes of a row are; None when always
+    attribute_cell: Tensor | None = None  # (n,) joint cell, if every attribute is discrete
+    weight: Tensor | None = None  # (n,) sample weights with mean one; None if all are one
+    known: Tensor | None = None  # (n,) whether all attributes are known; None if they always are
 
     def __len__(self) -> int:
         return len(self.x)
@@ -33,9 +33,9 @@ class TrainingData:
         return self._map(lambda tensor: tensor.to(device))
 
     def sample(self, n: int, rows: tuple[int, ...] = ()) -> TrainingData:
-        """Return n of these ``rows`` (of all when empty) drawn at random, always the same ones.
+        """Return n of these ``rows`` (of all rows if empty), drawn at random with a fixed seed.
 
-        All of them if there are no more than n.
+        If there are n rows or fewer, return all of them.
         """
         available = row_numbers(rows, len(self))
         if len(available) > n:
@@ -43,8 +43,8 @@ class TrainingData:
             available = available[torch.randperm(len(available), generator=draws, device="cpu")[:n]]
         elif not rows:
             return self
-        places = available.to(self.x.device)
-        return self._map(lambda tensor: tensor[places])
+        chosen = available.to(self.x.device)
+        return self._map(lambda tensor: tensor[chosen])
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
         changed: dict[str, Any] = {
@@ -53,14 +53,14 @@ class TrainingData:
         return TrainingData(**changed)
 
     def task_weight(self, rows: Tensor) -> Tensor | None:
-        """Weights of the task loss for these rows (K, B), averaging one; None if all are one."""
+        """Weights of the task loss for these rows (K, B), with mean one; None if all are one."""
         return None if self.weight is None else mean_one(take(self.weight, rows))
 
     def pair_weights(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Weights of real pairs (i, i) and resampled pairs (i, j), each (K, B) averaging one.
+        """Weights of real pairs (i, i) and of resampled pairs (i, j), each (K, B) with mean one.
 
-        Real pairs are weighted by w_i. Resampled pairs follow the product of two weighted laws, so
-        their weight is w_i * w_j. A row whose attribute is unknown has weight 0.
+        A real pair has weight w_i. A resampled pair joins two rows drawn independently, so its
+        weight is w_i * w_j. A row whose attributes are unknown has weight 0.
         """
         weight = self.weight
         if self.known is not None:
@@ -72,7 +72,7 @@ class TrainingData:
         return mean_one(real), mean_one(real * take(weight, resampled))
 
     def row_weights(self, rows: Tensor) -> Tensor:
-        """Weights of the rows of a batch (K, B), summing to one; zero where A is unknown."""
+        """Weights of the rows of a batch (K, B) with sum one; zero if A is unknown."""
         weight, _ = self.pair_weights(rows, rows)
         if weight is None:
             return torch.full_like(rows, 1 / rows.shape[1], dtype=self.x.dtype)
@@ -80,12 +80,12 @@ class TrainingData:
 
 
 def take(values: Tensor, rows: Tensor) -> Tensor:
-    """Return the ``values`` (n, ...) of rows (K, B) as (K, B, ...), faster than indexing does."""
+    """Return ``values[rows]``, (K, B, ...), from values (n, ...); faster than indexing."""
     return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
 
 
 def mean_one(weight: Tensor) -> Tensor:
-    """Scale weights (K, B) to average one over B; all zeros stay zeros."""
+    """Scale weights (K, B) to mean one over B; zeros stay zeros."""
     return weight / weight.mean(-1, keepdim=True).clamp_min(1e-12)
 
 
@@ -93,8 +93,8 @@ def mean_one(weight: Tensor) -> Tensor:
 class Member:
     """One model of a stack.
 
-    ``strength`` weighs penalty against task loss, ``seed`` fixes start weights and order of rows,
-    ``rows`` are the training rows it may see (all when empty).
+    ``strength`` is the weight of the penalty against the task loss. ``seed`` decides initial
+    weights and the order of rows. ``rows`` are the training rows it may see; empty means all.
     """
 
     strength: float
@@ -111,7 +111,7 @@ class Member:
         )
 
 
-#: What a member draws random numbers for; each has its own stream, so a new one changes no other.
+#: Purposes of random numbers. Each has its own stream, so a new purpose changes no other stream.
 PURPOSES = (
     "predictor",
     "critic",
@@ -119,65 +119,68 @@ PURPOSES = (
     "density ratio",
     "held-out rows",
     "user module",
-    "conditional law",
+    "conditional distribution",
     "attribute draws",
 )
 
 
 def stream_seed(seed: int, purpose: str) -> int:
-    """Derive the seed of one purpose's stream from a member's seed."""
+    """Derive the seed for one purpose from a member's seed."""
     sequence = np.random.SeedSequence([seed, PURPOSES.index(purpose)])
     return int(sequence.generate_state(1, np.uint64)[0] >> 1)
 
 
 def generator(seed: int, purpose: str) -> torch.Generator:
-    """A CPU generator for one purpose of the member with this seed."""
+    """Return a CPU generator for one purpose of the member with this seed."""
     return torch.Generator().manual_seed(stream_seed(seed, purpose))
 
 
 def generators(seeds: Sequence[int], purpose: str) -> list[torch.Generator]:
-    """One generator per seed."""
+    """Return one generator for each seed."""
     return [generator(seed, purpose) for seed in seeds]
 
 
-#: Seed and rows of a member: members that share both share what is drawn or trained for them.
+#: Seed and rows of a member. Members with the same stream share batches and auxiliary networks.
 Stream = tuple[int, tuple[int, ...]]
 
 
 def streams_of(members: Sequence[Member]) -> tuple[list[Stream], list[int]]:
-    """Distinct streams of the members, and which of them each member has."""
+    """Return the distinct streams of the members, and the position of each member's stream."""
     streams = list(dict.fromkeys((member.seed, member.rows) for member in members))
     return streams, [streams.index((member.seed, member.rows)) for member in members]
 
 
 def row_numbers(rows: tuple[int, ...], n: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Return the row numbers (m,) that ``rows`` stand for: all of n when empty."""
+    """Return ``rows`` as a tensor (m,); empty rows stand for all n."""
     return torch.tensor(rows, device=device) if rows else torch.arange(n, device=device)
 
 
 def set_aside(
-    seed: int, rows: tuple[int, ...], n: int, share: float, *, asked_by: str
+    seed: int, rows: tuple[int, ...], n: int, share: float, *, needed_by: str
 ) -> tuple[tuple[int, ...], torch.Tensor]:
-    """Return rows to fit on and rows to stop on, in an order drawn from the member's seed.
+    """Split rows at random by the member's seed: rows to train on, and rows for early stopping.
 
-    ``rows`` are those of n that the member may see, all when empty; ``asked_by`` is the option that
-    wants them set aside.
+    ``rows`` are those of the n rows that the member may see (empty means all). ``needed_by`` is the
+    option that needs the split.
     """
     available = row_numbers(rows, n)
     order = torch.randperm(len(available), generator=generator(seed, "held-out rows"), device="cpu")
     aside = max(2, round(share * len(available)))
     if len(available) - aside < 2:
-        raise InputError(f"{asked_by} needs at least 4 rows, got n_samples={len(available)}")
+        raise InputError(
+            f"{needed_by} needs at least 4 rows, got n_samples={len(available)}; give more rows"
+        )
     return tuple(available[order[aside:]].tolist()), available[order[:aside]]
 
 
 class BatchStream:
     """An endless stream of row numbers: (rows, resampled rows), each (K, B).
 
-    Every epoch shuffles each member's rows. A row gets its resampled attribute from the row one
-    batch further in the shuffled order. That is a simple random draw from outside the batch, never
-    the row itself, and over an epoch every row is drawn exactly once. With a single batch an epoch
-    the draw comes from the other half of the batch. Members of equal seed and rows share an order.
+    Each member's rows are shuffled in every epoch. A row gets its resampled attribute from the row
+    one batch later in the shuffled order. So the draw is a simple random one from outside the
+    batch, never the row itself, and every row is drawn exactly once per epoch. If an epoch has a
+    single batch, the draw comes from the other half of it. Members with the same seed and the same
+    rows share an order.
     """
 
     def __init__(
@@ -188,14 +191,14 @@ class BatchStream:
         sizes = {len(rows) for rows in self._rows}
         if len(sizes) > 1:
             raise InputError(
-                f"members must train on equally many rows, got {sorted(sizes)}; "
-                "leave out rows to even the splits"
+                f"members must train on the same number of rows, got {sorted(sizes)}; leave out "
+                "rows to make the splits equal"
             )
         (size,) = sizes
         if size < 2:
             raise InputError(
-                f"X must have at least 2 rows to train on, those of sample_weight 0 apart, got "
-                f"n_samples={size}"
+                f"X must have at least 2 rows with a positive sample_weight, got n_samples={size}; "
+                "give more rows"
             )
         self.batch_size = min(batch_size, size)
         self.batches_per_epoch = size // self.batch_size
@@ -206,7 +209,7 @@ class BatchStream:
         self._shuffle()
 
     def draw(self) -> Tensor:
-        """Return the next batch of every stream: (2, streams, B), rows and resampled rows."""
+        """Return the next batch of every stream, (2, streams, B): rows, then resampled rows."""
         if self._position == self.batches_per_epoch:
             self._shuffle()
         batch = self._epoch[self._position]
@@ -214,7 +217,7 @@ class BatchStream:
         return batch
 
     def spread(self, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """Hand a batch (2, streams, B) out to the members, (K, B) each."""
+        """Return the rows and resampled rows of every member, (K, B) each, from `draw`'s batch."""
         if self._shared:
             rows, resampled = batch.expand(2, self.members, -1)
         else:
@@ -222,11 +225,11 @@ class BatchStream:
         return rows, resampled
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream is: generators before this epoch's shuffle, and batches drawn since."""
+        """Return the generators before this epoch's shuffle, and the batches drawn since."""
         return {"generators": self._before_epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the stream of `state_dict` was, by shuffling its epoch again."""
+        """Continue from a saved position, by shuffling its epoch again."""
         if not 0 <= state["position"] <= self.batches_per_epoch:
             raise ValueError(f"an epoch has {self.batches_per_epoch} batches")
         for random, kept in zip(self._generators, state["generators"], strict=True):
@@ -235,7 +238,7 @@ class BatchStream:
         self._position = state["position"]
 
     def _shuffle(self) -> None:
-        """Draw the next epoch: (batches, 2, streams, B) row numbers, moved to the device once."""
+        """Draw the row numbers of the next epoch, (batches, 2, streams, B), onto the device."""
         self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
         order = torch.stack(

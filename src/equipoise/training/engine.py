@@ -1,4 +1,4 @@
-"""Training members together: data, predictor and method in, trained stack out."""
+"""Training members together, from data, predictor and method to a trained stack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from equipoise.training.loop import (
     RunState,
     Step,
     TrainingSettings,
-    first_interrupt_asks,
+    catch_first_interrupt,
     gradients_on,
     run,
 )
@@ -33,27 +33,27 @@ from equipoise.training.progress import Callback, Progress
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained stack, what the checks saw and how each member ended."""
+    """The trained stack, its losses at the checks, and how training ended for each member."""
 
     predictor: Predictor
     history: History
     health: tuple[Health, ...]
-    failures: tuple[tuple[Failure, ...], ...]  # of phases before the run, for each member
-    members: tuple[Member, ...]  # with the rows they saw
-    interrupted_at: int = 0  # iteration at which Ctrl-C ended the run, 0 if nothing did
-    interrupted_in: str = ""  # the phase that Ctrl-C ended, if it was one
+    failures: tuple[tuple[Failure, ...], ...]  # for each member, failures of phases before the run
+    members: tuple[Member, ...]  # with the rows they trained on
+    interrupted_at: int = 0  # iteration at which Ctrl-C ended the run, 0 if it did not
+    interrupted_in: str = ""  # the phase that Ctrl-C ended, if any
     called_off: bool = False  # whether a callback ended the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
-    """How one run is looked after; nothing of it changes what is trained."""
+    """Checkpoints and callbacks of one run; they do not change what is trained."""
 
-    store: Store | None = None  # keeps the state of the run, which goes on from the one there
+    store: Store | None = None  # where checkpoints are kept; the run continues from a kept one
     seconds: float = 60.0  # least time between checkpoints
-    identity: Identity = field(default_factory=lambda: Identity({}, {}))  # what a state must be of
-    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else to remember
-    callbacks: tuple[Callback, ...] = ()  # called after every check, of phases as well
+    identity: Identity = field(default_factory=lambda: Identity({}, {}))  # must match a kept state
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # more state to keep
+    callbacks: tuple[Callback, ...] = ()  # called after every check, also in phases
 
 
 def train(
@@ -69,12 +69,12 @@ def train(
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Run the phases of the method, train all members at once, and judge how it went.
+    """Run the phases of the method, train all members at once, and judge their health.
 
-    They train by gradient steps unless another ``step`` is given. ``given_outcome`` says that the
-    notion conditions on Y, ``has_critic`` that the penalty is what a critic can tell. Ctrl-C, or a
-    callback, in a phase leaves it as it is and ends the run after one iteration; a resumed run goes
-    on inside the phase.
+    Members train by gradient steps unless another ``step`` is given. ``given_outcome`` says whether
+    the notion conditions on Y, ``has_critic`` whether the penalty is the value of a critic. If
+    Ctrl-C or a callback ends a phase, the run ends after one iteration; a resumed run continues
+    inside the phase.
     """
     if step is None:
         step = PredictorStep(predictor, data, members, method=method, settings=settings)
@@ -83,14 +83,13 @@ def train(
     predictor.train()
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     state = RunState.at_start(batches, settings.iterations)
-    states = [RunState.at_start(phase.batches, phase.settings.iterations) for phase in phases]
+    phase_states = [RunState.at_start(phase.batches, phase.settings.iterations) for phase in phases]
     parts = dict(supervision.parts)
-    streams = None
+    random_state: GlobalStreams | nullcontext[None] = nullcontext()
     if predictor.network.of_user:
-        # Layers of a user's own, such as dropout, draw from the global generators.
-        streams = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
-        parts["generators"] = streams
-    alone = streams or nullcontext()
+        # Layers of a user's network, such as dropout, draw from the global generators.
+        random_state = GlobalStreams(stream_seed(members[0].seed, "user module"), batches.device)
+        parts["generators"] = random_state
     checkpoints = None
     if supervision.store is not None:
         start = digest(tensor for _, tensor in member_tensors(step.modules))
@@ -102,34 +101,34 @@ def train(
             loops={
                 "run": parts_of(step, batches, state, parts),
                 **{
-                    f"phase {n}": parts_of(phase.step, phase.batches, states[n], phase.parts)
+                    f"phase {n}": parts_of(phase.step, phase.batches, phase_states[n], phase.parts)
                     for n, phase in enumerate(phases)
                 },
             },
         )
     keep = None if checkpoints is None else checkpoints.keep
-    with first_interrupt_asks() as interrupted:
+    with catch_first_interrupt() as interrupted:
         failures: list[tuple[Failure, ...]] = [() for _ in members]
         interrupted_in = ""
-        for n, phase in enumerate(phases):
+        for n, (phase, phase_state) in enumerate(zip(phases, phase_states, strict=True)):
             if checkpoints is not None:
                 checkpoints.restore(f"phase {n}")
-            report = _reporter(supervision.callbacks, states[n], phase.label)
-            seen = run_phase(phase, states[n], report=report, keep=keep, interrupted=interrupted)
-            found = failures_in(seen, phase.serves, asked_by=phase.asked_by, label=phase.label)
+            report = _reporter(supervision.callbacks, phase_state, phase.label)
+            seen = run_phase(phase, phase_state, report=report, keep=keep, interrupted=interrupted)
+            found = failures_in(seen, phase.serves, needed_by=phase.needed_by, label=phase.label)
             failures = [before + now for before, now in zip(failures, found, strict=True)]
-            if interrupted() and not states[n].ended:
+            if interrupted() and not phase_state.ended:
                 interrupted_in = interrupted_in or phase.label
         _stop_untrained(state, failures)
-        # After the phases: the weights of a run that had begun replace what a phase started it at.
+        # Phases set the initial weights of the run, so its kept weights are restored after them.
         if checkpoints is not None:
             checkpoints.restore("run")
-        state.called_off = state.called_off or any(each.called_off for each in states)
-        called_off = state.called_off
+        called_off = state.called_off or any(each.called_off for each in phase_states)
+        state.called_off = called_off
         report = _reporter(supervision.callbacks, state)
 
-        def look(iteration: int) -> bool:
-            with alone:
+        def check(iteration: int) -> bool:
+            with random_state:
                 enough = on_check is not None and on_check(iteration, predictor)
             state.called_off = report(iteration) or called_off
             return state.called_off or enough
@@ -139,13 +138,13 @@ def train(
             batches,
             state,
             check_every=settings.check_every,
-            on_check=look,
+            on_check=check,
             keep=keep,
             interrupted=lambda: interrupted() or called_off,
-            around=alone,
+            around=random_state,
         )
     predictor.eval()
-    with alone:
+    with random_state:
         health = judge_health(
             predictor,
             data,
@@ -161,7 +160,7 @@ def train(
 
 
 def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> None:
-    """Stop members before the first iteration that need a network which never learned anything."""
+    """Stop members whose phase failed before it learned anything; an error if all did."""
     untrained = [[each for each in found if each.untrained] for found in failures]
     if untrained and all(untrained):
         raise InputError(str(untrained[0][0]))
@@ -172,7 +171,7 @@ def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> N
 def _reporter(
     callbacks: Sequence[Callback], state: RunState, phase: str = ""
 ) -> Callable[[int], bool]:
-    """Return what tells all callbacks of an iteration, and whether one wants training to end."""
+    """Return a function that calls all callbacks; it returns True if one of them ends training."""
     begun, resumed_at = time.monotonic(), state.checked
 
     def report(iteration: int) -> bool:
@@ -192,7 +191,7 @@ def _reporter(
         for answer in answers:
             if not isinstance(answer, bool | np.bool_ | None):
                 raise InputError(
-                    "callback must return True to end training, or False or None to go on, got "
+                    "callback must return True to end training, or False or None to continue, got "
                     f"{type(answer).__name__}"
                 )
         return any(answers)
@@ -209,12 +208,12 @@ def solved(
     on_check: Callable[[int, Predictor], bool] | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
-    """Judge models that were solved, not trained: one check, at iteration 1, then their health."""
+    """Check models that were solved for instead of trained: one check, at iteration 1."""
     supervision = supervision or Supervision()
     if supervision.store is not None:
         raise InputError(
-            "checkpoint must be left out for a method that is solved at once, got "
-            f"'{supervision.store}': there is nothing to resume"
+            "checkpoint must be left out for a method that does not train in iterations, got "
+            f"'{supervision.store}'; there would be nothing to resume"
         )
     predictor.eval()
     output, _ = predictor.evaluate(data.x)
@@ -225,7 +224,7 @@ def solved(
     state = RunState(1, torch.zeros(count, dtype=torch.long, device=data.x.device))
     report = _reporter(supervision.callbacks, state)
     state.records.append((1, torch.stack([task, torch.zeros_like(task)])))
-    # As in a training run, callbacks are told of what the check has seen.
+    # As in a training run, callbacks come after the check.
     if on_check is not None:
         on_check(1, predictor)
     report(1)
@@ -240,25 +239,25 @@ def solved(
 class Phase:
     """Networks that a method trains before the run, one for each member of ``batches``.
 
-    A density ratio, a law of A given Y and a plain start are phases. The same loop trains them, so
-    that Ctrl-C, checkpoints, progress and failing members work there, too.
+    Examples are a density ratio, a distribution of A given Y, and plain training. The same loop
+    trains them, so Ctrl-C, checkpoints, progress and failing members work there, too.
     """
 
-    label: str  # what progress calls it
-    asked_by: str  # the option that needs it
+    label: str  # the name that progress shows
+    needed_by: str  # the option that needs it
     step: Step
     batches: BatchStream
     settings: TrainingSettings
     serves: Sequence[int]  # (K,) which of the networks each member of the run uses
-    #: Called once the networks are trained, and again when a later run is resumed: makes of them
-    #: what the method needs, and returns the history, maybe with more failures in it.
+    #: Called when the networks are trained, and again in a resumed run. It prepares what the method
+    #: needs from them, and returns the history, to which it may add failures.
     finish: Callable[[History], History]
     on_check: Callable[[int], bool] | None = None  # ends the phase by returning True
-    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else to remember
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # more state to keep
 
 
 def phases_of(method: object) -> tuple[Phase, ...]:
-    """Return the phases of a method, in their order; most have none."""
+    """Return the phases of a method in order; most methods have none."""
     return tuple(getattr(method, "phases", ()))
 
 
@@ -271,14 +270,14 @@ def run_phase(
     keep: Callable[[bool], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> History:
-    """Train the networks of a phase, from ``state`` on, and finish it; see `run`.
+    """Train the networks of a phase from ``state`` on, and finish it; see `run`.
 
-    ``report(iteration)`` tells of every check and returns whether training is called off.
+    ``report(iteration)`` is called after every check and returns True to end training.
     """
     if state is None:
         state = RunState.at_start(phase.batches, phase.settings.iterations)
 
-    def look(iteration: int) -> bool:
+    def check(iteration: int) -> bool:
         enough = phase.on_check is not None and phase.on_check(iteration)
         state.called_off = report(iteration)
         return enough or state.called_off
@@ -288,7 +287,7 @@ def run_phase(
         phase.batches,
         state,
         check_every=phase.settings.check_every,
-        on_check=look,
+        on_check=check,
         keep=keep,
         interrupted=interrupted,
     )

@@ -1,4 +1,4 @@
-"""Whether training ended well, in plain words."""
+"""The health of a trained member: did training end well, and if not, what to do."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 
-#: Rows of a member, drawn at random, that it is judged by; more would not change a verdict.
+#: Number of rows, drawn at random, on which a member is judged; more would not change the result.
 HEALTH_ROWS = 8_000
-#: A model overfits where utility on training rows exceeds that on others by more than this ...
+#: A model overfits if its utility on training rows exceeds that on other rows by OVERFIT_BY plus
+#: OVERFIT_ERRORS standard errors of the difference.
 OVERFIT_BY = 0.05
-#: ... and as many standard errors of the difference.
 OVERFIT_ERRORS = 2.0
-#: Standard errors above chance that a score must reach: 95 % of useless scores do not.
+#: Standard errors above the chance level that a score must reach; 95 % of useless scores do not.
 ABOVE_CHANCE = 1.645
-#: A score whose standard deviation is below this share of the outcome's is called constant.
+#: A score is nearly constant if its standard deviation is below this share of the outcome's.
 CONSTANT_SHARE = 0.01
-#: A linear correlation this large is plain to see ...
+#: A critic should notice a linear correlation this large. It forces the divergence above
+#: BLIND_VALUE: 2 JS is about r^2 / 4, which is 0.01 at r = 0.2.
 VISIBLE_CORRELATION = 0.2
-#: ... and forces the divergence above this value (2 JS is about r^2 / 4 = 0.01 for small r).
 BLIND_VALUE = 0.001
-#: Guessing gives 0; a critic this far below it no longer follows the score.
+#: Guessing gives 0. A critic below this value no longer follows the score.
 LOST_VALUE = -0.01
-#: At a strength this large, a critic that still tells pairs apart this well was not hindered.
-PLAIN_VALUE = 0.3
+#: At LARGE_STRENGTH or more, a critic's value above STRONG_VALUE means that the penalty had little
+#: effect.
+STRONG_VALUE = 0.3
 LARGE_STRENGTH = 0.9
 
 
@@ -39,12 +40,12 @@ class Health:
     """How training of one member ended.
 
     score_spread: standard deviation of the score on training rows, relative to the outcome's.
-    correlation: largest absolute linear correlation of score and encoded attribute (given Y
-    under separation); None without attributes. critic_value: the penalty's average over the last
-    check; None without a critic. stopped_at: iteration at which the loss was not finite, 0 if
-    never. messages: what a person should know; empty when all is well. utility: "AUC", "macro AUC"
-    or "R2", with its value on the member's training rows and on rows that did not train; None where
-    no such rows were looked at, so that nothing is known about overfitting.
+    correlation: largest absolute linear correlation of the score and an encoded attribute (given Y
+    under separation); None without attributes. critic_value: average of the penalty over the last
+    check; None without a critic. stopped_at: first iteration with a loss that was not finite, or 0.
+    messages: problems and what to do about them; empty if there are none. utility: "AUC",
+    "macro AUC" or "R2", with its value on training rows and on other rows; None if there were no
+    other rows, so that overfitting was not checked.
     """
 
     score_spread: float
@@ -65,15 +66,15 @@ class Health:
         if self.messages:
             return "\n".join(self.messages)
         if self.utility is None:
-            return "healthy on training rows; overfitting not checked: no other rows were looked at"
+            return "healthy on training rows; overfitting not checked: there were no other rows"
         return "healthy"
 
 
 @dataclass(frozen=True)
 class Utility:
-    """Utility of one model on some rows, and how many rows of each class speak for it.
+    """Utility of one model on some rows, and the number of rows of each class.
 
-    ``sizes`` is one number for R2, else one for each class. Rows of weights w count as
+    ``sizes`` has one number for R2, otherwise one for each class. Rows with weights w count as
     (sum w)^2 / sum w^2 rows (Kish 1965).
     """
 
@@ -83,10 +84,10 @@ class Utility:
 
     @property
     def error(self) -> float:
-        """The standard error.
+        """The standard error, or an upper bound on it.
 
-        That of R2 is at most 2 (1 - R2) / sqrt(n) for normal rows. A macro AUC is a mean over
-        classes, so its error is at most the mean of theirs.
+        For R2 it is at most 2 (1 - R2) / sqrt(n) if rows are normal. A macro AUC is a mean over
+        classes, so its standard error is at most the mean of theirs.
         """
         if self.name == "R2":
             return 2 * (1 - self.value) / math.sqrt(self.sizes[0])
@@ -94,10 +95,10 @@ class Utility:
 
     @property
     def chance(self) -> float:
-        """What a score that is independent of the outcome stays below in 95 % of samples.
+        """The value that a score independent of the outcome exceeds in 5 % of samples.
 
-        For AUC one half and 1.645 errors of the rank test, sqrt((m + n + 1) / (12 m n)). R2 is at
-        most the squared correlation r^2 of score and outcome, and n r^2 is then about chi-squared.
+        For AUC this is 0.5 + 1.645 sqrt((m + n + 1) / (12 m n)), by the rank test. R2 is at most
+        the squared correlation r^2 of score and outcome, and n r^2 is about chi-squared.
         """
         if self.name == "R2":
             return ABOVE_CHANCE**2 / self.sizes[0]
@@ -105,24 +106,25 @@ class Utility:
 
 
 def _auc_error(auc: float, sizes: Sequence[float]) -> float:
-    """The mean over classes of the standard error of an AUC of one class against the others.
+    """Mean over classes of the standard error of the AUC of that class against the others.
 
     The variance is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), where
-    k = (m + n) / 2 - 1: that of Hanley and McNeil (1982) with the mean of both sizes (Newcombe
-    2006). At A = 1/2 it is the variance of the rank test.
+    k = (m + n) / 2 - 1. This is the formula of Hanley and McNeil (1982) with the mean of both sizes
+    (Newcombe 2006). At A = 1/2 it is the variance of the rank test.
     """
     total = sum(sizes)
-    more = max(0.0, total / 2 - 1)
-    spread = auc * (1 - auc) * (1 + more * (1 - auc) / (2 - auc) + more * auc / (1 + auc))
+    k = max(0.0, total / 2 - 1)
+    spread = auc * (1 - auc) * (1 + k * (1 - auc) / (2 - auc) + k * auc / (1 + auc))
     return sum(math.sqrt(spread / (size * (total - size))) for size in sizes) / len(sizes)
 
 
 def compare(
     health: Health, strength: float, trained: Utility, other: Utility, *, part: str, remedy: str
 ) -> Health:
-    """Add what utility on training rows and on other rows says of overfitting and of chance.
+    """Add messages on overfitting and on useless scores, from the utility on two sets of rows.
 
-    ``part`` names the other rows, ``remedy`` the options that help against overfitting.
+    ``part`` names the rows of ``other``, such as "validation". ``remedy`` names options that help
+    against overfitting.
     """
     if not (math.isfinite(trained.value) and math.isfinite(other.value)):
         return health
@@ -133,7 +135,7 @@ def compare(
             f"The model overfits: {trained.name} {trained.value:.3f} on training rows, "
             f"{other.value:.3f} on {part} rows. Try {remedy}, or give it more rows."
         )
-    # A score that is nearly constant has been told so.
+    # A nearly constant score has a message of its own already.
     if other.value <= other.chance and health.score_spread >= CONSTANT_SHARE:
         advice = "Look for features that tell more about it, or give it more rows"
         if strength > 0:
@@ -156,10 +158,10 @@ def compare(
 class Failure:
     """A network of a phase before the run whose loss was no longer finite."""
 
-    asked_by: str  # the option that needs the network
+    needed_by: str  # the option that needs the network
     label: str  # the phase
-    step: int  # when it failed
-    untrained: bool  # it had learned nothing by then, so the member could not be trained
+    step: int  # the step at which it failed
+    untrained: bool  # whether it had learned nothing before, so its members cannot be trained
 
     def __str__(self) -> str:
         result = (
@@ -168,26 +170,26 @@ class Failure:
             else "and it keeps its last good weights"
         )
         return (
-            f"{self.asked_by} trains a network before the run ({self.label}): its loss was no "
+            f"{self.needed_by} trains a network before the run ({self.label}): its loss was no "
             f"longer finite at step {self.step}, {result}. Look for extreme values in X, y, "
             "sensitive_features and sample_weight."
         )
 
 
 def failures_in(
-    history: History, members: Sequence[int], *, asked_by: str, label: str
+    history: History, members: Sequence[int], *, needed_by: str, label: str
 ) -> list[tuple[Failure, ...]]:
-    """Return for each member the failure of its network in a phase, if it failed.
+    """Return the failure of each member's network in a phase, if it failed.
 
-    members: (K,) which network of ``history`` each member uses.
+    members: (K,), which network of ``history`` each member uses.
     """
-    first = history.iterations[0]
-    found = {
-        network: (Failure(asked_by, label, int(step), bool(step <= first)),)
+    first_check = history.iterations[0]
+    failures = {
+        network: (Failure(needed_by, label, int(step), bool(step <= first_check)),)
         for network, step in enumerate(history.stopped_at)
         if step
     }
-    return [found.get(network, ()) for network in members]
+    return [failures.get(network, ()) for network in members]
 
 
 def judge_health(
@@ -200,9 +202,9 @@ def judge_health(
     has_critic: bool,
     failures: Sequence[Sequence[Failure]] | None = None,
 ) -> tuple[Health, ...]:
-    """Judge every member of ``predictor`` by a sample of its own rows and the history up to here.
+    """Judge every member of ``predictor`` on a sample of its own rows and by the history so far.
 
-    ``failures`` are, for each member, those of networks that were trained for it before the run.
+    failures: for each member, failures of networks that were trained for it before the run.
     """
     samples: dict[tuple[int, ...], tuple[TrainingData, Tensor]] = {}
     for rows in dict.fromkeys(member.rows for member in members):
@@ -228,11 +230,11 @@ def diagnose(
     *,
     given_outcome: bool,
 ) -> Health:
-    """Judge a member by its values (n, w) on training rows and the last ``value`` of its critic.
+    """Judge a member by its penalized values (n, w) on training rows and its critic's last value.
 
-    Without a critic the penalty has a scale of its own, and its value says nothing here.
+    ``value`` is None without a critic, because other penalties have other scales.
     """
-    # Spread of the widest score column over the spread of the outcome.
+    # Spread of the widest column of the score, relative to the spread of the outcome.
     spread = float(penalized.std(0).max() / data.outcome.std(0).max().clamp_min(1e-12))
     correlation = critic_value = None
     if member.strength > 0 and data.attribute is not None:
@@ -248,8 +250,8 @@ def diagnose(
     if spread < CONSTANT_SHARE:
         messages.append(
             f"The score is nearly constant (its spread is {spread:.1%} of the outcome's): it "
-            "tells nothing about anybody, so it treats all groups alike and is of no use. "
-            f"Lower the strength (now {member.strength}) or train longer."
+            "treats all groups alike but predicts nothing. Lower the strength (now "
+            f"{member.strength}) or train longer."
         )
     elif correlation is not None and critic_value is not None:
         messages.extend(_about_critic(correlation, critic_value, member.strength))
@@ -257,7 +259,7 @@ def diagnose(
 
 
 def _about_critic(correlation: float, value: float, strength: float) -> list[str]:
-    """Say whether the critic lost sight of the dependence, or still sees it plainly."""
+    """Return a message if the critic misses the dependence, or still sees a strong one."""
     remedy = (
         "so the penalty may mitigate little. Try more critic_steps, a larger "
         "critic_learning_rate, critic_normalization='batch' or another divergence."
@@ -269,11 +271,11 @@ def _about_critic(correlation: float, value: float, strength: float) -> list[str
             f"The critic collapsed: it sees no dependence (value {value:.4f}) although score and "
             f"sensitive attribute correlate at {correlation:.2f}, {remedy}"
         ]
-    if value > PLAIN_VALUE and strength >= LARGE_STRENGTH:
+    if value > STRONG_VALUE and strength >= LARGE_STRENGTH:
         return [
-            f"At strength {strength} the critic still sees a plain dependence (value {value:.2f}): "
-            "the features may carry little beyond the sensitive attribute. Train longer, or look "
-            "for features that stand for it."
+            f"At strength {strength} the critic still sees a strong dependence (value "
+            f"{value:.2f}): the features may tell little beyond the sensitive attribute. Train "
+            "longer, or look for features that stand for it."
         ]
     return []
 
@@ -292,8 +294,8 @@ def _largest_correlation(penalized: Tensor, data: TrainingData, given_outcome: b
 
 
 def _unit_residual(context: Tensor, columns: Tensor) -> Tensor:
-    """Columns less their least-squares fit on the context, scaled to unit length."""
-    # The pseudo-inverse allows for one-hot outcomes, whose columns sum to the constant.
+    """Residuals of the columns after a least-squares fit on the context, scaled to unit length."""
+    # The context of one-hot outcomes is singular (they sum to one), hence the pseudo-inverse.
     residual = columns - context @ (torch.linalg.pinv(context) @ columns)
     length = torch.linalg.vector_norm(residual, dim=0).clamp_min(1e-9 * len(columns) ** 0.5)
     unit: Tensor = residual / length

@@ -1,7 +1,7 @@
-"""Steps that train on one batch, and the loop over them: checks, members that fail, Ctrl-C.
+"""Steps that train on one batch, and the loop over them: checks, failing members, Ctrl-C.
 
-A step of the predictor runs it forward once, lets the method add its penalty, and updates. There is
-no other loop.
+A step of the predictor computes its outputs once, adds the method's penalty, and updates the
+weights. There is no other training loop.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from equipoise.training.predictor import Predictor
 class OptimizerSettings:
     """Adam, or stochastic gradient descent with momentum as in the paper.
 
-    ``weight_decay`` is for Adam alone: before a step every weight shrinks by this share of the
-    learning rate (decoupled; Loshchilov and Hutter 2019).
+    ``weight_decay`` is for Adam only. Before each step every weight shrinks by the fraction
+    learning_rate * weight_decay (decoupled; Loshchilov and Hutter 2019).
     """
 
     kind: Literal["adam", "sgd"] = "adam"
@@ -45,23 +45,23 @@ class OptimizerSettings:
         check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
         check_number("momentum", self.momentum, "must lie in [0, 1)", lambda m: 0 <= m < 1)
         check_number("weight_decay", self.weight_decay, "must not be negative", lambda d: d >= 0)
-        # torch takes no whole numbers beyond 64 bits.
+        # As floats, since torch refuses whole numbers beyond 64 bits.
         for name in ("learning_rate", "momentum", "weight_decay"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimizer over these parameters, which are on their device already."""
+        """Return the optimizer for these parameters, which must be on their device already."""
         weights = list(parameters)
         rate: float | Tensor = self.learning_rate
         fused = None
         if weights[0].is_cuda:
-            # One kernel for all weights, and a learning rate that a CUDA graph reads anew.
+            # One kernel updates all weights. A CUDA graph reads the learning rate from a tensor.
             fused = True
             rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
         if self.kind == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=fused)
         adam = torch.optim.Adam(weights, lr=rate, fused=fused, capturable=bool(fused))
-        # torch warns of steps before the capture; ours are on purpose.
+        # torch warns about steps before a CUDA graph is captured; ours are intended.
         adam._warned_capturable_if_run_uncaptured = True
         return adam
 
@@ -71,7 +71,7 @@ class TrainingSettings:
     """Settings of one training run.
 
     ``schedule="decay"`` lowers the predictor's learning rate linearly to zero over the second half
-    of the run, so that the last iterate is settled; ``"constant"`` is the paper's.
+    of the run, so that the weights settle. ``"constant"`` is the paper's schedule.
     """
 
     iterations: int = 1_500
@@ -86,58 +86,58 @@ class TrainingSettings:
         check_choice("schedule", self.schedule, ("decay", "constant"))
 
     def learning_rate_share(self, iteration: int) -> float:
-        """Which share of the learning rate applies after ``iteration`` steps."""
+        """Return the factor on the learning rate after ``iteration`` steps."""
         if self.schedule == "constant":
             return 1.0
         return min(1.0, 2 * (1 - iteration / self.iterations))
 
 
 class Method(Protocol):
-    """What a fairness method adds to a step.
+    """A fairness method that adds a penalty to the task loss.
 
-    Nothing in :meth:`penalty` may wait for a value from the device or choose a shape by one: on a
-    GPU the step is captured once, as a CUDA graph, and replayed. A method that trains networks
-    before the run has them in an attribute ``phases``, a sequence of `Phase`.
+    On a GPU the step is captured once as a CUDA graph and replayed. So nothing in :meth:`penalty`
+    may wait for a value from the device, or let a value decide a shape. A method that trains
+    networks before the run has an attribute ``phases``, a sequence of `Phase`.
     """
 
-    #: The auxiliary networks it trains, so that a failing member can be put back as a whole and a
+    #: The auxiliary networks it trains, so that a failing member can be restored as a whole and a
     #: run can be resumed. Their optimizers are attributes of the method or of these networks.
     networks: nn.Module
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Update the auxiliary networks, then return the penalty (K,) of ``penalized``.
+        """Update the auxiliary networks, then return the penalty (K,).
 
-        penalized: (K, B, w) score or representation of the batch. rows, resampled: (K, B) row
-        numbers of the batch and of the rows whose attributes stand in for it.
+        penalized: (K, B, w), score or representation of the batch. rows: (K, B), row numbers of the
+        batch. resampled: (K, B), row numbers of the resampled attributes.
         """
         ...
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """A method that replaces the task loss as well; it knows the predictor that it trains.
+    """A fairness method that replaces both the task loss and the penalty.
 
-    What :class:`Method` says of a step and of ``networks`` holds here, too.
+    It knows the predictor that it trains. The rules of :class:`Method` hold here, too.
     """
 
     networks: nn.Module
 
     def losses(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what takes the place of task loss and penalty, each (K,)."""
+        """Return the two losses, each (K,), that replace task loss and penalty."""
         ...
 
 
 class Step(Protocol):
     """Something that trains on one batch."""
 
-    #: Everything whose weights change, member axis first.
+    #: All modules whose weights change, with the member axis first.
     modules: nn.Module
 
     def prepare(self, iteration: int) -> None:
-        """Get ready for an iteration, counted from 1; called on the host before each step."""
+        """Prepare for an iteration, counted from 1; called outside a captured CUDA graph."""
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """All optimizers whose memory a resumed run needs."""
+        """Return all optimizers whose state a resumed run needs."""
         ...
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,9 +146,9 @@ class Step(Protocol):
 
 
 class PredictorStep:
-    """(1 - strength) * task + strength * penalty, for every member at once.
+    """A step down (1 - strength) * task + strength * penalty, for every member at once.
 
-    The predictor runs forward once; the method's own updates use that score detached.
+    The predictor computes its outputs once; the method trains its networks on the detached score.
     """
 
     def __init__(
@@ -165,8 +165,8 @@ class PredictorStep:
         self._method = method
         strength = data.x.new_tensor([member.strength for member in members])
         self._shares = 1 - strength, strength
-        # Decay counters overfitting to the task, so it counts with the task: a member that mostly
-        # follows the penalty would lose its weights to it.
+        # Weight decay works against overfitting the task, so it is weighted like the task loss. In
+        # full it would shrink a member of large strength to nothing.
         decays = settings.optimizer.kind == "adam" and settings.optimizer.weight_decay > 0
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
         self._settings = settings
@@ -204,9 +204,9 @@ class PredictorStep:
 
 
 class NetworkStep:
-    """A step by ``update(rows, resampled)``, which takes it and returns two losses, each (K,).
+    """A step of other networks: ``update(rows, resampled)`` trains and returns two losses (K,).
 
-    modules: what it trains. optimizers: those of ``update``, with the learning rates of the start.
+    modules: the networks. optimizers: those of ``update``, with their initial learning rates.
     """
 
     def __init__(
@@ -232,17 +232,19 @@ class NetworkStep:
 
 
 def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
-    """Optimizers that the method or its networks hold; together they train all of its weights."""
-    holders: list[Any] = [method, *method.networks.modules()]
-    held = [value for holder in holders for value in vars(holder).values()]
-    found = [value for value in held if isinstance(value, torch.optim.Optimizer)]
-    trained = {
-        id(weight) for each in found for group in each.param_groups for weight in group["params"]
-    }
+    """Return the optimizers that are attributes of the method or of its networks.
+
+    Together they must train all weights of the networks.
+    """
+    owners: list[Any] = [method, *method.networks.modules()]
+    values = [value for owner in owners for value in vars(owner).values()]
+    optimizers = [value for value in values if isinstance(value, torch.optim.Optimizer)]
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    trained = {id(weight) for group in groups for weight in group["params"]}
     assert all(id(weight) in trained for weight in method.networks.parameters()), (
-        f"{type(method).__name__} hides an optimizer: make it an attribute"
+        f"{type(method).__name__} must have every optimizer of its networks as an attribute"
     )
-    return found
+    return optimizers
 
 
 def minimize(
@@ -250,13 +252,13 @@ def minimize(
     optimizer: torch.optim.Optimizer,
     shares: Sequence[Tensor] | None = None,
 ) -> None:
-    """Take one step down the losses (K,), or down their sum weighed by shares (K,) each.
+    """Take one step down the losses (K,), or down their sum weighted by shares (K,).
 
-    Members add up: the sum over them has each member's own gradient.
+    Members share no weights, so the gradient of the sum over members is each member's own gradient.
     """
     terms = [losses] if isinstance(losses, Tensor) else list(losses)
     optimizer.zero_grad(set_to_none=True)
-    # Shares enter as gradients, which saves a multiplication.
+    # Shares are passed as gradients of the losses, which saves a multiplication.
     torch.autograd.backward(
         terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
     )
@@ -265,11 +267,11 @@ def minimize(
 
 @torch.no_grad()
 def decay(optimizer: torch.optim.Optimizer, shares: Tensor) -> None:
-    """Take the shares (K,) of the learning rate off the weights of each member."""
+    """Shrink the weights of each member by learning rate * shares (K,)."""
     for group in optimizer.param_groups:
-        kept = 1 - group["lr"] * shares
+        factor = 1 - group["lr"] * shares
         for weight in group["params"]:
-            weight.mul_(kept.view(-1, *[1] * (weight.dim() - 1)))
+            weight.mul_(factor.view(-1, *[1] * (weight.dim() - 1)))
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -283,24 +285,24 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 @dataclass(frozen=True)
 class History:
-    """What the checks saw."""
+    """Losses at the T checks of a run."""
 
-    iterations: NDArray[np.int64]  # (T,) when
-    task: NDArray[np.float64]  # (T, K) average since the check before
-    penalty: NDArray[np.float64]  # (T, K), too
-    stopped_at: NDArray[np.int64]  # (K,) when a loss was no longer finite, 0 if it always was
+    iterations: NDArray[np.int64]  # (T,) iterations of the checks
+    task: NDArray[np.float64]  # (T, K) average since the previous check
+    penalty: NDArray[np.float64]  # (T, K) average since the previous check
+    stopped_at: NDArray[np.int64]  # (K,) iteration of the first loss that was not finite, or 0
 
 
 @dataclass
 class RunState:
-    """All that the loop itself remembers of a run of so many iterations, as of its latest check."""
+    """State of the loop itself at its latest check."""
 
-    iterations: int
+    iterations: int  # of the whole run
     stopped_at: Tensor  # (K,) as in `History`
-    checked: int = 0  # iteration of that check
-    ended: bool = False  # whether there is nothing left to do
+    checked: int = 0  # iteration of the latest check
+    ended: bool = False  # whether the run is complete
     called_off: bool = False  # whether a callback ended it
-    records: list[tuple[int, Tensor]] = field(default_factory=list)  # averages (2, K) of checks
+    records: list[tuple[int, Tensor]] = field(default_factory=list)  # iteration, averages (2, K)
 
     @classmethod
     def at_start(cls, batches: BatchStream, iterations: int) -> RunState:
@@ -334,7 +336,7 @@ class RunState:
 
 @contextmanager
 def gradients_on() -> Iterator[None]:
-    """Let what is in here train, also where the caller has switched gradients off."""
+    """Compute gradients inside, even if the caller has switched them off."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
@@ -353,14 +355,14 @@ def run(
 ) -> History:
     """Train to the last iteration of ``state``, or until ``on_check(iteration)`` returns True.
 
-    Losses are read only at checks, so nothing waits for an accelerator in between. A member whose
-    loss was not finite since the last check goes back to its weights at that check and stays there.
-    Weights are stacked, so nothing it computes meanwhile reaches the others.
+    Losses are read only at checks, so the host does not wait for an accelerator in between. If a
+    loss of a member was not finite since the last check, the member returns to its weights at that
+    check and stays there. Members share no weights, so the others are not affected.
 
-    ``state`` says where to begin and is kept up to date. ``keep(ended)`` is called at the end of
-    every regular check, when ``state``, ``step`` and ``batches`` hold all that is needed to go on
-    from there. Once ``interrupted()`` is true the run is checked and left after the current step.
-    ``around`` is entered for the steps from one check to the next.
+    ``state`` says where to begin and is updated at each check. ``keep(ended)`` is called at the end
+    of every regular check, when ``state``, ``step`` and ``batches`` hold everything needed to
+    resume. Once ``interrupted()`` is true, the run ends after the current step, with a check.
+    ``around`` is a context for the steps between two checks.
     """
     good = copy.deepcopy(step.modules)
     losses = _Losses(batches.members, batches.device, entries=check_every)
@@ -381,7 +383,7 @@ def run(
         _check(step.modules, good, losses, state, iteration)
         enough = on_check is not None and on_check(iteration)
         state.ended = state.ended or enough or iteration == state.iterations
-        # An irregular check is no place to resume from: an uninterrupted run has none there.
+        # A run cannot resume from an irregular check, since an uninterrupted run has none there.
         if regular and keep is not None:
             keep(state.ended)
         if interrupted():
@@ -392,15 +394,15 @@ def run(
 def _check(
     modules: nn.Module, good: nn.Module, losses: _Losses, state: RunState, iteration: int
 ) -> None:
-    """Record the losses, and put members that fail back to their ``good`` weights."""
-    since = iteration - state.checked
-    averages, finite = losses.close(since)
+    """Record the losses, and return failing members to their last ``good`` weights."""
+    steps = iteration - state.checked
+    averages, finite_steps = losses.close(steps)
     state.records.append((iteration, averages))
     stopped_at = state.stopped_at
-    failing = (finite < since) & (stopped_at == 0)
-    stopped_at = torch.where(failing, state.checked + finite + 1, stopped_at)
-    blown_up = ~_finite_weights(modules) & (stopped_at == 0)
-    stopped_at = torch.where(blown_up, iteration, stopped_at)
+    failing = (finite_steps < steps) & (stopped_at == 0)
+    stopped_at = torch.where(failing, state.checked + finite_steps + 1, stopped_at)
+    diverged = ~_finite_weights(modules) & (stopped_at == 0)
+    stopped_at = torch.where(diverged, iteration, stopped_at)
     copy_members(modules, good, stopped_at == 0)
     copy_members(good, modules, stopped_at > 0)
     state.stopped_at, state.checked = stopped_at, iteration
@@ -410,7 +412,7 @@ def _check(
 def _finite_weights(modules: nn.Module) -> Tensor:
     """Whether every weight of each member is finite, (K,)."""
     finite = [
-        # A weight without axes of its own, such as a temperature, is (K,) here.
+        # A scalar weight, such as a temperature, has shape (K,) here.
         tensor.detach().reshape(len(tensor), -1).isfinite().all(1)
         for tensor in (*modules.parameters(), *modules.buffers())
         if tensor.is_floating_point()
@@ -419,10 +421,10 @@ def _finite_weights(modules: nn.Module) -> Tensor:
 
 
 class _Losses:
-    """Losses of K members since the last check, one entry an iteration, kept on the device.
+    """Losses of K members since the last check, one entry per iteration, kept on the device.
 
-    Every tensor is changed in place: on a GPU the entries are part of a captured step, and Python
-    cannot tell it which entry to write. In double precision where the device has it.
+    Everything, including the position of the next entry, is a tensor changed in place, so that a
+    captured CUDA graph can write entries. Double precision is used if the device has it.
     """
 
     def __init__(self, members: int, device: torch.device, *, entries: int) -> None:
@@ -435,55 +437,55 @@ class _Losses:
         self._next += 1
 
     def close(self, iterations: int) -> tuple[Tensor, Tensor]:
-        """Start anew; return averages (2, K), and how many iterations had finite losses, (K,).
+        """Clear the entries; return averages (2, K) and the number of finite steps (K,).
 
-        A member's losses end with the first that is not finite.
+        Steps count up to the first loss that is not finite.
         """
-        entered = self._losses[:iterations]
-        finite = entered.isfinite().all(1).cumprod(0).sum(0)
+        losses = self._losses[:iterations]
+        finite_steps = losses.isfinite().all(1).cumprod(0).sum(0)
         self._next.zero_()
-        return entered.mean(0), finite
+        return losses.mean(0), finite_steps
 
 
 @contextmanager
-def first_interrupt_asks() -> Iterator[Callable[[], bool]]:
-    """Make the first Ctrl-C set what the yielded function returns; a second one raises.
+def catch_first_interrupt() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns True after the first Ctrl-C; a second Ctrl-C raises.
 
-    Only where Ctrl-C would raise KeyboardInterrupt: in the main thread, and not where somebody
-    ignores or handles the signal in a way of their own.
+    This holds only where Ctrl-C would raise KeyboardInterrupt: in the main thread, if nobody
+    ignores the signal or handles it in another way.
     """
-    asked = False
+    interrupted = False
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if interrupted:
             signal.default_int_handler(number, frame)
-        asked = True
+        interrupted = True
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield lambda: False
         return
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, handle)
     try:
-        yield lambda: asked
+        yield lambda: interrupted
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-#: Iterations run eagerly first, in which optimizers and libraries allocate what they need.
+#: Iterations before the capture, in which optimizers and libraries allocate their memory.
 WARM_UP = 3
 
 
 class CapturedIteration:
-    """Calls ``iterate(batch)``; from the fourth call on by replaying what it launched.
+    """Calls ``iterate(batch)``; from the fourth call on it replays a captured CUDA graph.
 
-    Products of float32 go through tensor cores (TF32, ten bits of mantissa); the error is far below
-    the noise of mini-batches. Evaluation does not go through here and is exact. Streams and graph
-    are on the device of the batch, whichever device is current.
+    Products in float32 use tensor cores (TF32, ten bits of mantissa). The error is far below the
+    noise of mini-batches. Evaluation does not pass through here and is exact. Streams and graph are
+    on the device of the batch, whatever the current device.
 
-    ``iterate`` must do the same work on the same tensors at every call. Where it cannot be
-    captured, since a user's network reads values back, it runs eagerly, with a warning.
+    ``iterate`` must do the same work on the same tensors at every call. If it cannot be captured,
+    because a user's network reads values back, it runs without a graph, with a warning.
     """
 
     def __init__(self, iterate: Callable[[Tensor], None]) -> None:
@@ -496,7 +498,7 @@ class CapturedIteration:
         self._calls += 1
         with torch.cuda.device(batch.device), _tensor_cores():
             if self._calls <= WARM_UP:
-                self._run_aside(batch)
+                self._warm_up(batch)
                 return
             if self._calls == WARM_UP + 1:
                 self._capture(batch)
@@ -506,13 +508,13 @@ class CapturedIteration:
             self._batch.copy_(batch)
             self._graph.replay()
 
-    def _run_aside(self, batch: Tensor) -> None:
-        """Run on a stream of its own, as CUDA asks of what is captured later."""
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+    def _warm_up(self, batch: Tensor) -> None:
+        """Run on a stream of its own, as CUDA requires before a capture."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             self._iterate(batch)
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(stream)
 
     def _capture(self, batch: Tensor) -> None:
         self._batch = batch.clone()
@@ -523,9 +525,9 @@ class CapturedIteration:
         except RuntimeError as problem:
             reason = str(problem).splitlines()[0]
             warnings.warn(
-                "the training step could not be captured as a CUDA graph, so every iteration is "
-                f"launched anew, which is several times slower ({reason}); a network of your own "
-                "must not read values back (.item(), print) while it trains",
+                "The training step could not be captured as a CUDA graph, so training is several "
+                f"times slower ({reason}). A network of your own must not read values back "
+                "(.item(), print) while it trains.",
                 stacklevel=2,
             )
             return

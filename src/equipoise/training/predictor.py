@@ -1,4 +1,4 @@
-"""The predictor: a stacked network, its task, where the penalty sits, and averages of several."""
+"""The predictor: a stack of models with its task, and averages of several models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from torch.nn import functional
 from equipoise.divergences import weighted_mean
 from equipoise.networks import OnnxGraph, Stack, member_tensors
 
-#: Rows evaluated at once: bounds the memory of predicting on tables of any length.
+#: Rows evaluated at once. This bounds the memory needed to predict on long tables.
 EVALUATION_ROWS = 16_384
 
 
 def exact_device(device: torch.device) -> torch.device:
-    """Where double precision is computed for this device: there, or on the CPU.
+    """Return this device, or the CPU if the device has no double precision.
 
     >>> exact_device(torch.device("cuda", 1)), exact_device(torch.device("mps"))
     (device(type='cuda', index=1), device(type='cpu'))
@@ -30,12 +30,13 @@ def exact_device(device: torch.device) -> torch.device:
 
 
 class Predictor(nn.Module):
-    """K networks for one task; with an ``encoder`` the penalty sits on the encoder's output.
+    """K models for one task.
 
-    Without one it sits on the score, or after :meth:`penalize_hidden` on the last hidden layer.
+    The penalty sits on the score, with an ``encoder`` on the encoder's output, and after
+    :meth:`penalize_hidden` on the last hidden layer.
     """
 
-    #: What a description of it ends in.
+    #: The end of a description of the model.
     note = ""
 
     def __init__(self, network: Stack, task: Task, *, encoder: Stack | None = None) -> None:
@@ -46,14 +47,14 @@ class Predictor(nn.Module):
         self._penalizes_hidden = False
 
     def penalize_hidden(self, *, method: str) -> None:
-        """Let the penalty sit on the last hidden layer, where there is no encoder."""
+        """Put the penalty on the last hidden layer, unless there is an encoder."""
         if self.encoder is not None:
             return
         self.network.hidden_layers(f"method={method!r} penalizes the last hidden layer")
         self._penalizes_hidden = True
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs (K, B, o) and what the penalty looks at (K, B, w)."""
+        """Return the outputs (K, B, o) and the values that are penalized (K, B, w)."""
         if self._penalizes_hidden:
             return self.network.hidden_layers("the penalty sits on one").with_last_hidden(x)
         if self.encoder is None:
@@ -64,20 +65,20 @@ class Predictor(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """One of the tensors of numbers, K members first: its device and type are those of all."""
-        return next(each for _, each in member_tensors(self) if each.is_floating_point())
+        """A floating-point tensor with K members first; all others share its device and type."""
+        return next(tensor for _, tensor in member_tensors(self) if tensor.is_floating_point())
 
     def settled(self) -> Predictor:
-        """Return this predictor after its training: without gradients, in double precision.
+        """Return this predictor ready for use after training: no gradients, double precision.
 
-        A row's score then does not depend on the rows predicted along with it.
+        In double precision a row's score does not depend on the rows predicted with it.
         """
         return self.requires_grad_(False).to(exact_device(self.weight.device)).double()
 
     def to_onnx(self, graph: OnnxGraph, rows: str) -> str:
-        """Add what a predictor of one member answers: its output, or its representation."""
-        answering = self.network if self.encoder is None else self.encoder
-        return answering.to_onnx(graph, rows, 0)
+        """Add a predictor of one member to the graph: its output, or its representation."""
+        stack = self.network if self.encoder is None else self.encoder
+        return stack.to_onnx(graph, rows, 0)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,11 +96,11 @@ class Predictor(nn.Module):
 
 @dataclass(frozen=True)
 class Task:
-    """A loss per row and the map from network outputs to scores."""
+    """A loss per row, and the map from model outputs to scores."""
 
     name: str
     row_loss: Callable[[Tensor, Tensor], Tensor]  # outputs (K, B, o) and targets (K, B) -> (K, B)
-    #: Outputs (K, B, o) -> (K, B, s), what must not depend on the sensitive attribute.
+    #: Outputs (K, B, o) -> the score (K, B, s), which should not depend on the attributes.
     score: Callable[[Tensor], Tensor]
 
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -108,7 +109,7 @@ class Task:
 
 
 def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    # log(1 + exp(c)) - c y: the same as binary_cross_entropy_with_logits in half the kernels.
+    # log(1 + exp(c)) - c y, as binary_cross_entropy_with_logits, with half as many GPU kernels.
     logit = output.squeeze(-1)
     return torch.addcmul(functional.softplus(logit), logit, target, value=-1)
 
@@ -152,10 +153,10 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 class AveragedPredictor(Predictor):
-    """A stack of M networks with one output: the one whose score is the mean of their scores.
+    """A stack of M models used as one model, whose score is the mean of their scores.
 
-    A probability is averaged as a probability, not as a logit: the average of M probabilities is
-    again the probability that a case of such a row comes true, if each of them was.
+    Probabilities are averaged as probabilities, not as logits: if each of them is the probability
+    of the outcome given the row, so is their mean.
     """
 
     note = ", average of several networks"
@@ -166,7 +167,7 @@ class AveragedPredictor(Predictor):
         return output, self.task.score(output)
 
     def to_onnx(self, graph: OnnxGraph, rows: str) -> str:
-        """Add every network; return the output (rows, o) whose score is their mean score."""
+        """Add every model; return the output (rows, o) whose score is their mean score."""
         outputs = [self.network.to_onnx(graph, rows, member) for member in range(len(self.weight))]
 
         def mean(operation: str, values: list[str], **attributes: Any) -> str:
@@ -179,7 +180,7 @@ class AveragedPredictor(Predictor):
 
         if self.task.name == "binary":
             positive = mean("Sigmoid", outputs)
-            # Not 1 - positive, which loses all digits of a small probability of the other class.
+            # Not 1 - positive, which would lose all digits of a small negative probability.
             negative = mean("Sigmoid", [graph.add("Neg", output) for output in outputs])
             return graph.add("Sub", graph.add("Log", positive), graph.add("Log", negative))
         if self.task.name == "multiclass":
@@ -188,15 +189,15 @@ class AveragedPredictor(Predictor):
 
 
 def averaged_output(output: Tensor, task: Task) -> Tensor:
-    """Output (G, B, o) whose score is the mean score of outputs (G, M, B, o) over M.
+    """Return the output (G, B, o) whose score is the mean score over M of outputs (G, M, B, o).
 
     >>> output = torch.tensor([[[[0.0]], [[20.0]]]])
     >>> torch.sigmoid(averaged_output(output, TASKS["binary"]))
     tensor([[[0.7500]]])
     """
-    if task.name == "binary":  # log odds of the mean probability; finite where every log odds is
+    if task.name == "binary":  # the log odds of the mean probability
         log = functional.logsigmoid
         return log(output).logsumexp(1) - log(-output).logsumexp(1)
-    if task.name == "multiclass":  # logarithms of probabilities are logits of these very ones
+    if task.name == "multiclass":  # log probabilities can serve as logits
         return output.log_softmax(-1).logsumexp(1) - math.log(output.shape[1])
     return output.mean(1)

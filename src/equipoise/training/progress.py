@@ -1,4 +1,4 @@
-"""Progress of a run: for callbacks, and as a bar in a terminal or lines in a log."""
+"""Progress of a run, for callbacks, as a bar in a terminal, or as lines in a log."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Columns of a table of snapshots that say whose row it is, not how it did.
-_WHO = ["strength", "seed", "predictor", "averaged", "iteration", "on_front"]
+#: Columns of a table of snapshots that identify the row; the others are measures.
+_IDENTIFYING = ["strength", "seed", "predictor", "averaged", "iteration", "on_front"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Progress:
-    """Where a run stands right after an evaluation; what a ``callback`` receives.
+    """Progress of a run right after an evaluation, as a ``callback`` receives it.
 
     Attributes
     ----------
     iteration, iterations : int
-        Iterations done, and those there will be.
+        Iterations done, and iterations in all.
     resumed_at : int
-        Iteration this process began at: 0, or that of the checkpoint.
+        Iteration at which this process began: 0, or that of the checkpoint.
     seconds : float
-        Time since then.
+        Time since this process began.
     task, penalty : ndarray of float64, shape (K,)
-        Losses of the K members, averaged since the evaluation before.
+        Losses of the K members, averaged since the previous evaluation.
     phase : str
-        Empty while the predictor trains. Before that, what trains first, such as "density ratio":
+        Empty while the predictor trains. In an earlier phase its name, such as "density ratio";
         iterations and losses are then those of its networks.
     snapshots : DataFrame or None
-        Rows of ``FairFrontier.table()`` of this evaluation (``on_front`` as of now); None from an
-        estimator, which evaluates nothing as it trains.
+        Rows of ``FairFrontier.table()`` for this evaluation (``on_front`` as of now). None from an
+        estimator, which evaluates nothing while it trains.
     """
 
     iteration: int
@@ -55,21 +55,21 @@ class Progress:
 
     @property
     def iterations_per_second(self) -> float:
-        """Pace of this process."""
+        """Speed of this process."""
         return (self.iteration - self.resumed_at) / max(self.seconds, 1e-9)
 
     @property
     def seconds_left(self) -> float:
-        """Time to the last iteration at this pace; unknown (inf) before the first."""
+        """Time to the last iteration at this speed; unknown (inf) before the first iteration."""
         left = self.iterations - self.iteration
-        pace = self.iterations_per_second
-        return left / pace if pace > 0 else float("inf") if left else 0.0
+        speed = self.iterations_per_second
+        return left / speed if speed > 0 else float("inf") if left else 0.0
 
     def numbers(self) -> dict[str, float]:
-        """Losses and measures of every member in one flat mapping, as loggers take them.
+        """Return losses and measures of every member in one flat mapping, for loggers.
 
-        Names are such as "task/member 0" and "KS-GSP age/member 0"; in a phase, such as
-        "density ratio/network 0". What is undefined is left out.
+        Examples of names are "task/member 0", "KS-GSP age/member 0" and, in a phase,
+        "density ratio/network 0". Undefined values are left out.
 
         >>> import numpy as np
         >>> Progress(iteration=50, iterations=100, resumed_at=0, seconds=1.0,
@@ -81,9 +81,9 @@ class Progress:
         measures: dict[str, Iterable[tuple[Hashable, float]]] = {}
         members: Iterable[Hashable] = range(len(self.task))
         if self.snapshots is not None:
-            table = self.snapshots.set_index("member").drop(columns=_WHO, errors="ignore")
+            table = self.snapshots.set_index("member").drop(columns=_IDENTIFYING, errors="ignore")
             measures = {str(name): column.items() for name, column in table.items()}
-            # Averages come after the members; members of a second family are counted on.
+            # Rows of averages follow those of members. A second family has higher member numbers.
             members = table.index[: len(self.task)].tolist()
         columns: dict[str, Iterable[tuple[Hashable, float]]] = {
             "task": zip(members, self.task, strict=True),
@@ -98,11 +98,11 @@ class Progress:
         }
 
 
-#: Called after every evaluation; returning True ends training.
+#: Called after every evaluation; it ends training by returning True.
 Callback = Callable[[Progress], bool | None]
 
 
-#: Least seconds between two updates of a bar, and between two lines of a log.
+#: Least seconds between two updates of the bar, and between two lines of a log.
 BAR_SECONDS = 0.1
 LINE_SECONDS = 10.0
 
@@ -111,7 +111,7 @@ LINE_SECONDS = 10.0
 def progress_shown(
     verbose: int, note: Callable[[Progress], str] | None = None, *, console: Console | None = None
 ) -> Iterator[Callback | None]:
-    """Yield a callback that shows progress on standard error; None with ``verbose=0``.
+    """Yield a callback that shows progress on standard error, or None if ``verbose=0``.
 
     ``note(progress)`` is shown at the end of the line.
     """
@@ -120,40 +120,40 @@ def progress_shown(
     if not verbose:
         yield None
         return
-    # Imported here: a silent run has no use for it.
+    # Imported here, since a silent run does not need it.
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True) if console is None else console
-    # A terminal that cannot go back in a line (TERM=dumb) would show the bar at the end only.
-    moves = (console.is_terminal and not console.is_dumb_terminal) or console.is_jupyter
+    # A terminal that cannot redraw a line (TERM=dumb) would show the bar only at the end.
+    redraws = (console.is_terminal and not console.is_dumb_terminal) or console.is_jupyter
     columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
-    # Refreshed by hand, at evaluations: no thread of its own competes with training.
+    # Refreshed at evaluations only, so no other thread competes with training.
     bar = Bar(*columns, console=console, auto_refresh=False)
     last = -float("inf")
 
     def callback(progress: Progress) -> None:
         nonlocal last
         now = time.monotonic()
-        pause = BAR_SECONDS if moves else LINE_SECONDS
+        pause = BAR_SECONDS if redraws else LINE_SECONDS
         if now - last < pause and progress.iteration != progress.iterations:
             return
         last = now
         text = line(progress, "" if note is None or progress.phase else note(progress))
-        if moves:
-            done, of = progress.iteration, progress.iterations
-            bar.update(task, completed=done, total=of, description=text, refresh=True)
+        if redraws:
+            done, total = progress.iteration, progress.iterations
+            bar.update(task, completed=done, total=total, description=text, refresh=True)
         else:
             console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    with bar if moves else nullcontext():
+    with bar if redraws else nullcontext():
         task = bar.add_task("training starts", total=1)
         yield callback
 
 
 def line(progress: Progress, note: str = "") -> str:
-    """Say in one line how far a run is.
+    """Return the progress of a run as one line of text.
 
     >>> import numpy as np
     >>> losses = np.zeros(1)
@@ -170,7 +170,7 @@ def line(progress: Progress, note: str = "") -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Say how long, in the two largest units."""
+    """Return a duration as text, in its two largest units."""
     if seconds == float("inf"):
         return "an unknown time"
     whole = round(seconds)

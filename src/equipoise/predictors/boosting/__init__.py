@@ -1,4 +1,4 @@
-"""Boosted trees whose rounds follow the task and the penalty: what differs from networks."""
+"""Boosted trees whose rounds follow the gradients of the task and of the penalty."""
 
 from equipoise.predictors.boosting.library import Library as Library
 from equipoise.predictors.boosting.recipe import BoostingRecipe as BoostingRecipe

@@ -1,4 +1,4 @@
-"""K models that grow round by round, and the round: gradients of task and penalty, then trees."""
+"""K models that grow round by round: gradients of task and penalty, then trees."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from equipoise.training.loop import optimizers_of
 
 
 class Growing:
-    """The models of K members in training, and their outputs on the m rows that each trains on.
+    """The models of K members in training, and their outputs on the m training rows of each.
 
-    Members of strength 0 follow the library's own objective, where it has one, so that they are its
-    own models to the last bit; the others follow the gradients they are given. Where the library
-    finds no column to split on, all are its own: a constant.
+    Members of strength 0 use the library's own objective, if it has one, so that they equal its
+    plain models to the last bit. The others follow the gradients they are given. If the library
+    finds no column to split, all members use its own objective and predict a constant.
 
-    rows, target, weight: (K, m), what each member trains on. outputs: (K, m, o). level, unit: (K,),
-    mean and spread of its targets where they have units of their own, as in regression, else 0 and
-    1. trees: the models as a stack; the library's own hold their start themselves.
+    rows, target, weight: (K, m), the training rows of each member. outputs: (K, m, o). level, unit:
+    (K,), mean and standard deviation of the targets in regression, otherwise 0 and 1. trees: the
+    models as a stack. Models with the library's own objective include their start.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Growing:
     ) -> None:
         self.library, self.objective = library, objective
         self._most_rounds = most_rounds
-        self._given = parameters
+        self._parameters = parameters
         self.rows = torch.stack([row_numbers(member.rows, len(data)) for member in members])
-        self._place = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
+        self._position = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
         target = data.target.double() if data.target.is_floating_point() else data.target
         weight = torch.ones(len(data), device="cpu") if data.weight is None else data.weight
         self.target, self.weight = target[self.rows], weight.double()[self.rows]
@@ -63,13 +63,13 @@ class Growing:
         splits = {rows: library.can_split(each) for rows, each in binned.items()}
         if not all(splits.values()):
             _warn_of_constants(parameters, self.rows.shape[1])
-        has_own = objective.task in library.objectives
+        has_objective = objective.task in library.objectives
         self._plans = [
             Plan(
                 rows=binned[member.rows],
                 task=objective.task,
                 n_outputs=n_outputs,
-                own=not splits[member.rows] or (member.strength == 0 and has_own),
+                own=not splits[member.rows] or (member.strength == 0 and has_objective),
                 start=starts[k],
                 unit=float(self.unit[k]),
                 seed=member.seed,
@@ -79,35 +79,35 @@ class Growing:
         ]
         own = [plan.own for plan in self._plans]
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
-        with library.refused_in_words(parameters):
+        with library.explain_errors(parameters):
             models = dict(enumerate(map(library.model, self._plans)))
         self.forest = Forest(library, models, [k for k, is_own in enumerate(own) if is_own])
         start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
         self.trees = BoostedTrees(self.forest, start)
 
-    def places(self, rows: Tensor) -> Tensor:
-        """Where rows (K, B) of the data stand among each member's own."""
-        return rows if self._place is None else self._place.gather(1, rows)
+    def positions(self, rows: Tensor) -> Tensor:
+        """Return the positions of rows (K, B) of the data among each member's training rows."""
+        return rows if self._position is None else self._position.gather(1, rows)
 
     def grow(self, member: int, gradient: Tensor, hessian: Tensor) -> None:
-        """Follow gradient and Hessian (m, o) by a round of one member, if it can still grow."""
+        """Add a round to one member by gradient and Hessian (m, o)."""
         model = self.forest.models[member]
-        with self.library.refused_in_words(self._given):
+        with self.library.explain_errors(self._parameters):
             model.grow(gradient, hessian)
-        self.outputs[member] = model.seen()
+        self.outputs[member] = model.training_outputs()
 
     def rounds(self, member: int) -> int:
         return self.forest.models[member].rounds()
 
     def state_dict(self) -> dict[str, Any]:
-        """What every member has grown: rounds, text of its trees, outputs."""
+        """Return the number of rounds, the text of the trees and the outputs of every member."""
         models = [self.forest.models[member] for member in range(len(self._plans))]
         rounds = [model.rounds() for model in models]
         texts = [m.text(count) if count else "" for m, count in zip(models, rounds, strict=True)]
         return {"rounds": rounds, "texts": texts, "outputs": self.outputs}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what members with the same options had grown on the same rows."""
+        """Continue from the state of members with the same options and the same rows."""
         models = dict(self.forest.models)
         for member, rounds in enumerate(state["rounds"]):
             if not 0 <= rounds <= self._most_rounds:
@@ -121,15 +121,15 @@ class Growing:
     def _binned(
         self, data: TrainingData, members: Sequence[Member], categorical: list[int]
     ) -> dict[tuple[int, ...], Any]:
-        """Return the rows of every member in the library's form, once for each set of rows."""
+        """Return each distinct set of training rows in the library's own form."""
         binned: dict[tuple[int, ...], Any] = {}
         for member, rows in zip(members, self.rows, strict=True):
             if member.rows not in binned:
                 weight = None if data.weight is None else data.weight[rows].numpy()
                 x, target = data.x[rows].numpy(), data.target[rows].numpy()
-                with self.library.refused_in_words(self._given):
+                with self.library.explain_errors(self._parameters):
                     binned[member.rows] = self.library.rows(
-                        x, target, weight, categorical, self._given
+                        x, target, weight, categorical, self._parameters
                     )
         return binned
 
@@ -137,32 +137,32 @@ class Growing:
 def _warn_of_constants(parameters: Mapping[str, Any], rows: int) -> None:
     least = parameters.get("min_data_in_leaf", 20)
     warnings.warn(
-        f"No column of X can be split so that min_data_in_leaf={least} of the {rows} training rows "
-        "are on either side, so trees predict a constant. Give more rows or columns that vary, or "
-        f"set lightgbm={{'min_data_in_leaf': {max(1, rows // 10)}}}.",
+        f"No column of X can be split with at least min_data_in_leaf={least} of the {rows} "
+        "training rows on both sides, so trees predict a constant. Give more rows or columns that "
+        f"vary, or set lightgbm={{'min_data_in_leaf': {max(1, rows // 10)}}}.",
         ConvergenceWarning,
         stacklevel=2,
     )
 
 
 def _inverse(rows: Tensor, n: int) -> Tensor:
-    """Where each of n rows stands in rows (K, m), (K, n); 0 where it does not."""
-    place = torch.zeros(len(rows), n, dtype=torch.long, device="cpu")
-    return place.scatter_(1, rows, torch.arange(rows.shape[1], device="cpu").expand_as(rows))
+    """Return the position (K, n) of each of n rows in rows (K, m); 0 if it is not there."""
+    position = torch.zeros(len(rows), n, dtype=torch.long, device="cpu")
+    return position.scatter_(1, rows, torch.arange(rows.shape[1], device="cpu").expand_as(rows))
 
 
 def strengths_of(members: Sequence[Member]) -> Tensor:
-    """Strengths (K,) in double precision."""
+    """Return the strengths (K,) in double precision."""
     return torch.tensor([each.strength for each in members], dtype=torch.float64, device="cpu")
 
 
 class BoostingStep:
-    """(1 - strength) * task + strength * penalty, for every member, as a round of trees.
+    """A round of trees for every member, down (1 - strength) * task + strength * penalty.
 
-    The task has gradient and Hessian on all rows. The penalty is that of a batch, so its gradient
-    on the rows of the batch, scaled up to all rows, is right on average; its Hessian is a constant,
-    the most that the task's can be. Over the first ``warmup`` rounds the strength grows from 0:
-    scores that are still constant have no dependence to take away.
+    The task has gradient and Hessian on all rows. The penalty is computed on a batch. Its gradient
+    on the rows of the batch, scaled up to all rows, is right on average. Its Hessian is a constant:
+    the largest Hessian that the task can have. Over the first ``warmup`` rounds the strength grows
+    from 0, since scores that are still constant depend on nothing.
     """
 
     def __init__(
@@ -203,12 +203,15 @@ class BoostingStep:
         hessian = self._hessian_factor * weight * torch.lerp(hessian, largest, strength)
         penalty = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
         if self._method is not None:
-            places = growing.places(rows)[..., None].expand(-1, -1, gradient.shape[-1])
-            penalty, push = self._penalty(growing.outputs.gather(1, places), rows, resampled)
-            # The same share, sum of weights and unit as in the task's gradient: task and penalty
-            # weigh against each other as in a network.
+            positions = growing.positions(rows)[..., None].expand(-1, -1, gradient.shape[-1])
+            penalty, of_penalty = self._penalty(
+                growing.outputs.gather(1, positions), rows, resampled
+            )
+            # The task's gradient has the same factors. So the balance of task and penalty is that
+            # of a network.
             scale = objective.share * growing.weight.sum(-1) * growing.unit
-            gradient = gradient.scatter_add(1, places, strength * scale[:, None, None] * push)
+            of_penalty = strength * scale[:, None, None] * of_penalty
+            gradient = gradient.scatter_add(1, positions, of_penalty)
         task = objective.loss(
             growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
         )
@@ -216,52 +219,52 @@ class BoostingStep:
         return task, penalty
 
     def _penalty(self, output: Tensor, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        """Let the method train on the batch; return its penalty (K,) and its gradient (K, B, o).
+        """Train the method on the batch; return its penalty (K,) and the gradient (K, B, o) of it.
 
-        It sees a continuous outcome in standard units, as networks have it, and so is the gradient.
+        As in networks, a continuous outcome and its gradient are in standard units.
         """
         assert self._method is not None
         level, unit = (each[:, None, None] for each in (self._growing.level, self._growing.unit))
-        seen = ((output - level) / unit).float().requires_grad_()
-        penalty = self._method.penalty(self._task.score(seen), rows, resampled)
-        (gradient,) = torch.autograd.grad(penalty.sum(), seen)
+        standard = ((output - level) / unit).float().requires_grad_()
+        penalty = self._method.penalty(self._task.score(standard), rows, resampled)
+        (gradient,) = torch.autograd.grad(penalty.sum(), standard)
         return penalty.detach().double(), gradient.double()
 
     def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round to every member that was not put back to earlier rounds."""
-        # A sum is finite where all of its terms are, and one number a member is cheap to look at.
+        """Add a round to every member that was not returned to earlier rounds."""
+        # A sum is finite only if all of its terms are; one number per member is cheap to read.
         finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
-        for member, kept in enumerate(self._growing.trees.rounds.tolist()):
-            if finite[member] and kept == self._growing.rounds(member):
+        for member, rounds in enumerate(self._growing.trees.rounds.tolist()):
+            if finite[member] and rounds == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])
                 self._growing.trees.rounds[member] = self._growing.rounds(member)
 
 
 @dataclass(frozen=True)
 class TreeObjective:
-    """One task as libraries of boosted trees see it.
+    """One task as boosted trees minimize it.
 
-    With these gradients a member of tiny strength grows almost the trees that a library grows for
-    the task alone.
+    With these gradients a member of tiny strength grows almost the same trees as the library would
+    for the task alone.
     """
 
     task: str
     #: Outputs (K, m, o), targets (K, m) and units (K,) -> gradient and Hessian (K, m, o). The
-    #: gradient is that of the task loss of a row, times ``share`` and the square of the unit.
+    #: gradient is that of a row's task loss, times ``share`` and the square of the unit.
     gradients: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    #: Targets and weights (m,) each -> (o,), the constant that boosting starts from.
+    #: Targets and weights, (m,) each -> (o,), the constant that boosting starts from.
     start: Callable[[Tensor, Tensor], Tensor]
-    #: The most that the Hessian of one output can be.
+    #: The largest Hessian that one output can have.
     largest_hessian: float = 1.0
     #: Whether outputs are in the units of the target.
     has_units: bool = True
-    #: Of the task loss that libraries minimize: half of a squared error.
+    #: Factor on the task loss in libraries; they minimize half of a squared error.
     share: float = 1.0
 
     def loss(
         self, output: Tensor, target: Tensor, weight: Tensor | None, level: Tensor, unit: Tensor
     ) -> Tensor:
-        """Mean task loss (K,) in standard units of the outcome, the same as a network's.
+        """Return the mean task loss (K,) in standard units of the outcome, as for networks.
 
         output: (K, m, o). target, weight: (K, m). level, unit: (K,), 0 and 1 without units.
         """
@@ -288,7 +291,7 @@ def _squared(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tens
 
 
 def _absolute(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    # One unit of the outcome: a step would not know otherwise how far to go.
+    # The gradient has the size of one unit of the outcome, which sets the size of a step.
     gradient = (output - target[..., None]).sign() * unit[:, None, None]
     return gradient, torch.ones_like(gradient)
 
@@ -300,9 +303,9 @@ def _huber(output: Tensor, target: Tensor, unit: Tensor) -> tuple[Tensor, Tensor
 
 
 def level_and_unit(target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and standard deviations (K,) of targets (K, m) of weights (K, m).
+    """Return weighted means and standard deviations (K,) of targets (K, m).
 
-    The standard deviation of a constant outcome is 1.
+    For a constant target the standard deviation is 1.
 
     >>> level_and_unit(torch.tensor([[0.0, 4.0], [3.0, 3.0]]), torch.ones(2, 2))
     (tensor([2., 3.]), tensor([2., 1.]))

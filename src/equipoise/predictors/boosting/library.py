@@ -1,4 +1,4 @@
-"""What a library of boosted trees must offer, and how its parameters are checked."""
+"""The interface of a library of boosted trees, and the checks of its parameters."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How one member's model grows."""
+    """Everything needed to train one member's model."""
 
-    rows: Any  # as `Library.rows` made them
+    rows: Any  # as made by `Library.rows`
     task: str
     n_outputs: int
     own: bool  # whether the model follows the library's own objective
-    start: Tensor  # (o,) of float64, what the trees add to, unless the model is the library's own
+    start: Tensor  # (o,), float64, the constant to which trees are added; not used if ``own``
     unit: float  # where Huber's loss changes from squared to absolute
     seed: int
-    parameters: Mapping[str, Any]  # as the user gave them and as decided here
+    parameters: Mapping[str, Any]  # of the user and of the estimator
 
 
 class TreeModel(ABC):
-    """The trees of one member; without a ``plan`` they are full-grown."""
+    """The trees of one member; without a ``plan`` they cannot grow further."""
 
     def __init__(self, plan: Plan | None) -> None:
         self._plan = plan
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles are full-grown: training rows do not travel with a model.
+        # Copies and pickles of a model do not contain the training rows.
         return {**vars(self), "_plan": None}
 
     @property
@@ -53,26 +53,37 @@ class TreeModel(ABC):
 
     @abstractmethod
     def grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        """Add a round that follows gradient and Hessian (m, o), or the library's own objective."""
+        """Add a round by gradient and Hessian (m, o), or by the library's own objective."""
 
     @abstractmethod
-    def seen(self) -> Tensor:
-        """Outputs (m, o) on the rows that it grows on, in double precision."""
+    def training_outputs(self) -> Tensor:
+        """Return the outputs (m, o) on the training rows, in double precision."""
 
     @abstractmethod
     def rounds(self) -> int: ...
 
     @abstractmethod
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
-        """Sum of the trees of so many rounds from ``first`` on, (n, o), for rows x (n, p)."""
+        """Return the sum of ``rounds`` rounds of trees from ``first`` on, (n, o), for x (n, p)."""
 
     @abstractmethod
     def text(self, rounds: int) -> str:
-        """Write the first rounds, in ASCII, for `Library.read`."""
+        """Return the first rounds as ASCII text for `Library.read`."""
 
     def never_missing(self) -> frozenset[int]:
-        """Columns that are split without a side for missing values."""
+        """Columns with splits that have no side for missing values."""
         return frozenset()
+
+
+#: Parameters that a user cannot set in any library, and the reason or the option to use instead.
+RESERVED = {
+    "objective": "the task and the penalty are the objective",
+    "learning_rate": "use learning_rate",
+    "num_class": "y says how many classes there are",
+    "seed": "use random_state",
+    "verbosity": "use verbose",
+    "scale_pos_weight": "use sample_weight",
+}
 
 
 class Library(ABC):
@@ -83,43 +94,43 @@ class Library(ABC):
     title: ClassVar[str]
     #: The family of its trees, and the words for them.
     family: ClassVar[str]
-    words: ClassVar[str]
-    #: What ``pip install equipoise[...]`` calls it.
+    description: ClassVar[str]
+    #: Its name in ``pip install equipoise[...]``.
     extra: ClassVar[str]
-    #: How arrays of its models are named in files.
-    files: ClassVar[str]
-    #: Parameters that are decided elsewhere, and where.
-    decided: ClassVar[Mapping[str, str]]
-    #: Parameters by which it draws rows, columns or cuts at random.
-    drawing: ClassVar[tuple[str, ...]]
-    #: Shares of rows that change nothing unless another parameter is set, which is 0 by default.
-    idle_without: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    #: Its own objective of each task that it has one for.
+    #: Prefix of the names of its arrays in files.
+    array_prefix: ClassVar[str]
+    #: Parameters that a user cannot set, as in `RESERVED`.
+    reserved: ClassVar[Mapping[str, str]]
+    #: Parameters that make it draw rows, columns or splits at random.
+    random_parameters: ClassVar[tuple[str, ...]]
+    #: Shares of rows that have no effect unless another parameter, 0 by default, is set.
+    needs_parameter: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: Its own objective for each task, if it has one.
     objectives: ClassVar[Mapping[str, str]]
-    #: Where its module has what it raises when it refuses a parameter.
+    #: Name in its module of the exception that it raises for a bad parameter.
     error: ClassVar[str]
-    #: Power of two up to which it reads numbers.
+    #: Largest power of two that it can read.
     largest_power: ClassVar[int]
 
     @abstractmethod
-    def names(self) -> Mapping[str, str]:
-        """Map every name that a parameter goes by to its main name."""
+    def parameter_names(self) -> Mapping[str, str]:
+        """Map every name of a parameter to its main name."""
 
     @abstractmethod
     def hessian_factor(self, classes: int) -> float:
-        """What it multiplies the diagonal of the Hessian by where there are several classes."""
+        """Return the factor on the diagonal of the Hessian if there are several classes."""
 
     @abstractmethod
     def rows(
-        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
+        self, x: Floats, y: Array, weight: Array | None, categorical: list[int], options: Parameters
     ) -> Any:
-        """Return rows x (n, p) in its own form, to be shared by models.
+        """Return rows x (n, p) in the library's own form, which models can share.
 
-        kinds: which columns hold numbers of categories. given: parameters.
+        categorical: the columns that hold categories. options: parameters of the library.
         """
 
     def can_split(self, rows: Any) -> bool:
-        """Whether some column of these rows can be split, where that matters."""
+        """Whether some column of these rows can be split."""
         return True
 
     @abstractmethod
@@ -128,24 +139,24 @@ class Library(ABC):
 
     @abstractmethod
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> TreeModel:
-        """Return the model that had so many rounds and outputs (m, o), to grow on.
+        """Return the model with these rounds and outputs (m, o), ready to grow further.
 
-        ValueError where the text is not that of such a model.
+        ValueError if the text is not that of such a model.
         """
 
     @abstractmethod
     def read(self, text: str, inputs: int, outputs: int) -> TreeModel:
-        """Return a model that was written as text; ValueError where it is none of that size."""
+        """Return a model from its text; ValueError if it is not a model of that size."""
 
     def module(self, user: str) -> Any:
-        """Return the module, or say for ``user`` how to get it."""
+        """Return the imported module; if it is missing, an error tells ``user`` how to get it."""
         with needs(self.name, user=user, extra=self.extra):
             return import_module(self.name)
 
     def checked(self, given: Parameters | None) -> dict[str, Any]:
-        """Return parameters by their main names; refuse unknown ones and those decided here.
+        """Return parameters by their main names; refuse unknown and reserved ones.
 
-        The library itself only warns of a name it does not know, so a slip of the pen would pass.
+        The library itself only warns about an unknown name, so a misspelling would go unnoticed.
         """
         if given is None:
             return {}
@@ -154,8 +165,8 @@ class Library(ABC):
                 f"{self.name} must be a mapping of {self.title}'s parameters by name, such as "
                 f"{{'max_depth': 4}}, got {type(given).__name__}"
             )
-        names = self.names()
-        found: dict[str, Any] = {}
+        names = self.parameter_names()
+        parameters: dict[str, Any] = {}
         for name, value in given.items():
             if name not in names:
                 raise InputError(
@@ -163,51 +174,54 @@ class Library(ABC):
                     f"{name!r}{did_you_mean(name, names)}"
                 )
             main = names[name]
-            if main in self.decided:
+            if main in self.reserved:
                 raise InputError(
-                    f"{self.name} must not set {name!r}, got {value!r}: {self.decided[main]}; "
+                    f"{self.name} must not set {name!r}, got {value!r}: {self.reserved[main]}; "
                     "leave it out"
                 )
-            if main in found:
-                raise InputError(f"{self.name} names {main!r} twice, the second time as {name!r}")
-            found[main] = value
-        for name, other in self.idle_without.items():
-            if found.get(name, 1) != 1 and not found.get(other):
+            if main in parameters:
                 raise InputError(
-                    f"{self.name} must set {other!r} above 0 beside {name!r}, got {found[name]!r} "
-                    f"without it, which {self.title} ignores; set {other!r} to 1, or leave "
-                    f"{name!r} out"
+                    f"{self.name} must set a parameter once, got {main!r} again as {name!r}; leave "
+                    "one of them out"
                 )
-        return found
-
-    def refuse_draws(self, given: Parameters | None) -> None:
-        """Refuse parameters by which the library draws at random, where a run must be resumable."""
-        for name, value in self.checked(given).items():
-            if name in self.drawing:
+            parameters[main] = value
+        for name, other in self.needs_parameter.items():
+            if parameters.get(name, 1) != 1 and not parameters.get(other):
                 raise InputError(
-                    f"checkpoint must be left out where {self.name} sets {name!r}, got {value!r}: "
-                    f"{self.title} would draw anew after resuming; leave one of the two out"
+                    f"{self.name} must set {other!r} above 0 together with {name!r}, got "
+                    f"{parameters[name]!r} without it, which {self.title} ignores; set {other!r} "
+                    f"to 1, or leave {name!r} out"
+                )
+        return parameters
+
+    def refuse_random(self, given: Parameters | None) -> None:
+        """Refuse parameters that make the library draw at random; such runs cannot be resumed."""
+        for name, value in self.checked(given).items():
+            if name in self.random_parameters:
+                raise InputError(
+                    f"checkpoint must be left out if {self.name} sets {name!r}, got {value!r}: "
+                    f"{self.title} would draw differently after resuming; leave one of the two out"
                 )
 
     @contextmanager
-    def refused_in_words(self, parameters: Mapping[str, Any]) -> Iterator[None]:
-        """Say of what the library refuses which parameters it was given."""
+    def explain_errors(self, parameters: Mapping[str, Any]) -> Iterator[None]:
+        """Turn an error of the library about its parameters into an InputError."""
         try:
             yield
         except attrgetter(self.error)(self.module(self.name)) as error:
             said = " ".join(str(error).partition("Stack trace")[0].split())
             raise InputError(
-                f"{self.name} must hold values that {self.title} takes, got {dict(parameters)}: "
+                f"{self.name} must hold values that {self.title} accepts, got {dict(parameters)}: "
                 f"{said}; correct the parameter it names"
             ) from None
 
 
-def demand(right: bool, what: str) -> None:
-    """Refuse a text that was forged or damaged."""
-    if not right:
+def require(condition: bool, what: str) -> None:
+    """Raise a ValueError if the text of a model is forged or damaged."""
+    if not condition:
         raise ValueError(f"a text of boosted trees is wrong about {what}")
 
 
-def within(values: NDArray[Any], end: int) -> bool:
-    """Whether all numbers are from 0 up to ``end``, which is not among them."""
+def in_range(values: NDArray[Any], end: int) -> bool:
+    """Whether all values are at least 0 and below ``end``."""
     return bool(((values >= 0) & (values < end)).all())

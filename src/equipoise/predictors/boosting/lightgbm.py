@@ -1,8 +1,8 @@
-"""LightGBM: its models, texts of its models, and whether a text is one.
+"""LightGBM: growing its models, writing them as text, and checking such a text.
 
-LightGBM's parser trusts its input: a text that is not what it says it is can end the process, and
-numbers of nodes and features that are out of range would be followed out of its memory. So a text
-is checked before LightGBM reads it.
+LightGBM's parser trusts its input. A damaged text can crash the process, and numbers of nodes or
+features out of range would make it read outside its memory. So every text is checked before
+LightGBM reads it.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.predictors.boosting.library import (
+    RESERVED,
     Array,
     Floats,
     Library,
     Parameters,
     Plan,
     TreeModel,
-    demand,
-    within,
+    in_range,
+    require,
 )
 
-#: Sums in one order whatever the number of threads and the load of the machine.
+#: Makes LightGBM add numbers in the same order, whatever the number of threads.
 REPRODUCIBLE: Mapping[str, Any] = MappingProxyType({"deterministic": True, "force_row_wise": True})
 
 
 class LightGBM(Library):
-    """Models of strength 0 are LightGBM's own to the last bit."""
+    """LightGBM. Models of strength 0 are its plain models to the last bit."""
 
     name = "lightgbm"
     title = "LightGBM"
-    #: They were the first, so they are plainly called so.
+    #: LightGBM was the first library, so its names do not mention it.
     family = "boosting"
-    words = "boosted trees"
+    description = "boosted trees"
     extra = "boosting"
-    files = "trees"
+    array_prefix = "trees"
     error = "basic.LightGBMError"
     largest_power = 900
     objectives: ClassVar[Mapping[str, str]] = {
@@ -51,63 +52,58 @@ class LightGBM(Library):
         "absolute": "regression_l1",
         "huber": "huber",
     }
-    decided: ClassVar[Mapping[str, str]] = {
-        "objective": "the task and the penalty are the objective",
+    reserved: ClassVar[Mapping[str, str]] = {
+        **RESERVED,
         "num_iterations": "use rounds",
-        "learning_rate": "use learning_rate",
-        "num_class": "y says how many classes there are",
-        "seed": "use random_state",
-        "alpha": "the loss of Huber changes at one spread of the outcome",
+        "alpha": "Huber's loss changes at one standard deviation of the outcome",
         "metric": "snapshots are judged by equipoise",
         "early_stopping_round": "use early_stopping",
         "categorical_feature": "text and categorical columns of X are categories",
-        "boosting": "only the trees of 'gbdt' stay as they are, so that snapshots can share them",
-        "verbosity": "use verbose",
-        # LightGBM's own objective has these, and only a member of strength 0 follows it.
+        "boosting": "only 'gbdt' never changes earlier trees, which snapshots share",
+        # These belong to LightGBM's own objective, which only members of strength 0 use.
         "is_unbalance": "use sample_weight",
-        "scale_pos_weight": "use sample_weight",
         "boost_from_average": "boosting starts from the average",
         "sigmoid": "probabilities are logistic in the score",
         "reg_sqrt": "transform y yourself",
     }
-    drawing = (
+    random_parameters = (
         *("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction"),
         *("feature_fraction", "feature_fraction_bynode"),
         *("data_sample_strategy", "extra_trees", "use_quantized_grad"),
     )
 
-    idle_without: ClassVar[Mapping[str, str]] = dict.fromkeys(
+    needs_parameter: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction"), "bagging_freq"
     )
 
-    def names(self) -> Mapping[str, str]:
-        """Read them off the list below: LightGBM has no public table."""
+    def parameter_names(self) -> Mapping[str, str]:
+        """Read the names from the list below, since LightGBM has no public table of them."""
         known = (each.replace("=", ",").split(",") for each in _PARAMETERS.split())
         return {name: names[0] for names in known for name in names}
 
     def hessian_factor(self, classes: int) -> float:
-        """Classes over one less, after Friedman (2001)."""
+        """Return C / (C - 1) for C classes, after Friedman (2001)."""
         return classes / (classes - 1)
 
     def rows(
-        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
+        self, x: Floats, y: Array, weight: Array | None, categorical: list[int], options: Parameters
     ) -> Any:
-        about = {"label": target, "weight": weight, "categorical_feature": kinds}
-        rows = self.module("boosting").Dataset(x, **about, params=_complete(given))
-        return rows.construct()
+        dataset = self.module("boosting").Dataset
+        columns = {"label": y, "weight": weight, "categorical_feature": categorical}
+        return dataset(x, **columns, params=_complete(options)).construct()
 
     def can_split(self, rows: Any) -> bool:
-        """Whether there are bins: only columns that can be split have some."""
+        """Whether any column has bins; only columns that can be split have some."""
         return any(rows.feature_num_bin(column) for column in range(rows.num_feature()))
 
     def model(self, plan: Plan) -> _Model:
         """Return a model that starts from the plan's start, or from LightGBM's own."""
-        # A model takes over the start of its rows when it is made.
+        # LightGBM reads the start from the rows when the model is made.
         start = None if plan.own else plan.start.expand(plan.rows.num_data(), -1)
         return _Model(self._booster(plan, start), plan)
 
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
-        """Grow LightGBM's own models again; others go on from their outputs, to the last bit."""
+        """Regrow a model with LightGBM's objective; continue others from their exact outputs."""
         if plan.own:
             model = self.model(plan)
             for _ in range(rounds):
@@ -120,16 +116,16 @@ class LightGBM(Library):
         library = self.module("a model of boosted trees")
         booster = library.Booster(model_str=checked_text(text, outputs))
         if booster.num_feature() != inputs:
-            raise ValueError(f"trees must be of {inputs} features")
+            raise ValueError(f"trees must have {inputs} features")
         return _Model(booster)
 
     def _booster(self, plan: Plan, start: Tensor | None) -> Any:
-        given = None if start is None else start.T.flatten().contiguous().numpy()
-        plan.rows.set_field("init_score", given)
+        init_score = None if start is None else start.T.flatten().contiguous().numpy()
+        plan.rows.set_field("init_score", init_score)
         parameters = {
             **_complete(plan.parameters),
             "objective": self.objectives[plan.task] if plan.own else "none",
-            # Not of the rows: without an objective, LightGBM takes them for those of a regression.
+            # Set here, not for the rows, which LightGBM reads as a regression without an objective.
             "num_class": plan.n_outputs,
             "seed": plan.seed % 2**31,
             "alpha": plan.unit,
@@ -137,7 +133,7 @@ class LightGBM(Library):
         return self.module("boosting").Booster(parameters, plan.rows)
 
 
-#: What decides how trees grow, by main name, with other names for it.
+#: Parameters that decide how trees grow: the main name, then other names for it.
 _PARAMETERS = """
 bagging_fraction=bagging,sub_row,subsample bagging_freq=subsample_freq
 bagging_seed=bagging_fraction_seed bin_construct_sample_cnt=subsample_for_bin
@@ -179,10 +175,10 @@ def _complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Model(TreeModel):
-    """A LightGBM model; with ``before`` so many rounds of trees in this text come first.
+    """A LightGBM model. If it was resumed, ``before`` is the text of its first ``rounds`` rounds.
 
-    LightGBM goes on from a score, which is what makes the new trees the same to the last bit, but
-    it does not know then what the score was made of.
+    A resumed booster continues from the scores of the earlier trees, so that new trees are the same
+    to the last bit. But it does not contain the earlier trees.
     """
 
     def __init__(
@@ -191,23 +187,23 @@ class _Model(TreeModel):
         super().__init__(plan)
         self._booster = booster
         self._before, self._rounds = before, rounds
-        self._whole: tuple[int, Any] | None = None
+        self._complete: tuple[int, Any] | None = None  # rounds, and a booster with all trees
 
     def grow(self, gradient: Tensor, hessian: Tensor) -> None:
-        # One output as (m,), several as (m, o).
-        given = gradient.squeeze(-1).numpy(), hessian.squeeze(-1).numpy()
-        self._booster.update(fobj=None if self.plan.own else lambda *_: given)
+        # One output has shape (m,), several have (m, o).
+        gradients = gradient.squeeze(-1).numpy(), hessian.squeeze(-1).numpy()
+        self._booster.update(fobj=None if self.plan.own else lambda *_: gradients)
 
-    def seen(self) -> Tensor:
-        seen: list[Floats] = []
+    def training_outputs(self) -> Tensor:
+        predictions: list[Floats] = []
 
-        def look(shown: Floats, _: Any) -> tuple[str, float, bool]:
-            seen.append(shown)
+        def metric(values: Floats, _: Any) -> tuple[str, float, bool]:
+            predictions.append(values)
             return "", 0.0, False
 
-        self._booster.eval_train(look)  # LightGBM shows them to a metric only
-        found = torch.from_numpy(seen[0]).view(-1, self.plan.n_outputs)
-        # LightGBM's own objectives show probabilities, custom ones outputs.
+        self._booster.eval_train(metric)  # LightGBM passes training predictions to metrics only
+        found = torch.from_numpy(predictions[0]).view(-1, self.plan.n_outputs)
+        # With LightGBM's own objectives these are probabilities, otherwise outputs.
         to_output = {"binary": torch.logit, "multiclass": torch.log}.get(self.plan.task)
         return to_output(found) if self.plan.own and to_output else found
 
@@ -216,43 +212,44 @@ class _Model(TreeModel):
         return self._rounds + grown
 
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
-        raw: Floats = self._as_one().predict(
+        raw: Floats = self._complete_booster().predict(
             x, raw_score=True, start_iteration=first, num_iteration=rounds
         )
         return raw.reshape(len(x), -1)
 
     def text(self, rounds: int) -> str:
-        text: str = self._as_one().model_to_string(num_iteration=rounds)
+        text: str = self._complete_booster().model_to_string(num_iteration=rounds)
         return text
 
     def never_missing(self) -> frozenset[int]:
-        # Where LightGBM saw no missing value, it takes a missing amount for 0, and a missing
-        # category for one that is not on the left.
-        nodes = self._as_one().trees_to_dataframe().dropna(subset=["split_feature"])
+        # For a column without missing values in training, LightGBM reads a missing number as 0 and
+        # sends a missing category to the right.
+        nodes = self._complete_booster().trees_to_dataframe().dropna(subset=["split_feature"])
         names = nodes.loc[nodes["missing_type"] == "None", "split_feature"].unique()
         return frozenset(int(name.removeprefix("Column_")) for name in names)
 
-    def _as_one(self) -> Any:
+    def _complete_booster(self) -> Any:
+        """Return a booster with all trees, the earlier ones of a resumed model included."""
         rounds = self.rounds()
         if not self._before:
             return self._booster
-        if self._whole is None or self._whole[0] != rounds:
+        if self._complete is None or self._complete[0] != rounds:
             text = self._before
             if rounds > self._rounds:
                 text = joined(text, self._booster.model_to_string())
-            self._whole = rounds, LightGBM().module("boosting").Booster(model_str=text)
-        return self._whole[1]
+            self._complete = rounds, LightGBM().module("boosting").Booster(model_str=text)
+        return self._complete[1]
 
 
 _NUMBERED = re.compile(r"^Tree=\d+$", re.MULTILINE)
 
 
 def joined(first: str, second: str) -> str:
-    """Text of a model with the trees of one text, then those of another for the same columns."""
+    """Return the text of a model with the trees of two texts for the same columns."""
     (head, *trees), (_, *more) = (
         _NUMBERED.split(text[: text.index(_END.rstrip())]) for text in (first, second)
     )
-    # Without their sizes LightGBM reads trees one after the other.
+    # Without the sizes of trees, LightGBM reads one tree after the other.
     head = re.sub(r"^tree_sizes=.*\n", "", head, flags=re.MULTILINE)
     numbered = [f"Tree={place}{tree}" for place, tree in enumerate(trees + more)]
     return head + "".join(numbered) + second[second.index(_END.rstrip()) :]
@@ -260,8 +257,8 @@ def joined(first: str, second: str) -> str:
 
 Ints = NDArray[np.int64]
 _END = "end of trees\n"
-_PLACE = re.compile(r"(-?\d+( -?\d+)*)?")
-_NUMBER = re.compile(r"(inf|[-+.e\d ])*")
+_INTEGERS = re.compile(r"(-?\d+( -?\d+)*)?")
+_NUMBERS = re.compile(r"(inf|[-+.e\d ])*")
 _OBJECTIVE = re.compile(r"(binary|multiclass|regression|regression_l1|huber)( \w+:[\d.]+)*")
 _HEAD = (
     *("num_class", "num_tree_per_iteration", "label_index", "max_feature_idx"),
@@ -277,113 +274,113 @@ _LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
 
 
 def checked_text(text: str, outputs: int) -> str:
-    """Return the head and the trees of a model of so many outputs; ValueError where it is none.
+    """Return the head and the trees of a model's text; ValueError if the text is not valid.
 
-    What LightGBM writes after the trees says how they came about, and is left out.
+    The parameters and importances that LightGBM writes after the trees are left out.
     """
     head, _, body = text.partition("\n\n")
     first, version, *lines = head.split("\n")
-    demand(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
+    require(text.isascii() and (first, version) == ("tree", "version=v4"), "the version")
     found = _fields(lines, _HEAD, ("objective", "monotone_constraints"))
-    features = _single(found, "max_feature_idx") + 1
-    demand(features >= 1 and _single(found, "label_index") == 0, "the features")
+    features = _integer(found, "max_feature_idx") + 1
+    require(features >= 1 and _integer(found, "label_index") == 0, "the features")
     for name in ("num_class", "num_tree_per_iteration"):
-        demand(_single(found, name) == outputs, "the number of outputs")
+        require(_integer(found, name) == outputs, "the number of outputs")
     for name in ("feature_names", "feature_infos"):
-        demand(len(found[name].split(" ")) == features, "the names of features")
+        require(len(found[name].split(" ")) == features, "the names of features")
     if "monotone_constraints" in found:
-        demand(len(_places(found, "monotone_constraints")) == features, "the constraints")
-    demand(_OBJECTIVE.fullmatch(found.get("objective", "binary")) is not None, "the objective")
-    sizes = _places(found, "tree_sizes")
-    demand(bool((sizes > 0).all()) and len(sizes) % outputs == 0, "the sizes of trees")
+        require(len(_integers(found, "monotone_constraints")) == features, "the constraints")
+    require(_OBJECTIVE.fullmatch(found.get("objective", "binary")) is not None, "the objective")
+    sizes = _integers(found, "tree_sizes")
+    require(bool((sizes > 0).all()) and len(sizes) % outputs == 0, "the sizes of trees")
     ends = np.cumsum(sizes)
-    demand(body.startswith(_END, int(ends[-1]) if len(ends) else 0), "the end of the trees")
+    require(body.startswith(_END, int(ends[-1]) if len(ends) else 0), "the end of the trees")
     for number, (size, end) in enumerate(zip(sizes.tolist(), ends.tolist(), strict=True)):
         name, *tree = body[end - size : end].rstrip("\n").split("\n")
-        demand(name == f"Tree={number}", "the number of a tree")
+        require(name == f"Tree={number}", "the number of a tree")
         _check_tree(_fields(tree, _TREE, (*_CATEGORIES, *_LINEAR)), features)
     return f"{head}\n\n{body[: int(ends[-1]) if len(ends) else 0]}{_END}"
 
 
 def _check_tree(tree: Mapping[str, str], features: int) -> None:
-    """Refuse a tree that is not whole, or leads out of itself."""
-    leaves, categorical = _single(tree, "num_leaves"), _single(tree, "num_cat")
-    demand(leaves >= 1 and categorical >= 0, "the number of leaves")
+    """Refuse a tree that is incomplete or refers to nodes or features that do not exist."""
+    leaves, categorical = _integer(tree, "num_leaves"), _integer(tree, "num_cat")
+    require(leaves >= 1 and categorical >= 0, "the number of leaves")
     nodes = leaves - 1
     counts = {
         **dict.fromkeys(("split_gain", "threshold", "internal_value", "internal_weight"), nodes),
         **{"leaf_value": leaves, "shrinkage": 1},
     }
     numbers = {name: _numbers(tree, name) for name in counts}
-    demand(all(len(numbers[name]) == count for name, count in counts.items()), "a tree's length")
+    require(all(len(numbers[name]) == count for name, count in counts.items()), "a tree's length")
     for name, numeric in (("leaf_weight", True), ("leaf_count", False)):
-        size = len(_numbers(tree, name) if numeric else _places(tree, name))
-        demand(size == leaves or (leaves == 1 and size == 0), "a tree's length")
+        size = len(_numbers(tree, name) if numeric else _integers(tree, name))
+        require(size == leaves or (leaves == 1 and size == 0), "a tree's length")
     names = ("split_feature", "decision_type", "left_child", "right_child", "internal_count")
-    places = {name: _places(tree, name) for name in names}
-    demand(all(len(values) == nodes for values in places.values()), "a tree's length")
-    demand(within(places["split_feature"], features), "the feature of a split")
-    demand(within(places["decision_type"], 12), "the kind of a split")
-    children = np.stack([places["left_child"], places["right_child"]])
+    integers = {name: _integers(tree, name) for name in names}
+    require(all(len(values) == nodes for values in integers.values()), "a tree's length")
+    require(in_range(integers["split_feature"], features), "the feature of a split")
+    require(in_range(integers["decision_type"], 12), "the kind of a split")
+    children = np.stack([integers["left_child"], integers["right_child"]])
     everything = [*range(-leaves, 0), *range(1, nodes)] if nodes else []
-    # Each node and leaf hangs on one node, which comes before it.
-    demand(np.array_equal(np.sort(children.ravel()), everything), "the nodes of a tree")
-    demand(bool(((children < 0) | (children > np.arange(nodes))).all()), "the nodes of a tree")
-    sets = numbers["threshold"][places["decision_type"] % 2 == 1]
-    demand(bool(((sets >= 0) & (sets < categorical) & (sets % 1 == 0)).all()), "the categories")
-    demand(all((name in tree) == (categorical > 0) for name in _CATEGORIES), "the categories")
+    # Each node but the root, and each leaf, has one parent, which comes before it.
+    require(np.array_equal(np.sort(children.ravel()), everything), "the nodes of a tree")
+    require(bool(((children < 0) | (children > np.arange(nodes))).all()), "the nodes of a tree")
+    sets = numbers["threshold"][integers["decision_type"] % 2 == 1]
+    require(bool(((sets >= 0) & (sets < categorical) & (sets % 1 == 0)).all()), "the categories")
+    require(all((name in tree) == (categorical > 0) for name in _CATEGORIES), "the categories")
     if categorical:
-        bounds, words = (_places(tree, name) for name in _CATEGORIES)
+        bounds, words = (_integers(tree, name) for name in _CATEGORIES)
         whole = len(bounds) == categorical + 1 and bounds[0] == 0 and bounds[-1] == len(words)
-        demand(whole and bool((np.diff(bounds) > 0).all()), "the categories")
-        demand(within(words, 2**32), "the categories")
+        require(whole and bool((np.diff(bounds) > 0).all()), "the categories")
+        require(in_range(words, 2**32), "the categories")
     _check_linear(tree, leaves, features)
 
 
 def _check_linear(tree: Mapping[str, str], leaves: int, features: int) -> None:
-    """Refuse linear models in the leaves that are not whole."""
-    linear = _single(tree, "is_linear")
-    demand(linear in (0, 1) and all((n in tree) == bool(linear) for n in _LINEAR), "the leaves")
+    """Refuse incomplete linear models in the leaves."""
+    linear = _integer(tree, "is_linear")
+    require(linear in (0, 1) and all((n in tree) == bool(linear) for n in _LINEAR), "the leaves")
     if not linear:
         return
-    counts = _places(tree, "num_features")
-    # Numbers of one leaf are one after the other, with more spaces between leaves.
+    counts = _integers(tree, "num_features")
+    # Between leaves there are several spaces.
     spread = {name: " ".join(tree[name].split()) for name in ("leaf_features", "leaf_coeff")}
-    used = _places(spread, "leaf_features")
+    used = _integers(spread, "leaf_features")
     sizes = [len(_numbers(tree, "leaf_const")), len(counts)]
-    demand(sizes == [leaves, leaves] and within(counts, features + 1), "the leaves")
-    demand(len(used) == len(_numbers(spread, "leaf_coeff")) == counts.sum(), "the leaves")
-    demand(within(used, features), "the leaves")
+    require(sizes == [leaves, leaves] and in_range(counts, features + 1), "the leaves")
+    require(len(used) == len(_numbers(spread, "leaf_coeff")) == counts.sum(), "the leaves")
+    require(in_range(used, features), "the leaves")
 
 
 def _fields(lines: list[str], names: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, str]:
-    """Return values by name; each name once, all that are needed and no others."""
+    """Return values by name; each name occurs once, all ``names`` are there, and no others."""
     pairs = [line.partition("=")[::2] for line in lines]
     found = dict(pairs)
-    demand(len(found) == len(pairs) and set(names) <= found.keys(), "the fields")
-    demand(found.keys() <= {*names, *optional}, "the fields")
+    require(len(found) == len(pairs) and set(names) <= found.keys(), "the fields")
+    require(found.keys() <= {*names, *optional}, "the fields")
     return found
 
 
-def _single(fields: Mapping[str, str], name: str) -> int:
-    values = _places(fields, name)
-    demand(len(values) == 1, name)
+def _integer(fields: Mapping[str, str], name: str) -> int:
+    values = _integers(fields, name)
+    require(len(values) == 1, name)
     return int(values[0])
 
 
-def _places(fields: Mapping[str, str], name: str) -> Ints:
-    """Whole numbers with one space between them."""
+def _integers(fields: Mapping[str, str], name: str) -> Ints:
+    """Return whole numbers that are separated by one space."""
     text = fields[name]
-    demand(_PLACE.fullmatch(text) is not None, name)
+    require(_INTEGERS.fullmatch(text) is not None, name)
     return np.array(text.split(), dtype=np.int64)
 
 
 def _numbers(fields: Mapping[str, str], name: str) -> NDArray[np.float64]:
-    """Numbers with one space between them."""
+    """Return numbers that are separated by one space."""
     text = fields[name]
-    demand(_NUMBER.fullmatch(text) is not None and text == " ".join(text.split()), name)
+    require(_NUMBERS.fullmatch(text) is not None and text == " ".join(text.split()), name)
     found = np.array(text.split(), dtype=np.float64)
-    # A split at infinity sends what is known one way and what is missing the other.
-    demand(not np.isnan(found).any(), name)
-    demand(name == "threshold" or bool(np.isfinite(found).all()), name)
+    # A split at infinity is allowed: it separates known from missing values.
+    require(not np.isnan(found).any(), name)
+    require(name == "threshold" or bool(np.isfinite(found).all()), name)
     return found

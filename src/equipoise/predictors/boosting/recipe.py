@@ -20,12 +20,12 @@ from equipoise.training.data import set_aside, take
 
 @dataclass(frozen=True, kw_only=True)
 class BoostingRecipe(Recipe):
-    """How members are grown.
+    """How boosted trees are grown.
 
-    ``training.iterations`` are the rounds, ``training.batch_size`` the rows whose penalty a round
-    follows. Over the first ``warmup`` rounds the strength grows from 0. Growing ends after
-    ``early_stopping`` rounds in which no member had a better trade-off on rows set aside.
-    ``parameters`` are those of the ``library``.
+    ``training.iterations`` is the number of rounds, ``training.batch_size`` the number of rows on
+    which a round computes the penalty. Over the first ``warmup`` rounds the strength grows from 0.
+    Training ends when no member's trade-off on the rows set aside has improved for
+    ``early_stopping`` rounds. ``parameters`` are those of the ``library``.
     """
 
     learning_rate: float
@@ -45,8 +45,8 @@ class BoostingRecipe(Recipe):
         LIBRARIES[self.library].checked(self.parameters)
 
     def check_resumable(self) -> None:
-        """Refuse draws whose state the library does not tell."""
-        LIBRARIES[self.library].refuse_draws(self.parameters)
+        """Refuse random draws, since the library does not reveal the state of its generator."""
+        LIBRARIES[self.library].refuse_random(self.parameters)
 
     def carry_out(self, run: Run) -> Trained:
         data, members, task = run.context.data, run.context.members, run.inputs.task
@@ -64,11 +64,12 @@ class BoostingRecipe(Recipe):
             most_rounds=self.training.iterations,
         )
         predictor = Predictor(growing.trees, TASKS[task])
-        # A penalty on the score has no use for features, whose precision would become its own.
+        # A penalty on the score needs no features. Methods take their precision from ``x``, and
+        # features are in double precision here.
         without_features = replace(data, x=data.outcome[:, :0])
         context = replace(run.context, data=without_features, members=members)
         method = replace(run, context=context).method(run.inputs.n_outputs)
-        remembered: dict[str, Stateful] = {"trees": growing}
+        kept: dict[str, Stateful] = {"trees": growing}
         watched = run.watched
         if self.early_stopping is not None:
             if method is not None and not isinstance(method, Measurable):
@@ -76,7 +77,7 @@ class BoostingRecipe(Recipe):
                     "early_stopping needs a penalty that can be measured without training, got "
                     f"method={self.method!r}; use method='sbp', or leave early_stopping out"
                 )
-            watched["on_check"] = remembered["stopping"] = EarlyStopping(
+            watched["on_check"] = kept["stopping"] = EarlyStopping(
                 data,
                 members,
                 held_out,
@@ -87,13 +88,13 @@ class BoostingRecipe(Recipe):
             )
         if run.supervision is not None:
             identity = run.supervision.identity
-            used = {f"version of {library.name}": library.module("boosting").__version__}
+            version = {f"version of {library.name}": library.module("boosting").__version__}
             watched["supervision"] = replace(
                 run.supervision,
-                identity=replace(identity, stated={**identity.stated, **used}),
-                parts={**run.supervision.parts, **remembered},
+                identity=replace(identity, stated={**identity.stated, **version}),
+                parts={**run.supervision.parts, **kept},
             )
-        with growing.forest.remembering():
+        with growing.forest.caching():
             return train(
                 data,
                 members,
@@ -106,7 +107,7 @@ class BoostingRecipe(Recipe):
             )
 
 
-#: Share of a member's rows that stops it.
+#: Share of a member's rows that is set aside for early stopping.
 HELD_OUT = 0.2
 
 
@@ -115,46 +116,46 @@ class Measurable(Protocol):
     """A method whose penalty can be measured without training anything."""
 
     def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return the penalty (K,) of ``penalized`` (K, B, w), as `Method.penalty` has it."""
+        """Return the same penalty (K,) as `Method.penalty`, without training."""
         ...
 
 
 def with_rows_aside(
     members: Sequence[Member], n: int, classes: Tensor | None = None
 ) -> tuple[list[Member], Tensor]:
-    """Return the members without the rows set aside from each of n, and these, (K, m).
+    """Set rows of each member aside; return the members with the other rows, and those (K, m).
 
-    Where there are ``classes`` (n,), all of them are among the rows that train.
+    n: number of all rows. If there are ``classes`` (n,), every class keeps a training row.
     """
-    fitted, asides = [], []
+    training, held_out = [], []
     for member in members:
-        rows, aside = set_aside(member.seed, member.rows, n, HELD_OUT, asked_by="early_stopping")
+        rows, aside = set_aside(member.seed, member.rows, n, HELD_OUT, needed_by="early_stopping")
         if classes is not None:
             rows, aside = _with_every_class(rows, aside, classes)
-        fitted.append(replace(member, rows=rows))
-        asides.append(aside)
-    return fitted, torch.stack(asides)
+        training.append(replace(member, rows=rows))
+        held_out.append(aside)
+    return training, torch.stack(held_out)
 
 
 def _with_every_class(
     rows: tuple[int, ...], aside: Tensor, classes: Tensor
 ) -> tuple[tuple[int, ...], Tensor]:
-    """Where only rows set aside have a class, swap one of them for a row of the largest class."""
-    fitted, aside = torch.tensor(rows), aside.clone()
-    for missing in sorted(set(classes[aside].tolist()) - set(classes[fitted].tolist())):
+    """If only rows set aside have a class, swap one of them with a row of the largest class."""
+    training, aside = torch.tensor(rows), aside.clone()
+    for missing in sorted(set(classes[aside].tolist()) - set(classes[training].tolist())):
         place = int((classes[aside] == missing).nonzero()[0])
-        largest = int(torch.bincount(classes[fitted]).argmax())
-        other = int((classes[fitted] == largest).nonzero()[-1])
+        largest = int(torch.bincount(classes[training]).argmax())
+        other = int((classes[training] == largest).nonzero()[-1])
         back = int(aside[place])
-        aside[place], fitted[other] = fitted[other].clone(), back
-    return tuple(fitted.tolist()), aside
+        aside[place], training[other] = training[other].clone(), back
+    return tuple(training.tolist()), aside
 
 
 class EarlyStopping:
-    """Ends growing once no member has improved for ``patience`` rounds; each keeps its best.
+    """Ends training if no member has improved for ``patience`` rounds; each keeps its best round.
 
-    What counts is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
-    not train on, both as rounds minimize them: in standard units of its outcome.
+    The criterion is (1 - strength) * task + strength * penalty on rows (K, m) that the member does
+    not train on. Both losses are in standard units of the outcome, as in training.
     """
 
     def __init__(
@@ -184,11 +185,11 @@ class EarlyStopping:
         self._best = torch.zeros(len(rows), dtype=torch.long, device="cpu")
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
-        """Look at the members as they are now; at the end put each back to its best rounds."""
+        """Evaluate all members; at the end, return each to its best number of rounds."""
         trees = self._trees
-        found = self._trade_off(predictor)
-        better = found < self._least
-        self._least = torch.where(better, found, self._least)
+        trade_off = self._trade_off(predictor)
+        better = trade_off < self._least
+        self._least = torch.where(better, trade_off, self._least)
         self._best = torch.where(better, trees.rounds, self._best)
         self._since = torch.where(better, iteration, self._since)
         enough = bool((iteration - self._since >= self._patience).all())
@@ -204,13 +205,12 @@ class EarlyStopping:
 
     def _trade_off(self, predictor: Predictor) -> Tensor:
         output, _ = predictor(self._x)
-        known = self._target, self._weight, self._level, self._unit
-        task = self._objective.loss(output, *known)
+        task = self._objective.loss(output, self._target, self._weight, self._level, self._unit)
         if self._method is None:
             return task
         standard = (output - self._level[:, None, None]) / self._unit[:, None, None]
         score = predictor.task.score(standard).float()
         penalty = self._method.value(score, self._rows, self._resampled)
-        # No divergence is below 0; a critic that is behind the score says so all the same.
+        # A divergence is never negative, but the value of a critic that lags behind can be.
         penalty = penalty.double().clamp_min(0)
         return torch.lerp(task.double(), penalty, self._strength)

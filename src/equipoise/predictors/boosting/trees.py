@@ -1,4 +1,4 @@
-"""K boosted ensembles as one stack: which model each member is, and its first rounds."""
+"""K boosted ensembles as one stack: each member is the first rounds of one model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from equipoise.predictors.boosting.xgboost import XGBoost
 
 #: Libraries by name. To add one, write its class and its line here.
 LIBRARIES: Mapping[str, Library] = {library.name: library for library in (LightGBM(), XGBoost())}
-#: Rounds whose trees are summed up before they are added to those of earlier rounds. A model that
-#: is looked at again and again as it grows need not start from its first tree each time.
+#: Trees are summed in blocks of this many rounds. The sums of complete blocks can be cached, so
+#: that evaluating a growing model does not start from its first tree each time.
 BLOCK = 20
-#: What names of arrays begin with where a model is the library's own.
+#: Prefix in the names of arrays for models with the library's own objective.
 _OWN = "own_"
 
 
 class Forest:
-    """The models of a library that members refer to, by number; shared by all copies of a stack.
+    """The models of a library, by number; all copies of a stack share them.
 
-    Growing adds rounds and never changes earlier ones, so that a member who keeps its number of
-    rounds keeps its predictions. Models that are the library's ``own`` predict as it does, to the
-    last bit; of the others the trees of every `BLOCK` rounds are summed up first.
+    Growing adds rounds and never changes earlier ones. So a member that keeps its number of rounds
+    keeps its predictions. Models with the library's ``own`` objective predict exactly as the
+    library does; the trees of other models are summed in blocks of `BLOCK` rounds.
     """
 
     def __init__(
@@ -40,45 +40,45 @@ class Forest:
         self.library = library
         self.models = models
         self.own = frozenset(own)
-        #: Rows by where they are, with the rounds that were summed up for them and the sums.
-        self._known: dict[tuple[int, int, torch.Size], tuple[Tensor, int, Floats]] | None = None
+        #: By model and address of rows: the rows, the number of rounds summed, and the sums.
+        self._cache: dict[tuple[int, int, torch.Size], tuple[Tensor, int, Floats]] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Forest:
         return self
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """Keep the sums of rows that are looked at, which must not change meanwhile."""
-        self._known = {}
+    def caching(self) -> Iterator[None]:
+        """Cache the sums of evaluated rows; these rows must not change meanwhile."""
+        self._cache = {}
         try:
             yield
         finally:
-            self._known = None
+            self._cache = None
 
     def outputs(self, model: int, rounds: int, x: Tensor) -> Floats:
-        """Raw scores (n, o) of the first rounds of one model on rows (n, p) of float64."""
+        """Return outputs (n, o) of the first rounds of one model on rows (n, p) of float64."""
         if model in self.own:
             return self.models[model].outputs(x.numpy(), 0, rounds)
         key = model, x.data_ptr(), x.shape
-        # The rows are kept as well, so that no others can be where they are.
-        _, done, total = (self._known or {}).get(key, (x, 0, np.zeros(())))
+        # The cache holds the rows, too, so that no other rows can get their address.
+        _, done, total = (self._cache or {}).get(key, (x, 0, np.zeros(())))
         if done > rounds:
             done, total = 0, np.zeros(())
         while done + BLOCK <= rounds:
             total = total + self.models[model].outputs(x.numpy(), done, BLOCK)
             done += BLOCK
-        if self._known is not None and done:
-            self._known[key] = x, done, total
+        if self._cache is not None and done:
+            self._cache[key] = x, done, total
         if done < rounds:
             total = total + self.models[model].outputs(x.numpy(), done, rounds - done)
         return total
 
 
 class BoostedTrees(Stack):
-    """Maps rows (K, B, p) to outputs (K, B, o): the start of each member plus its trees.
+    """Maps rows (K, B, p) to outputs (K, B, o): a member's start plus the sum of its trees.
 
-    Every tensor has the K members first, as in any stack: the start (K, o) that its trees add to,
-    the model in the forest, and the rounds of it that count.
+    Its tensors have the K members first: the start (K, o), the number of the model in the forest,
+    and the number of its rounds that are used.
     """
 
     start: Tensor
@@ -96,26 +96,25 @@ class BoostedTrees(Stack):
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Return every member's output, (K, B, o), in double precision."""
-        found = []
+        outputs = []
         members = zip(self.start, self.model.tolist(), self.rounds.tolist(), x, strict=True)
         for start, model, rounds, rows in members:
-            # Libraries take no rounds for all rounds.
             output = start.expand(len(rows), -1)
-            if rounds:
-                grown = self.forest.outputs(model, rounds, rows.double())
-                output = output + torch.from_numpy(grown)
-            found.append(output)
-        return torch.stack(found)
+            if rounds:  # libraries would read 0 as all rounds
+                trees = self.forest.outputs(model, rounds, rows.double())
+                output = output + torch.from_numpy(trees)
+            outputs.append(output)
+        return torch.stack(outputs)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> NoReturn:
         raise InputError("to_onnx cannot write boosted trees; use save")
 
     def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
-        """Return the text of every model, by name, as far as some member needs it."""
+        """Return the text of every model, by name, with the rounds that members need."""
         rounds: dict[int, int] = {}
         for model, count in _rounds(needed):
             rounds[model] = max(count, rounds.get(model, 0))
-        forest, name = self.forest, self.forest.library.files
+        forest, name = self.forest, self.forest.library.array_prefix
         return {
             f"{_OWN if model in forest.own else ''}{name}.{model}": np.frombuffer(
                 forest.models[model].text(count).encode("ascii"), np.uint8
@@ -132,11 +131,12 @@ class BoostedTrees(Stack):
         outputs = start.shape[-1]
         saved.check_outputs(outputs)
         texts = {name: name.removeprefix(_OWN).rpartition(".") for name in saved.arrays}
-        files = {prefix for prefix, _, _ in texts.values()}
-        library = next((each for each in LIBRARIES.values() if each.files in files), LightGBM())
+        prefixes = {prefix for prefix, _, _ in texts.values()}
+        found = (each for each in LIBRARIES.values() if each.array_prefix in prefixes)
+        library = next(found, LightGBM())
         models, own = {}, []
         for name, (prefix, _, number) in texts.items():
-            if prefix == library.files:
+            if prefix == library.array_prefix:
                 text = saved.arrays[name].tobytes().decode("ascii")
                 models[int(number)] = library.read(text, saved.inputs, outputs)
                 own += [int(number)] if name.startswith(_OWN) else []
@@ -146,12 +146,12 @@ class BoostedTrees(Stack):
         return cls(Forest(library, models, own), start)
 
     def never_missing(self) -> frozenset[int]:
-        """Columns that some member splits without a side for missing values."""
+        """Columns with splits that have no side for missing values, in any member."""
         used = {model for model, rounds in _rounds([self.state_dict()]) if rounds}
         return frozenset().union(*(self.forest.models[each].never_missing() for each in used))
 
 
 def _rounds(states: Sequence[Mapping[str, Tensor]]) -> Iterator[tuple[int, int]]:
-    """Model and rounds of every member."""
+    """Yield the model and the number of rounds of every member."""
     for state in states:
         yield from zip(state["model"].tolist(), state["rounds"].tolist(), strict=True)

@@ -1,7 +1,7 @@
-"""XGBoost: its models, and whether a JSON text is one of them.
+"""XGBoost: growing its models, and checking the JSON text of one.
 
-XGBoost's parser trusts numbers of nodes and features, so a text is checked and written anew before
-XGBoost reads it.
+XGBoost's parser trusts the numbers of nodes and features. So every text is checked, and written
+again from its checked parts, before XGBoost reads it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,32 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.predictors.boosting.library import (
+    RESERVED,
     Array,
     Floats,
     Library,
     Parameters,
     Plan,
     TreeModel,
-    demand,
-    within,
+    in_range,
+    require,
 )
 
 _LARGEST = float(np.finfo(np.float32).max)
-#: Largest size of a number in a row: XGBoost cuts beyond twice that.
+#: Numbers in rows are clipped to this size. XGBoost puts split points at up to twice the largest
+#: number, which must still fit into single precision.
 _LARGEST_INPUT = 1e38
 
 
 class XGBoost(Library):
-    """Models of strength 0 are XGBoost's own; it has no Huber loss, so those of "huber" are not."""
+    """XGBoost. Models of strength 0 are its plain models, except for "huber", which it lacks."""
 
     name = "xgboost"
     title = "XGBoost"
     family = "xgboost"
-    words = "boosted trees (XGBoost)"
+    description = "boosted trees (XGBoost)"
     extra = "xgboost"
-    files = "xgboost"
+    array_prefix = "xgboost"
     error = "core.XGBoostError"
     largest_power = 100
     objectives: ClassVar[Mapping[str, str]] = {
@@ -49,29 +51,24 @@ class XGBoost(Library):
         "squared": "reg:squarederror",
         "absolute": "reg:absoluteerror",
     }
-    decided: ClassVar[Mapping[str, str]] = {
-        "objective": "the task and the penalty are the objective",
+    reserved: ClassVar[Mapping[str, str]] = {
+        **RESERVED,
         "num_boost_round": "use rounds",
-        "learning_rate": "use learning_rate",
-        "num_class": "y says how many classes there are",
-        "seed": "use random_state",
         "eval_metric": "snapshots are judged by equipoise",
         "early_stopping_rounds": "use early_stopping",
         "base_score": "boosting starts from the average",
-        "booster": "only the trees of 'gbtree' stay as they are, so that snapshots can share them",
+        "booster": "only 'gbtree' never changes earlier trees, which snapshots share",
         "num_parallel_tree": "a round grows one tree for each output",
         "multi_strategy": "a round grows one tree for each output",
         "device": "trees grow on the CPU",
-        "verbosity": "use verbose",
-        "scale_pos_weight": "use sample_weight",
     }
-    #: None: every round draws by its own number, so a resumed run draws what it would have drawn.
-    drawing = ()
+    #: None, since the seed of a round depends on its number. A resumed run draws the same.
+    random_parameters = ()
 
-    def names(self) -> Mapping[str, str]:
-        """List them: XGBoost has no table of its parameters."""
+    def parameter_names(self) -> Mapping[str, str]:
+        """List the names, since XGBoost has no table of its parameters."""
         main = (
-            *self.decided,
+            *self.reserved,
             *("subsample", "sampling_method"),
             *("colsample_bytree", "colsample_bylevel", "colsample_bynode"),
             *("max_depth", "max_leaves", "min_child_weight", "min_split_loss", "max_delta_step"),
@@ -91,16 +88,16 @@ class XGBoost(Library):
         return {name: name for name in main} | aliases
 
     def hessian_factor(self, classes: int) -> float:
-        """Twice the diagonal, whatever the number of classes."""
+        """Return 2, whatever the number of classes."""
         return 2.0
 
     def rows(
-        self, x: Floats, target: Array, weight: Array | None, kinds: list[int], given: Parameters
+        self, x: Floats, y: Array, weight: Array | None, categorical: list[int], options: Parameters
     ) -> Any:
-        """Hand over the rows in single precision, which is how XGBoost reads them."""
-        types = ["c" if column in kinds else "q" for column in range(x.shape[1])]
+        """Return the rows in single precision, which is how XGBoost reads them."""
+        types = ["c" if column in categorical else "q" for column in range(x.shape[1])]
         return self.module("boosting").DMatrix(
-            _single(x), label=target, weight=weight, feature_types=types, enable_categorical=True
+            _single(x), label=y, weight=weight, feature_types=types, enable_categorical=True
         )
 
     def model(self, plan: Plan) -> _Model:
@@ -113,7 +110,7 @@ class XGBoost(Library):
             "tree_method": "hist",
             "objective": self.objectives[plan.task] if plan.own else "reg:squarederror",
             "seed": plan.seed % 2**31,
-            # Models would share one stream of draws otherwise, and depend on one another.
+            # Otherwise models would share one stream of random numbers and affect each other.
             "seed_per_iteration": True,
             "verbosity": 0,
             "disable_default_eval_metric": 1,
@@ -123,7 +120,7 @@ class XGBoost(Library):
         if not plan.own:
             parameters["base_score"] = 0.0
         booster = self.module("boosting").Booster(parameters, [plan.rows])
-        booster.num_boosted_rounds()  # XGBoost looks at its parameters only when it is asked
+        booster.num_boosted_rounds()  # any such call makes XGBoost check its parameters
         return booster, parameters
 
     def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
@@ -133,7 +130,7 @@ class XGBoost(Library):
         booster.load_model(bytearray(text, "ascii"))
         booster.set_param(parameters)
         if booster.num_boosted_rounds() != rounds:
-            raise ValueError(f"there must be {rounds} rounds of trees")
+            raise ValueError(f"the model must have {rounds} rounds of trees")
         return _Model(booster, plan)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
@@ -143,7 +140,7 @@ class XGBoost(Library):
 
 
 def _single(x: Floats) -> NDArray[np.float32]:
-    """Rows in single precision; what is too large for it is as large as can be."""
+    """Return rows in single precision, with too large numbers clipped."""
     return np.clip(x, -_LARGEST_INPUT, _LARGEST_INPUT).astype(np.float32)
 
 
@@ -160,10 +157,10 @@ class _Model(TreeModel):
             grad, hess = (each.squeeze(-1).float().numpy() for each in (gradient, hessian))
             self._booster.boost(rows, number, grad=grad, hess=hess)
 
-    def seen(self) -> Tensor:
+    def training_outputs(self) -> Tensor:
         margin = self._booster.predict(self.plan.rows, output_margin=True)
-        found = torch.from_numpy(margin).double().view(-1, self.plan.n_outputs)
-        return found if self.plan.own else found + self.plan.start
+        outputs = torch.from_numpy(margin).double().view(-1, self.plan.n_outputs)
+        return outputs if self.plan.own else outputs + self.plan.start
 
     def rounds(self) -> int:
         rounds: int = self._booster.num_boosted_rounds()
@@ -181,7 +178,7 @@ class _Model(TreeModel):
 
 
 _BASE_SCORE = re.compile(r"\[?-?[\dE.+-]+(,-?[\dE.+-]+)*\]?")
-#: Arrays of a tree by name: whether they are whole numbers.
+#: Arrays of a tree by name, and whether they hold whole numbers.
 _NODES = {
     **dict.fromkeys(("left_children", "right_children", "parents", "split_indices"), True),
     **dict.fromkeys(("split_type", "default_left"), True),
@@ -189,14 +186,15 @@ _NODES = {
 }
 _CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 _ROOT = 2**31 - 1
-#: XGBoost spreads the categories of a split over as many bits as the largest has: most of a model.
+#: XGBoost stores the categories of a split as a bit set, up to the largest category. This is the
+#: limit on the bits of a whole model.
 _MOST_BITS = 2**31
 
 
 def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None = None) -> str:
-    """Return a model of so many inputs and outputs, written anew; ValueError where it is none.
+    """Return the checked text of a model of this size; ValueError if the text is not valid.
 
-    kinds: of the columns, "q" or "c", where they are known.
+    kinds: the kinds of the columns, "q" or "c", if they are known.
     """
     try:
         document = json.loads(text)
@@ -205,32 +203,32 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
         model, objective = booster["model"], learner["objective"]
         score, types = parameters["base_score"], learner["feature_types"]
         trees, info, ends = model["trees"], model["tree_info"], model["iteration_indptr"]
-        told = [parameters[name] for name in ("num_class", "num_feature", "num_target")]
+        counts = [parameters[name] for name in ("num_class", "num_feature", "num_target")]
         parallel = model["gbtree_model_param"]["num_parallel_tree"]
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"a text of boosted trees lacks {error}") from None
-    demand(len(_array(version, True)) == 3, "the version")
-    demand((booster["name"], parallel) == ("gbtree", "1"), "the kind of model")
+    require(len(_array(version, True)) == 3, "the version")
+    require((booster["name"], parallel) == ("gbtree", "1"), "the kind of model")
     classes = str(outputs) if outputs > 1 else "0"
-    demand(told == [classes, str(inputs), "1"], "the number of inputs or outputs")
-    named = {**XGBoost.objectives, "huber": "reg:squarederror"}.values()
-    demand(isinstance(objective, dict) and objective.get("name") in named, "the objective")
-    demand(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
-    # Whether the start came from the rows: a resumed model would look for it again.
+    require(counts == [classes, str(inputs), "1"], "the number of inputs or outputs")
+    known = {**XGBoost.objectives, "huber": "reg:squarederror"}.values()
+    require(isinstance(objective, dict) and objective.get("name") in known, "the objective")
+    require(isinstance(score, str) and _BASE_SCORE.fullmatch(score) is not None, "the start")
+    # Whether XGBoost estimates the start from the rows; a resumed model must not do it again.
     averaged = parameters.get("boost_from_average", "1")
-    demand(averaged in ("0", "1"), "the start")
+    require(averaged in ("0", "1"), "the start")
     starts = [float(part) for part in score.strip("[]").split(",")]
-    demand(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
-    demand(isinstance(types, list) and len(types) == inputs, "the columns")
-    demand(all(kind in ("q", "c") for kind in types), "the columns")
-    demand(kinds is None or types == kinds, "the columns")
-    demand(isinstance(trees, list) and len(trees) % outputs == 0, "the number of trees")
+    require(len(starts) in (1, outputs) and bool(np.isfinite(starts).all()), "the start")
+    require(isinstance(types, list) and len(types) == inputs, "the columns")
+    require(all(kind in ("q", "c") for kind in types), "the columns")
+    require(kinds is None or types == kinds, "the columns")
+    require(isinstance(trees, list) and len(trees) % outputs == 0, "the number of trees")
     rounds = len(trees) // outputs
-    demand(ends == [outputs * each for each in range(rounds + 1)], "the rounds")
-    demand(info == list(range(outputs)) * rounds, "the outputs of trees")
+    require(ends == [outputs * each for each in range(rounds + 1)], "the rounds")
+    require(info == list(range(outputs)) * rounds, "the outputs of trees")
     written = [_tree(number, tree, types) for number, tree in enumerate(trees)]
     bits = sum(max(tree["categories"], default=0) * len(tree["categories_nodes"]) for tree in trees)
-    demand(bits <= _MOST_BITS, "the categories")
+    require(bits <= _MOST_BITS, "the categories")
     document = {
         "learner": {
             "attributes": {},
@@ -265,32 +263,32 @@ def checked_json(text: str, inputs: int, outputs: int, kinds: list[str] | None =
 
 
 def _tree(number: int, tree: Any, types: list[str]) -> dict[str, Any]:
-    """Return a tree that is whole and does not lead out of itself."""
-    demand(isinstance(tree, dict) and {*_NODES, *_CATEGORIES} <= tree.keys(), "a tree")
+    """Return a tree, after checking that it is complete and refers only to what exists."""
+    require(isinstance(tree, dict) and {*_NODES, *_CATEGORIES} <= tree.keys(), "a tree")
     nodes = {name: _array(tree[name], whole) for name, whole in _NODES.items()}
     sets = {name: _array(tree[name], True) for name in _CATEGORIES}
     size = len(nodes["parents"])
-    demand(size >= 1 and all(len(each) == size for each in nodes.values()), "a tree's length")
+    require(size >= 1 and all(len(each) == size for each in nodes.values()), "a tree's length")
     left, right, parents = (nodes[n] for n in ("left_children", "right_children", "parents"))
     inner = np.flatnonzero(left != -1)
-    demand(bool(((left == -1) == (right == -1)).all()), "the nodes of a tree")
+    require(bool(((left == -1) == (right == -1)).all()), "the nodes of a tree")
     children = np.stack([left[inner], right[inner]])
-    # Each node but the first hangs on one node, which comes before it.
-    demand(np.array_equal(np.sort(children.ravel()), np.arange(1, size)), "the nodes of a tree")
-    demand(bool((children > inner).all()), "the nodes of a tree")
-    demand(int(parents[0]) == _ROOT, "the nodes of a tree")
-    demand(all(bool((parents[each] == inner).all()) for each in children), "the nodes of a tree")
+    # Each node but the first has one parent, which comes before it.
+    require(np.array_equal(np.sort(children.ravel()), np.arange(1, size)), "the nodes of a tree")
+    require(bool((children > inner).all()), "the nodes of a tree")
+    require(int(parents[0]) == _ROOT, "the nodes of a tree")
+    require(all(bool((parents[each] == inner).all()) for each in children), "the nodes of a tree")
     features, kinds = nodes["split_indices"], nodes["split_type"]
-    demand(within(features, len(types)) and within(kinds, 2), "the feature of a split")
-    demand(within(nodes["default_left"], 2), "the side of missing values")
+    require(in_range(features, len(types)) and in_range(kinds, 2), "the feature of a split")
+    require(in_range(nodes["default_left"], 2), "the side of missing values")
     categorical = np.flatnonzero((kinds == 1) & (left != -1))
-    demand(all(types[features[node]] == "c" for node in categorical), "the categories")
-    demand(np.array_equal(sets["categories_nodes"], categorical), "the categories")
+    require(all(types[features[node]] == "c" for node in categorical), "the categories")
+    require(np.array_equal(sets["categories_nodes"], categorical), "the categories")
     sizes, starts = sets["categories_sizes"], sets["categories_segments"]
-    demand(len(sizes) == len(categorical) and bool((sizes > 0).all()), "the categories")
-    demand(np.array_equal(starts, np.cumsum(sizes) - sizes), "the categories")
-    demand(len(sets["categories"]) == sizes.sum(), "the categories")
-    demand(within(sets["categories"], _MOST_BITS), "the categories")
+    require(len(sizes) == len(categorical) and bool((sizes > 0).all()), "the categories")
+    require(np.array_equal(starts, np.cumsum(sizes) - sizes), "the categories")
+    require(len(sets["categories"]) == sizes.sum(), "the categories")
+    require(in_range(sets["categories"], _MOST_BITS), "the categories")
     parameters = {"num_deleted": "0", "num_feature": str(len(types)), "num_nodes": str(size)}
     return {
         **{name: tree[name] for name in (*_NODES, *_CATEGORIES)},
@@ -300,11 +298,11 @@ def _tree(number: int, tree: Any, types: list[str]) -> dict[str, Any]:
 
 
 def _array(values: Any, whole: bool) -> NDArray[Any]:
-    """Return a list of numbers, all of them whole or all finite, as an array."""
+    """Return a list of whole numbers, or of finite numbers, as an array."""
     kind = int if whole else float
-    demand(isinstance(values, list) and all(type(each) is kind for each in values), "a number")
+    require(isinstance(values, list) and all(type(each) is kind for each in values), "a number")
     if whole:
-        demand(all(abs(each) < 2**31 for each in values), "a number")
+        require(all(abs(each) < 2**31 for each in values), "a number")
     found = np.array(values, np.int64 if whole else np.float64)
-    demand(bool(np.isfinite(found).all()) and bool((abs(found) <= _LARGEST).all()), "a number")
+    require(bool(np.isfinite(found).all()) and bool((abs(found) <= _LARGEST).all()), "a number")
     return found
