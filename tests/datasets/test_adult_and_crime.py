@@ -87,7 +87,7 @@ def test_adult_paper_has_the_training_part_only():
         "be 'train' with preprocessing='paper'",
         "'test'",
         "the authors used adult.data only",
-        "preprocessing='default' offers every part",
+        "preprocessing='default' for other parts",
     )
 
 

@@ -130,7 +130,7 @@ def test_wrong_row_count_shows_both_checksums(tmp_path):
         "it",
         "have 2 rows",
         "1",
-        f"its sha256 is {found}, that of the known file {'0' * 64}",
+        f"its sha256 is {found}, but should be {'0' * 64}",
     )
 
 

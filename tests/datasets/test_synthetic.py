@@ -202,7 +202,7 @@ def test_load_dataset_gives_the_default_sample():
         ({"task": "ranking"}, ["task", "'classification' or 'regression'", "'ranking'"]),
         ({"unfairness": 1.0}, ["unfairness", "[0, 0.95]", "1.0", "0 is exactly fair"]),
         ({"unfairness": float("nan")}, ["unfairness", "finite", "nan"]),
-        ({"n_features": 5}, ["n_features", "even", "5", "half the columns are evidence"]),
+        ({"n_features": 5}, ["n_features", "even", "5", "half of the columns are evidence"]),
     ],
 )
 def test_bad_arguments_are_named(arguments, parts):

@@ -68,9 +68,12 @@ def test_every_column_has_a_part_and_the_table_says_which(frame):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"target": "hird"}, ("target names a column 'hird'", "did you mean 'hired'?")),
-        ({"sensitive": "Sex "}, ("sensitive names a column 'Sex", "did you mean 'sex'?")),
-        ({"drop": ["zzzzzz"]}, ("drop names a column 'zzzzzz'", "the columns are 'hours', 'job'")),
+        ({"target": "hird"}, ("target names the column 'hird'", "did you mean 'hired'?")),
+        ({"sensitive": "Sex "}, ("sensitive names the column 'Sex", "did you mean 'sex'?")),
+        (
+            {"drop": ["zzzzzz"]},
+            ("drop names the column 'zzzzzz'", "the columns are 'hours', 'job'"),
+        ),
         (
             {"target": "sex"},
             (
@@ -181,8 +184,8 @@ def test_features_named_by_hand_are_kept_or_refused_never_dropped(frame):
     columns = read(frame, features=["hours", "country", "number"])
     assert columns.features == ["hours", "country", "number"]
     assert [flag.words for flag in columns.flags] == [
-        "'number' may be an identifier: 200 of 200 values are distinct; name it as id or drop it "
-        "if so"
+        "'number' may be an identifier: 200 of 200 values are distinct; if so, name it as id or "
+        "drop it"
     ]
     assert says(
         refusal(frame, features=["born"]),
@@ -218,8 +221,8 @@ def test_near_identifiers_are_kept_and_flagged(frame):
     columns = read(frame)
     assert columns.features == ["hours", "job", "customer_id"]
     assert [flag.words for flag in columns.flags] == [
-        "'customer_id' may be an identifier: 199 of 200 values are distinct, and its name says so; "
-        "name it as id or drop it if so"
+        "'customer_id' may be an identifier: 199 of 200 values are distinct, and its name suggests "
+        "it; if so, name it as id or drop it"
     ]
 
 
@@ -228,8 +231,8 @@ def test_numbers_spoilt_by_a_word_are_flagged(frame):
     values[:20] = ["?"] * 20
     frame["rooms"] = values
     assert [flag.words for flag in read(frame).flags] == [
-        "'rooms' is read as categories although 90.0% of its values are numbers, because of others "
-        "such as '?'; leave the field empty where a value is unknown"
+        "'rooms' is read as categories although 90.0% of its values are numbers, because of values "
+        "such as '?'; leave the field empty if a value is unknown"
     ]
 
 
@@ -238,8 +241,8 @@ def test_missing_sensitive_values_are_said(frame):
     columns = read(frame)
     assert columns.to_frame().set_index("column").loc["sex", "missing"] == 5
     assert [flag.words for flag in columns.flags] == [
-        "sensitive 'sex' is missing in 5 of 200 rows, which fitting refuses unless told to leave "
-        "them out of the penalty (missing_sensitive='skip')"
+        "sensitive 'sex' is missing in 5 of 200 rows; fitting needs missing_sensitive='skip', "
+        "which leaves these rows out of the penalty"
     ]
 
 
@@ -307,7 +310,7 @@ def test_a_task_given_wins(frame):
                 "target 'hired'",
                 "hold at least two values",
                 "'yes' in every row",
-                "name another column, or take",
+                "name another column, or add",
             ),
         ),
         (
@@ -316,8 +319,8 @@ def test_a_task_given_wins(frame):
             (
                 "target 'hired'",
                 "be known in every row",
-                "12 of 200 rows without",
-                "leave these rows out of",
+                "missing in 12 of 200 rows",
+                "leave out these rows",
             ),
         ),
         (
@@ -342,13 +345,13 @@ def test_a_task_given_wins(frame):
                 "target 'hired'",
                 "hold whole numbers, text or",
                 "numbers from 0.25 to 0.5",
-                "leave out task, or cut",
+                "leave out task, or divide",
             ),
         ),
         (
             [1.0, np.inf] * (ROWS // 2),
             None,
-            ("target 'hired'", "hold finite numbers", "an infinite one", "leave these rows out"),
+            ("target 'hired'", "hold finite numbers", "an infinite one", "leave out such rows"),
         ),
         (
             [pd.Timestamp("2020-01-01")] * ROWS,
@@ -388,7 +391,7 @@ def test_a_path_is_no_frame():
         "frame",
         "be a pandas DataFrame",
         "str",
-        "read_table(path) reads a file",
+        "read a file with read_table(path)",
     )
 
 
@@ -413,4 +416,6 @@ def test_names_of_columns_must_be_text(frame):
 
 def test_names_of_columns_must_differ(frame):
     frame = pd.concat([frame, frame[["job"]]], axis=1)
-    assert says(refusal(frame), "frame", "have distinct column names", "'job' twice", "rename it")
+    assert says(
+        refusal(frame), "frame", "have distinct column names", "'job' more than once", "rename"
+    )

@@ -14,9 +14,9 @@ from equipoise.files.contents import (
     _IDENTIFIER_NAME,
     _WITH_COMMAS,
     SAMPLED_ROWS,
-    level_telling,
-    sample,
-    told_by,
+    predictability,
+    revealing_levels,
+    sample_goal,
 )
 
 ROWS = 4000
@@ -54,7 +54,7 @@ def test_the_target_under_another_name(frame):
     assert flags(frame) == [
         (
             "giveaway",
-            "'outcome' is the target under another name: each of its values goes with one class; "
+            "'outcome' is the target under another name: each of its values belongs to one class; "
             "drop it",
         )
     ]
@@ -72,7 +72,7 @@ def test_a_column_that_gives_the_target_away_is_named_with_its_number(frame, rng
     (found,) = flags(frame)
     assert found == (
         "giveaway",
-        "'leak' gives the target away: AUC 1.000 on its own, on rows held out; drop it if it is "
+        "'leak' gives the target away: AUC 1.000 on its own, on held-out rows; drop it if it is "
         "not known when decisions are made",
     )
 
@@ -99,8 +99,8 @@ def test_proxies_are_information(frame):
     frame["title"] = frame["sex"].map({"F": "Ms", "M": "Mr"})
     frame["birth year"] = 2020 - frame["age"]
     assert flags(frame) == [
-        ("proxy", "'title' nearly tells sex: AUC 1.000 on its own, on rows held out"),
-        ("proxy", "'birth year' nearly tells age: R2 1.000 on its own, on rows held out"),
+        ("proxy", "'title' nearly determines sex: AUC 1.000 on its own, on held-out rows"),
+        ("proxy", "'birth year' nearly determines age: R2 1.000 on its own, on held-out rows"),
     ]
 
 
@@ -112,7 +112,7 @@ def test_wife_tells_sex_in_adult():
     share, overall = (wives == "Female").mean(), (data.A["sex"] == "Female").mean()
     words = [flag.words for flag in read.flags]
     assert (
-        f"'relationship' = 'Wife' tells sex: {share:.1%} of its rows are 'Female', {overall:.1%} "
+        f"'relationship' = 'Wife' reveals sex: {share:.1%} of its rows are 'Female', {overall:.1%} "
         "of all rows are"
     ) in words
     assert [word.split()[0] for word in words] == ["'relationship'", "'relationship'"]
@@ -144,34 +144,34 @@ def test_a_missing_value_that_tells_is_found(frame):
 def test_the_area_is_that_of_scikit_learn(rng):
     codes = rng.integers(0, 3, 3000)
     category = np.where(rng.random(3000) < 0.5, codes, rng.integers(0, 5, 3000))
-    told = sample(codes, None, rng)
-    half = len(told.rows) // 2
-    column, classes = category[told.rows], codes[told.rows]
+    goal = sample_goal(codes, None, rng)
+    half = len(goal.rows) // 2
+    column, classes = category[goal.rows], codes[goal.rows]
     shares = np.stack(
         [[np.mean(classes[:half][column[:half] == c] == k) for k in range(3)] for c in range(5)]
     )
     expected = roc_auc_score(classes[half:], shares[column[half:]], multi_class="ovr")
-    assert told_by(column, categories=True, told=told) == pytest.approx(expected, abs=1e-12)
+    assert predictability(column, categories=True, goal=goal) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_share_explained_is_that_of_scikit_learn(rng):
     category = rng.integers(0, 4, 3000)
     values = category + rng.normal(size=3000)
-    told = sample(None, values, rng)
-    half = len(told.rows) // 2
-    column = category[told.rows]
-    means = np.array([told.targets[:, 0][:half][column[:half] == c].mean() for c in range(4)])
-    expected = r2_score(told.targets[:, 0][half:], means[column[half:]])
-    assert told_by(column, categories=True, told=told) == pytest.approx(expected, abs=1e-12)
+    goal = sample_goal(None, values, rng)
+    half = len(goal.rows) // 2
+    column = category[goal.rows]
+    means = np.array([goal.targets[:, 0][:half][column[:half] == c].mean() for c in range(4)])
+    expected = r2_score(goal.targets[:, 0][half:], means[column[half:]])
+    assert predictability(column, categories=True, goal=goal) == pytest.approx(expected, abs=1e-12)
 
 
 def test_an_increasing_number_tells_as_much_as_spearman_says(rng):
     values = rng.lognormal(sigma=4.0, size=3000)
     number = np.log(values) + 0.01 * rng.normal(size=3000)
-    told = sample(None, values, rng)
-    half = len(told.rows) // 2
-    expected = spearmanr(number[told.rows][half:], told.targets[:, 0][half:]).statistic ** 2
-    assert told_by(number[told.rows], categories=False, told=told) == pytest.approx(expected)
+    goal = sample_goal(None, values, rng)
+    half = len(goal.rows) // 2
+    expected = spearmanr(number[goal.rows][half:], goal.targets[:, 0][half:]).statistic ** 2
+    assert predictability(number[goal.rows], categories=False, goal=goal) == pytest.approx(expected)
 
 
 def test_numbers_with_commas_are_flagged(rng):
@@ -188,30 +188,30 @@ def test_numbers_with_commas_are_flagged(rng):
     first = frame["pay"].value_counts().index[0]
     assert [flag.words for flag in flags if flag.concern == "text"] == [
         "'pay' is read as categories although its values are numbers with commas, such as "
-        f"'{first}'; write them with a decimal point and nothing between thousands"
+        f"'{first}'; write them with a decimal point and no separator between thousands"
     ]
 
 
 def test_a_rare_class_is_sampled_like_a_common_one(rng):
     codes = (rng.random(200_000) < 0.002).astype(int)
-    told = sample(codes, None, rng)
-    assert len(told.rows) == SAMPLED_ROWS // 2 + codes.sum()
-    assert told_by(codes[told.rows] * 1.0, categories=False, told=told) == 1.0
-    assert np.array_equal(codes[told.rows], told.targets.argmax(1))
+    goal = sample_goal(codes, None, rng)
+    assert len(goal.rows) == SAMPLED_ROWS // 2 + codes.sum()
+    assert predictability(codes[goal.rows] * 1.0, categories=False, goal=goal) == 1.0
+    assert np.array_equal(codes[goal.rows], goal.targets.argmax(1))
 
 
 def test_levels_tell_only_what_is_not_true_of_nearly_everybody():
     levels = np.repeat([0, 1, 2], [50, 50, 900])
     groups = np.concatenate([np.zeros(50, int), np.ones(50, int), np.arange(900) % 2])
-    found = level_telling(levels, groups)
+    found = revealing_levels(levels, groups)
     assert found == [(0, 0, 1.0, 0.5), (1, 1, 1.0, 0.5)]
     nearly_all = np.zeros(1000, int)
     nearly_all[-5:] = 1
-    assert level_telling(levels, nearly_all) == []
+    assert revealing_levels(levels, nearly_all) == []
     missing = np.where(levels == 0, -1, groups)
-    assert [row[0] for row in level_telling(levels, missing)] == [1]
+    assert [row[0] for row in revealing_levels(levels, missing)] == [1]
     few = slice(25, None)  # 25 rows of level 0
-    assert [row[0] for row in level_telling(levels[few], groups[few])] == [1]
+    assert [row[0] for row in revealing_levels(levels[few], groups[few])] == [1]
 
 
 @pytest.mark.parametrize("name", ["customer_id", "e-mail", "paid", "period"])

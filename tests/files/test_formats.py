@@ -85,7 +85,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
                 f"data file '{path}'",
                 "be a file on disk",
                 "a pipe, socket or device",
-                "write what it gives into",
+                "write its output into",
             )
 
 

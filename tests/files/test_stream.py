@@ -67,11 +67,11 @@ def test_chosen_columns_in_the_order_asked_for(tmp_path, frame, name):
     assert column_names(find_data_file(path)) == ["code", "number", "whole"]
     with pytest.raises(InputError) as refused:
         iterate_table(path, columns=["cod"])
-    assert says(str(refused.value), "columns names a column 'cod'", "did you mean 'code'?")
+    assert says(str(refused.value), "columns names the column 'cod'", "did you mean 'code'?")
 
 
 def test_rows_must_be_positive(tmp_path, frame):
-    with pytest.raises(InputError, match=r"^rows must be at least 1, got 0$"):
+    with pytest.raises(InputError, match=r"^rows must be at least 1, got 0; leave it out"):
         iterate_table(write(frame, tmp_path / "a.csv"), rows=0)
 
 

@@ -85,15 +85,15 @@ def test_an_open_quote_before_megabytes(written):
         refusal(written('a,b\n1,"x\n' + "1,2\n" * 1_000_000)),
         "must have values of at",
         "one that begins in line 2",
-        "perhaps a quote is opened",
+        "look for a quote that is never closed",
     )
 
 
 def test_text_behind_a_closing_quote(written):
     assert says(
         refusal(written('a,b\n1,2\n"x" y,2,3\n')),
-        "must have nothing between a",
-        "text there in line 3",
+        "must have no text between a",
+        "got some in line 3",
         'double every " inside values',
     )
 

@@ -21,7 +21,7 @@ def read(path):
 
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
 def test_frames_are_appended(tmp_path, scores, name):
-    with ScoreWriter(tmp_path / name) as writer:
+    with ScoreWriter(tmp_path / name, overwrite=True) as writer:
         writer.write(scores.iloc[:1])  # a first block without any problem
         writer.write(scores)
         assert not (tmp_path / name).exists()
@@ -37,12 +37,12 @@ def test_after_an_error_the_older_file_stays(tmp_path, scores, name, error):
     with ScoreWriter(tmp_path / name) as writer:
         writer.write(scores)
     before = (tmp_path / name).read_bytes()
-    with pytest.raises(error), ScoreWriter(tmp_path / name) as writer:
+    with pytest.raises(error), ScoreWriter(tmp_path / name, overwrite=True) as writer:
         writer.write(scores.assign(score=0.5))
         raise error
     assert (tmp_path / name).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    with ScoreWriter(tmp_path / name) as writer:
+    with ScoreWriter(tmp_path / name, overwrite=True) as writer:
         writer.write(scores.iloc[:1])
     assert len(read(tmp_path / name)) == 1
 
@@ -67,7 +67,7 @@ def test_other_files_are_never_replaced(tmp_path, scores, name):
         str(refused.value),
         "out",
         "be a new file or",
-        f"'{path}', which holds something else",
+        f"'{path}', which is neither",
         "choose another name, or remove",
     )
     assert path.read_bytes() == before

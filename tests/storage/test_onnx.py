@@ -206,8 +206,8 @@ def test_what_can_not_be_written(tmp_path):
         "which has no missing text; give one of them a name of its own and fit again"
     )
     assert refused(fit(prediction=y), path) == (
-        "X must not have a column called 'prediction' to be written as ONNX, where that is the "
-        "name of an output; rename the column and fit again"
+        "X must not have a column called 'prediction' to be written as ONNX, where an output has "
+        "this name; rename the column and fit again"
     )
     assert refused(fit(**{"": y}), path) == (
         "X must have names for all columns to be written as ONNX, got the empty name ''; rename "
@@ -215,14 +215,14 @@ def test_what_can_not_be_written(tmp_path):
     )
     tiny = np.array([0.0, 5e-324, 1e-323] * 20)
     assert refused(fit(tiny=tiny), path) == (
-        "X column 'tiny' must have values further apart to be written as ONNX, got neighbours "
-        "between which the rank score rises faster than float64 can tell; rescale the column"
+        "X column 'tiny' must have values further apart to be written as ONNX, got neighbors "
+        "between which the slope of the rank score exceeds float64; rescale the column"
     )
     X = np.stack([y, y], 1)
     own = FairRegressor(strength=0, iterations=12, network=nn.Linear)
     assert refused(own.fit(X, y), path) == (
-        "to_onnx writes models with a built-in network, got one made by network=; write that "
-        "module itself with torch.onnx.export, after the columns that encoder_ makes"
+        "to_onnx needs a built-in network, got one made by network=; export that module with "
+        "torch.onnx.export, its inputs being the columns that encoder_ makes"
     )
 
 

@@ -154,7 +154,7 @@ def test_what_is_not_a_model_is_not_overwritten(content, path):
         str(refused.value),
         "path",
         "be new or name a",
-        f"'{path}', which is something else",
+        f"'{path}', which is another kind of file",
         "choose another name or remove",
     )
     assert path.read_bytes() == content
@@ -206,7 +206,7 @@ def test_what_can_not_be_saved(path):
         str(refused.value),
         "save writes the estimators of",
         "Own, a class of your",
-        "save one of equipoise's and",
+        "save the equipoise estimator and wrap it",
     )
     model = FairRegressor(**TINY).fit(X, X[:, 0]).set_params(device=object())
     with pytest.raises(InputError) as refused:

@@ -159,7 +159,7 @@ def test_numbers_missing_only_after_fit_become_the_median_with_a_warning():
     train = pd.DataFrame({"a": [1.0, 2.0, 6.0], "b": [True, True, False], "c": [1.0, None, 3.0]})
     encoder = FeatureEncoder(scaling="none").fit(train)
     later = pd.DataFrame({"a": [None, 4.0], "b": [None, None], "c": [1.0, None]})
-    with warned("missing values in 'a', 'b'", "the median of the training rows stands in"):
+    with warned("missing values in 'a', 'b'", "the median of the training rows replaces"):
         encoded = encoder.transform(later)
     np.testing.assert_array_equal(encoded, [[2, 1, 1, 0], [4, 2, 1, 1]])
 

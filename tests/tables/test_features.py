@@ -138,7 +138,7 @@ def test_values_of_a_column_that_had_none_at_fit_are_ignored_with_a_warning(enco
 @pytest.mark.parametrize(
     ("later", "parts"),
     [
-        (POLARS.rename({"wage": "wages"}), ["'wage' is missing", "did you mean 'wage' by 'wages'"]),
+        (POLARS.rename({"wage": "wages"}), ["'wage' is missing", "is 'wages' a misspelling"]),
         (POLARS.drop("hours", "wage"), ["columns seen at fit", "'hours', 'wage' are missing"]),
         (POLARS.with_columns(age=1), ["only the columns seen at fit", "'age'", "drop"]),
         (np.ones((3, 2)), ["5 columns seen at fit", "got 2", "same order"]),

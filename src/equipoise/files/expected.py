@@ -1,7 +1,7 @@
-"""Turn columns as a file has them into what a fitted model expects, value by value.
+"""Convert columns of a file to the types that a fitted model expects, value by value.
 
-A value that cannot be turned becomes missing and is reported with a reason, so that one wrong
-value spoils one row and not the whole file.
+A value that cannot be converted becomes missing and is reported with a reason. So a wrong value
+affects one row, not the whole file.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from equipoise.tables.columns import Family, kind_of, whole
 
 _LARGEST = float(np.finfo(np.float32).max)
 _EXPECTED_WORDS = {"number": "a number", "boolean": "true or false"}
-#: Kinds of a column that is read as text; one without any value could hold anything.
+#: Types of columns that are read as text; a column without any value could hold anything.
 _TEXT = ("text", "categorical", "empty")
 
 
 def as_expected(
     values: pd.Series[Any], name: str, family: Family
 ) -> tuple[pd.Series[Any], dict[int, str]]:
-    """Turn one column (n,) of a file into values of ``family``, the family it had at fit.
+    """Convert one column (n,) of a file to values of ``family``, the family it had at fit.
 
-    Returns the values (float64, nullable boolean, or text; missing where unknown or not usable) and
-    for each row whose value is not usable, why.
+    Returns the values (float64, nullable boolean, or text; missing if unknown or unusable) and the
+    reason for each row with an unusable value.
 
     >>> values, reasons = as_expected(pd.Series(["3", " 4.5", "", "many"]), "rooms", "number")
     >>> values.tolist(), reasons
@@ -43,26 +43,26 @@ def as_expected(
         return _as_text(values), {}
     kind = kind_of(values)
     if kind in _TEXT:
-        turned = _parsed(values, family)
+        converted = _parsed(values, family)
     elif kind == family:
-        turned = values.astype("boolean") if kind == "boolean" else pd.Series(numbers_of(values))
+        converted = values.astype("boolean") if kind == "boolean" else pd.Series(numbers_of(values))
     else:
-        turned = pd.Series(np.full(len(values), np.nan))
-    unknown = np.flatnonzero(turned.isna())
-    holds = [not _is_missing(value) for value in values.iloc[unknown].astype(object)]
-    wrong = unknown[np.array(holds, dtype=bool)]
+        converted = pd.Series(np.full(len(values), np.nan))
+    unknown = np.flatnonzero(converted.isna())
+    has_value = [not _is_missing(value) for value in values.iloc[unknown].astype(object)]
+    wrong = unknown[np.array(has_value, dtype=bool)]
     reasons = _reasons(values, wrong, f"column {name!r} must hold {_EXPECTED_WORDS[family]}")
     if family == "number":
-        numbers = turned.to_numpy()
-        extreme = np.abs(numbers) > _LARGEST  # infinite included
+        numbers = converted.to_numpy()
+        extreme = np.abs(numbers) > _LARGEST  # includes infinite ones
         rule = f"column {name!r} must hold numbers within {_LARGEST:.3g}"
         reasons |= _reasons(values, np.flatnonzero(extreme), rule)
-        turned = pd.Series(np.where(extreme, np.nan, numbers))
-    return turned, reasons
+        converted = pd.Series(np.where(extreme, np.nan, numbers))
+    return converted, reasons
 
 
 def _without_dictionary(values: pd.Series[Any]) -> pd.Series[Any]:
-    """A categorical column as the values it stands for."""
+    """The values of a categorical column."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         kind = values.dtype.categories.dtype
         return values.astype(object if kind.kind in "biu" else kind)
@@ -75,7 +75,7 @@ def _reasons(values: pd.Series[Any], rows: NDArray[np.int64], rule: str) -> dict
 
 
 def shown(value: Any) -> str:
-    """A value in an error, cut where it is long."""
+    """A value as errors show it, shortened if it is long."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
@@ -85,7 +85,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _parsed(values: pd.Series[Any], family: Family) -> pd.Series[Any]:
-    """Numbers or booleans written as text; missing where they are neither."""
+    """Read text as numbers or booleans; other text becomes missing."""
     text = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string(), from_pandas=True))
     if family == "boolean":
         words = dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
@@ -94,7 +94,7 @@ def _parsed(values: pd.Series[Any], family: Family) -> pd.Series[Any]:
     text = pc.if_else(missing, pa.scalar(None, text.type), text)
     try:
         floats = text.cast(pa.float64())
-    except pa.ArrowInvalid:  # somewhere stands no number: look at each distinct text once
+    except pa.ArrowInvalid:  # some text is no number: try each distinct text once
         encoded = text.dictionary_encode()
         known = pa.array([_float(value) for value in encoded.dictionary], pa.float64())
         floats = known.take(encoded.indices)
@@ -109,7 +109,7 @@ def _float(value: pa.Scalar) -> float | None:
 
 
 def _as_text(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Categories as text; a whole number has one name whichever way it was stored."""
+    """Categories as text; 1 and 1.0 become the same text."""
     kind = kind_of(values)
     if kind == "number":
         return values.astype(object).map(lambda v: str(whole(float(v))), na_action="ignore")

@@ -1,7 +1,7 @@
-"""A data file as a frame: whole, or block by block in bounded memory whatever its size.
+"""Read a data file as a frame: all of it, or block by block in bounded memory.
 
-pyarrow reads the tables. It is fast, but names neither line nor byte of a fault. So the first line
-of every text file is read here as well, and the rest where reading has failed.
+pyarrow reads the tables. It is fast, but its errors give neither the line nor the byte. So this
+module also reads the first line of every text file, and the rest if pyarrow has failed.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from equipoise.files.columns import check_columns
 
 #: Text with more distinct values than this stays text; with at most this many it is categorical.
 MAX_LEVELS = 1_000
-#: What stands for a missing value in text files, besides nothing at all.
+#: Texts that mean a missing value in text files.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
 TRUE_WORDS = ("true", "True", "TRUE")
 FALSE_WORDS = ("false", "False", "FALSE")
-#: Otherwise whole numbers would be floats in those blocks that have missing values.
+#: Nullable types; otherwise whole numbers would be floats in blocks that have missing values.
 _NULLABLE = {
     pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name)
     for name in ["boolean", *(f"{kind}{n}" for kind in ("Int", "UInt") for n in (8, 16, 32, 64))]
 }
-#: Peak memory of reading: two copies of eight bytes for each value, and of a text file its bytes
-#: twice. Measured on a million rows of 17 mixed columns (0.47 GB, estimated 0.51) and of 50 columns
-#: of 0 and 1 (0.90 GB, estimated 1.00).
+#: Bytes of memory at the peak of reading: two copies of eight bytes for each value, plus twice the
+#: bytes of a text file. Measured on a million rows: 0.47 GB for 17 mixed columns (estimate 0.51),
+#: 0.90 GB for 50 columns of 0 and 1 (estimate 1.00).
 _PER_VALUE = 16
 _PER_TEXT_BYTE = 2
-#: Tables of short numbers and few categories shrink to about a fifth under gzip.
-_GZIP = 5
+#: Tables of short numbers and few categories compress to about a fifth under gzip.
+_GZIP_RATIO = 5
 _SAMPLED_BYTES = 1 << 20
+_GZIP_ERRORS = (EOFError, OSError, zlib.error)
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -56,10 +57,10 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     The name of the file decides the format; its first bytes must agree. The frame has at least one
     row, and its column names are distinct text. Text becomes a categorical column, or stays text
-    where it has more than 1,000 distinct values. An empty field and words such as ``NA`` are
-    missing values. Dates stay dates.
+    if it has more than 1,000 distinct values. An empty field and words such as ``NA`` are missing
+    values. Dates stay dates.
 
-    An `InputError` says where a file is broken, or that it would not fit into memory.
+    An `InputError` says where a file is damaged, or that it would not fit into memory.
     """
     file = find_data_file(path)
     table = _read_text(file) if file.layout == "text" else _read_binary(file)
@@ -67,7 +68,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         _refuse_without_rows(file)
     columns = [_plain(column) for column in table.columns]
     plain = pa.table(columns, names=table.column_names)
-    del table, columns  # so that memory is handed over column by column
+    del table, columns  # to_pandas then frees each column after converting it
     frame: pd.DataFrame = plain.to_pandas(
         split_blocks=True, self_destruct=True, date_as_object=False, ignore_metadata=True
     )
@@ -77,16 +78,16 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 def iterate_table(
     path: str | os.PathLike[str], *, columns: Sequence[str] | None = None, rows: int = 65_536
 ) -> Iterator[pd.DataFrame]:
-    """Yield a data file of any size as frames of ``rows`` rows each, the last one shorter.
+    """Yield a data file of any size as frames of ``rows`` rows each; the last one may be shorter.
 
-    Nothing is inferred, because a block cannot know what later ones hold: all columns of a text
-    file come as text, exactly as written; columns of other files keep their types.
-    `equipoise.files.expected` turns them into what a model expects. ``columns`` names those to
-    read, in this order. A fault of the file is an `InputError`, at once or when the place is
-    reached.
+    No types are inferred, because later blocks may hold other values: all columns of a text file
+    come as text, exactly as written; columns of other files keep their types.
+    `equipoise.files.expected` converts them to what a model expects. ``columns`` names the columns
+    to read, in this order. A damaged file gives an `InputError`, at once or when the reader reaches
+    the damage.
     """
     if rows < 1:
-        raise InputError(f"rows must be at least 1, got {rows}")
+        raise InputError(f"rows must be at least 1, got {rows}; leave it out for the default")
     file = find_data_file(path)
     names = column_names(file)
     chosen = names if columns is None else list(columns)
@@ -97,7 +98,7 @@ def iterate_table(
 
 
 def column_names(file: DataFile) -> list[str]:
-    """Return the names of the columns of a data file, read from its beginning or end only."""
+    """Return the names of the columns of a data file without reading its rows."""
     if file.layout == "text":
         return read_header(file)
     opened, schema = _open_binary(file)
@@ -106,7 +107,7 @@ def column_names(file: DataFile) -> list[str]:
 
 
 def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pd.DataFrame]:
-    """Cut batches of any length into frames of ``rows`` rows."""
+    """Regroup batches of any length into frames of ``rows`` rows."""
     waiting: list[pa.RecordBatch] = []
     count = total = 0
     for batch in batches:
@@ -138,8 +139,8 @@ def _refuse_without_rows(file: DataFile) -> None:
 
 
 @contextmanager
-def _faults_named(file: DataFile) -> Iterator[None]:
-    """Turn errors of pyarrow into errors that say where the file is broken."""
+def _errors_explained(file: DataFile) -> Iterator[None]:
+    """Turn errors of pyarrow into errors that say where the file is damaged."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -155,7 +156,7 @@ def _read_text(file: DataFile) -> pa.Table:
     refuse_too_large(file, available)
     names = read_header(file)
     source = pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None)
-    with _faults_named(file):
+    with _errors_explained(file):
         table = pyarrow.csv.read_csv(
             pa.PythonFile(_Metered(file, source, available), "r") if file.gzipped else source,
             read_options=pyarrow.csv.ReadOptions(block_size=_block_size(len(names), 1_024)),
@@ -169,7 +170,7 @@ def _read_text(file: DataFile) -> pa.Table:
                 auto_dict_max_cardinality=MAX_LEVELS,
             ),
         )
-    # Text that is not UTF-8 is read as bytes; nothing else in a text file is.
+    # pyarrow reads text that is not UTF-8 as bytes, and nothing else in a text file.
     kinds = (k.value_type if pa.types.is_dictionary(k) else k for k in table.schema.types)
     if any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds):
         refuse_encoding(file)
@@ -181,11 +182,11 @@ def _read_text(file: DataFile) -> pa.Table:
 def _text_batches(
     file: DataFile, names: Sequence[str], chosen: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    # The last column is read along, because only there an open quote hides the rest of a file.
+    # The last column is always read: an unclosed quote there hides the rest of the file.
     included = [*chosen, *(name for name in names[-1:] if name not in chosen)]
     place, last = included.index(names[-1]), None
     with (
-        _faults_named(file),
+        _errors_explained(file),
         pyarrow.csv.open_csv(
             pa.input_stream(str(file.path), compression="gzip" if file.gzipped else None),
             # pyarrow reads 32 blocks ahead.
@@ -208,11 +209,11 @@ def _text_batches(
 
 
 def _block_size(columns: int, each: int) -> int:
-    """Bytes of a text file to parse at a time: a mebibyte, or so many for ``each`` column.
+    """Bytes of a text file to parse at a time: one mebibyte, or ``each`` bytes per column if more.
 
-    Every column becomes a piece of its own in every block. If many columns meant few rows in a
-    block, the number of pieces would grow with the square of the columns. No line may be longer
-    than a block.
+    Each block makes one piece of every column. If blocks had a fixed size, many columns would leave
+    few rows for a block, and the number of pieces would grow with the square of the columns. A line
+    must fit into a block.
     """
     return max(1 << 20, each * columns)
 
@@ -224,20 +225,20 @@ def _parse_options(file: DataFile) -> pyarrow.csv.ParseOptions:
 def _read_binary(file: DataFile) -> pa.Table:
     opened, schema = _open_binary(file)
     with opened:
-        pass  # closed again: whether it is too large is known without reading it
+        pass  # only its schema is needed before its size is checked
     available = memory_available()
     refuse_too_large(file, available)
     batches = metered(file, _binary_batches(file, 65_536), available)
-    with _faults_named(file):
+    with _errors_explained(file):
         return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
 
 def _binary_batches(
     file: DataFile, rows: int, chosen: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of a Parquet file, of ``rows`` rows, or of an Arrow file, as they are."""
+    """Batches of ``rows`` rows of a Parquet file, or the batches of an Arrow file as stored."""
     opened, _ = _open_binary(file)
-    with opened, _faults_named(file):
+    with opened, _errors_explained(file):
         if file.layout == "parquet":
             yield from opened.iter_batches(batch_size=rows, columns=chosen)
             return
@@ -247,14 +248,14 @@ def _binary_batches(
 
 
 def _open_binary(file: DataFile) -> tuple[Any, pa.Schema]:
-    """Open a Parquet or Arrow file whose column names are in order."""
-    with _faults_named(file):
+    """Open a Parquet or Arrow file and check its column names."""
+    with _errors_explained(file):
         if file.layout == "parquet":
-            # Buffered: a column chunk, which may be as long as the file, is not loaded whole.
+            # Buffered: a column chunk may be as large as the file and is not loaded at once.
             opened = pq.ParquetFile(file.path, buffer_size=1 << 20, pre_buffer=False)
             schema = opened.schema_arrow
         else:
-            # Not mapped: what is read must not change when somebody writes the file again.
+            # Not memory-mapped: data read must not change if somebody overwrites the file.
             opened = pa.ipc.open_file(pa.OSFile(str(file.path)))
             schema = opened.schema
     check_names(file, schema.names)
@@ -262,7 +263,7 @@ def _open_binary(file: DataFile) -> tuple[Any, pa.Schema]:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text of few distinct values as a dictionary, exact decimals as floats, others as they are."""
+    """Encode text of few distinct values as a dictionary; convert exact decimals to floats."""
     kind = column.type
     if pa.types.is_decimal(kind):
         return column.cast(pa.float64())
@@ -270,7 +271,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = column.unify_dictionaries()
         many = any(len(chunk.dictionary) > MAX_LEVELS for chunk in column.chunks)
         return column.cast(kind.value_type) if many else column
-    # Counted first: unifying the dictionaries of a column of identifiers takes many seconds.
+    # Counted first: unifying dictionaries of many identifiers takes many seconds.
     if _is_text(kind) and pc.count_distinct(column).as_py() <= MAX_LEVELS:
         return column.dictionary_encode().unify_dictionaries()
     return column
@@ -281,7 +282,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def memory_available() -> int:
-    """Return the bytes that this process may still take, also by the limit of a container."""
+    """Return the free memory in bytes, within the limit of a container if there is one."""
     free = int(psutil.virtual_memory().available)
     group = Path("/sys/fs/cgroup")
     try:
@@ -292,10 +293,10 @@ def memory_available() -> int:
 
 
 def memory_needed(file: DataFile) -> int:
-    """Estimate the bytes that reading a whole file takes at its peak."""
+    """Estimate the memory in bytes that reading a whole file takes at its peak."""
     size = file.path.stat().st_size
     if file.layout == "text":
-        length = size * _GZIP if file.gzipped else size
+        length = size * _GZIP_RATIO if file.gzipped else size
         return int(length * (_PER_TEXT_BYTE + _PER_VALUE * _values_per_byte(file)))
     if file.layout == "arrow":
         return 2 * size
@@ -304,18 +305,18 @@ def memory_needed(file: DataFile) -> int:
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         encoded += group.total_byte_size
         listed += sum(group.column(place).num_values for place in range(group.num_columns))
-    # Dictionaries make files small; in memory every value takes eight bytes or so. A row may have
-    # many values in one column, where it holds a list.
+    # A file with dictionaries is small, but in memory every value takes about eight bytes. In a
+    # column of lists, a row has many values.
     values = max(metadata.num_rows * metadata.num_columns, listed)
     return int(max(2 * encoded, _PER_VALUE * values))
 
 
 def _values_per_byte(file: DataFile) -> float:
-    """How many values a byte of text holds, estimated from the beginning of a file."""
+    """Number of values per byte of text, estimated from the beginning of a file."""
     try:
         with file.open() as raw:
             start = raw.read(_SAMPLED_BYTES)
-    except (EOFError, OSError, zlib.error) as error:  # of gzip
+    except _GZIP_ERRORS as error:
         file.refuse_damaged(error)
     separators = start.count(file.delimiter.encode()) + start.count(b"\n")
     return separators / max(len(start), 1)
@@ -332,14 +333,14 @@ def refuse_too_large(
         file.refuse(
             f"has {_gigabytes(size)} and would need {about} {_gigabytes(needed)} of memory, but "
             f"{_gigabytes(available)} are free; take a random sample of its rows, or keep fewer "
-            "columns (only scoring with a fitted model reads files of any size)"
+            "columns (scoring with a fitted model reads files of any size)"
         )
 
 
 class _Metered(io.RawIOBase):
-    """A compressed text file as its parser reads it, refused once memory cannot hold it.
+    """A compressed text file that is refused while it is read, once it needs too much memory.
 
-    Its size only shows when it is unpacked: a small file can hold any amount of one line.
+    Its size is known only after unpacking: a small file can hold the same line any number of times.
     """
 
     def __init__(self, file: DataFile, source: Any, available: int) -> None:
@@ -364,7 +365,7 @@ class _Metered(io.RawIOBase):
 def metered(
     file: DataFile, batches: Iterator[pa.RecordBatch], available: int
 ) -> Iterator[pa.RecordBatch]:
-    """Hand on batches of a binary file, until they take more memory than there is."""
+    """Pass on the batches of a binary file; refuse it once they need too much memory."""
     needed = 0
     for batch in batches:
         needed += 2 * batch.nbytes
@@ -378,7 +379,7 @@ def _gigabytes(count: int) -> str:
 
 Layout = Literal["text", "parquet", "arrow"]
 
-#: How names end, what that means, and what separates the values of a text format.
+#: Layout of a file and separator of its values, by the ending of its name.
 _ENDINGS: dict[str, tuple[Layout, str]] = {
     ".csv": ("text", ","),
     ".tsv": ("text", "\t"),
@@ -388,7 +389,7 @@ _ENDINGS: dict[str, tuple[Layout, str]] = {
 }
 _KNOWN = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .arrow or .feather"
 
-#: First bytes of formats, from their specifications.
+#: First bytes of formats, from their specifications, with name and remedy.
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "Parquet", "rename it to end in .parquet"),
     (b"PARE", "encrypted Parquet", "decrypt it first"),
@@ -399,12 +400,12 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or save it as CSV"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook", "save it as CSV"),
 )
-_PROMISED = {"text": "text", "parquet": "Parquet", "arrow": "Arrow"}
+_FORMAT_NAMES = {"text": "text", "parquet": "Parquet", "arrow": "Arrow"}
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file that exists and begins as its name promises."""
+    """A data file that exists and whose first bytes match its name."""
 
     path: Path
     layout: Layout
@@ -416,14 +417,14 @@ class DataFile:
         return cast(BinaryIO, gzip.open(self.path)) if self.gzipped else self.path.open("rb")
 
     def refuse(self, found: str) -> NoReturn:
-        """Raise the error that says what is wrong with this file, and what to do."""
+        """Raise an error that names this file."""
         _refuse(self.path, found)
 
     def refuse_damaged(self, error: Exception) -> NoReturn:
-        """Say that the file is cut off or damaged, with the first line of the reader's error."""
+        """Say that the file is truncated or damaged, with the first line of the reader's error."""
         words = str(error).splitlines()[0].rstrip(".")
         if self.gzipped:
-            words = "its gzip stream does not end well"
+            words = "its gzip stream is broken"
         self.refuse(f"is cut off or damaged ({words}); write or copy it again")
 
 
@@ -432,15 +433,15 @@ def _refuse(path: Path, found: str) -> NoReturn:
 
 
 def find_data_file(path: str | os.PathLike[str]) -> DataFile:
-    """Return the data file at ``path``; refuse one that is missing or not what its name says."""
+    """Return the data file at ``path``; refuse a missing file or one of another format."""
     place = Path(path)
     if place.is_dir():
         _refuse(place, "must be a file, got a folder; name the file in it")
     if place.exists() and not place.is_file():
         _refuse(
             place,
-            "must be a file on disk, got a pipe, socket or device, which cannot be read more than "
-            "once; write what it gives into a file first",
+            "must be a file on disk, got a pipe, socket or device, which can be read only once; "
+            "write its output into a file first",
         )
     if not place.parent.is_dir():
         _refuse(place, f"must exist, but there is no folder '{place.parent}'; check the name")
@@ -462,26 +463,26 @@ def _by_name(place: Path) -> DataFile:
     layout, delimiter = _ENDINGS.get(ending, (None, ""))
     if layout is None or (gzipped and layout != "text"):
         found = "".join(place.suffixes[-2:]) if gzipped else place.suffix
-        said = repr(found) if found else "no ending"
-        _refuse(place, f"must end in {_KNOWN}, got {said}; save it in one of these formats")
+        shown = repr(found) if found else "no ending"
+        _refuse(place, f"must end in {_KNOWN}, got {shown}; save it in one of these formats")
     return DataFile(place, layout, delimiter, gzipped)
 
 
 def _check_signature(file: DataFile) -> None:
     with file.path.open("rb") as raw:
         start = raw.read(8)
-    # Text has no first bytes of its own: anything that is not known is taken for it.
+    # Text has no signature: any other beginning counts as text.
     found = [(name, remedy) for mark, name, remedy in _SIGNATURES if start.startswith(mark)]
     name, remedy = found[0] if found else ("text", "write it again")
-    promised = "gzip" if file.gzipped else _PROMISED[file.layout]
-    if name != promised:
-        file.refuse(f"must be {promised} by its name, but its first bytes are {name}; {remedy}")
+    expected = "gzip" if file.gzipped else _FORMAT_NAMES[file.layout]
+    if name != expected:
+        file.refuse(f"must be {expected} by its name, but its first bytes are {name}; {remedy}")
 
 
 _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 26
-#: Byte order marks, the longer first: that of UTF-32 begins as that of UTF-16 does.
-_MARKS = (
+#: Byte order marks; the longer ones come first, since UTF-32's begins like UTF-16's.
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
     (codecs.BOM_UTF16_LE, "UTF-16"),
@@ -493,7 +494,7 @@ _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"
 
 
 def read_header(file: DataFile) -> list[str]:
-    """Return the names of the columns of a text file, distinct and none empty."""
+    """Return the names of the columns of a text file, which are distinct and not empty."""
     try:
         with file.open() as raw:
             _refuse_wide_encoding(file, raw.read(4))
@@ -503,7 +504,7 @@ def read_header(file: DataFile) -> list[str]:
         refuse_encoding(file)
     except csv.Error as error:
         refuse_structure(file, error)
-    except (EOFError, OSError, zlib.error) as error:  # of gzip
+    except _GZIP_ERRORS as error:
         file.refuse_damaged(error)
     if not names:
         file.refuse("must begin with a line of column names, got an empty line; write it again")
@@ -513,12 +514,12 @@ def read_header(file: DataFile) -> list[str]:
 
 
 def check_names(file: DataFile, names: Sequence[str]) -> None:
-    """Refuse columns without a name, and names that occur twice."""
+    """Refuse columns without a name and names that occur twice."""
     unnamed = [position for position, name in enumerate(names, start=1) if not name.strip()]
     if unnamed:
         file.refuse(
             f"must name every column, got none for column {unnamed[0]} of {len(names)}; give it a "
-            "name, or leave it out (pandas writes such a column unless told index=False)"
+            "name, or leave it out (pandas writes such a column unless index=False is given)"
         )
     twice = [f"'{name}'" for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -528,7 +529,7 @@ def check_names(file: DataFile, names: Sequence[str]) -> None:
 
 
 def refuse_encoding(file: DataFile) -> NoReturn:
-    """Say which byte is not UTF-8, on which line, and what the encoding seems to be."""
+    """Say which byte is not UTF-8, in which line, and which encoding it may be."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset, line = 0, 1
     with file.open() as raw:
@@ -553,7 +554,7 @@ def refuse_encoding(file: DataFile) -> NoReturn:
 def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
     """Say which line of a text file has too many or too few values, or a misplaced quote.
 
-    ``error`` is what its reader said; it is shown for other faults.
+    If none has, the reader's ``error`` is shown.
     """
     expected, before = 0, 0
     with _records(file) as records:
@@ -575,7 +576,7 @@ def refuse_structure(file: DataFile, error: Exception) -> NoReturn:
 
 
 def check_last_quote(file: DataFile, last: object) -> None:
-    """Refuse a file whose last value holds further lines because its quote is never closed."""
+    """Refuse a file whose last value includes further lines because its quote is never closed."""
     if not isinstance(last, str) or "\n" not in last:
         return
     before = 0
@@ -590,13 +591,13 @@ def check_last_quote(file: DataFile, last: object) -> None:
 
 @contextmanager
 def _records(file: DataFile) -> Iterator[Any]:
-    """The `csv.reader` of a text file, which yields lists of text and counts the lines read."""
+    """A `csv.reader` of a text file."""
     with io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="") as text:
         yield csv.reader(_lines(file, text), delimiter=file.delimiter, strict=True)
 
 
 def _lines(file: DataFile, text: io.TextIOWrapper) -> Iterator[str]:
-    """Yield lines; refuse one that could fill the memory."""
+    """Yield lines; refuse a line that could fill the memory."""
     for number, line in enumerate(iter(lambda: text.readline(_LONGEST_LINE), ""), 1):
         if len(line) == _LONGEST_LINE:
             file.refuse(
@@ -607,7 +608,7 @@ def _lines(file: DataFile, text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _is_misplaced(error: csv.Error) -> bool:
-    """Whether text follows a closed quote; other faults are quotes that are never closed."""
+    """Whether text follows a closing quote; otherwise a quote is never closed."""
     return "expected after" in str(error)
 
 
@@ -615,13 +616,13 @@ def _refuse_quote(file: DataFile, before: int, error: csv.Error) -> NoReturn:
     line = before + 1
     if _is_misplaced(error):
         file.refuse(
-            f"must have nothing between a closing quote and the next separator, got text there in "
-            f'line {line}; double every " inside values'
+            f"must have no text between a closing quote and the next separator, got some in line "
+            f'{line}; double every " inside values'
         )
     if "limit" in str(error):
         file.refuse(
             f"must have values of at most {csv.field_size_limit():,} characters, but one that "
-            f"begins in line {line} is longer; perhaps a quote is opened there and never closed"
+            f"begins in line {line} is longer; look for a quote that is never closed"
         )
     file.refuse(
         f"must close every quoted value, but one that begins in line {line} does not end; close "
@@ -630,7 +631,7 @@ def _refuse_quote(file: DataFile, before: int, error: csv.Error) -> NoReturn:
 
 
 def _refuse_wide_encoding(file: DataFile, start: bytes) -> None:
-    name = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    name = next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
     if name is None and b"\0" in start:
         if start.count(b"\0") != 2:
             file.refuse("must be text by its name, but it holds zero bytes; write it again as CSV")

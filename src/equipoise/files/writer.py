@@ -1,7 +1,7 @@
-"""Write scores to a file block by block, whole or not at all, with text that is safe to open.
+"""Write scores to a file block by block; the file appears complete or not at all.
 
 Spreadsheets run a cell of a CSV file that begins with =, +, - or @ as a formula.
-`spreadsheet_safe` puts an apostrophe before such text, so that they show it as text.
+`spreadsheet_safe` puts an apostrophe before such text, so that it is shown as text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from equipoise.errors import InputError
 from equipoise.files.reading import column_names, find_data_file
 from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
 
-#: The last column of every file of scores; an older file is recognized by it.
+#: The last column of every file of scores, by which an older file is recognized.
 PROBLEM = "problem"
-#: The beginning of text that would be run as a formula, also behind apostrophes: so the first
-#: apostrophe of such a text is always ours. Text that is a number is harmless.
+#: The beginning of text that would be run as a formula. Text with apostrophes before it gets one
+#: more, so that the first one can always be removed. Text that is a number is harmless.
 _FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 
@@ -31,18 +31,24 @@ _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 class ScoreWriter:
     """Write frames of scores to a .parquet or .csv file, for use in a ``with`` statement.
 
-    The frames go to a new file beside ``path``, which takes its name when the block ends without
-    an error; otherwise it is removed and an older file stays. Only an older file of scores (its
-    last column is ``problem``) is replaced. While one process writes, others are refused. In a .csv
-    file, text that a spreadsheet would run as a formula gets an apostrophe before it.
+    Frames are written to a temporary file beside ``path``. It is renamed to ``path`` when the block
+    ends without an error; otherwise it is removed and an older file stays. With ``overwrite`` an
+    older file of scores (its last column is ``problem``) is replaced, and nothing else ever. While
+    one process writes, others are refused. In a .csv file, text that a spreadsheet would run as a
+    formula gets an apostrophe.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.path = checked_target(path, "out")
         if self.path.suffix not in (".parquet", ".csv"):
-            raise InputError(f"out must end in .parquet or .csv, got '{self.path}'")
+            raise InputError(f"out must end in .parquet or .csv, got '{self.path}'; rename it")
         if self.path.exists():
             _refuse_other_content(self.path)
+            if not overwrite:
+                raise InputError(
+                    f"out must be new, got '{self.path}', which holds scores; choose another name, "
+                    "or set overwrite=True (--overwrite)"
+                )
         self._open = ExitStack()
         self._schema: pa.Schema | None = None
         self._writer: Any = None
@@ -70,10 +76,10 @@ class ScoreWriter:
 
 
 def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose text and names no spreadsheet runs as a formula; numbers stay.
+    """Return a frame whose text and column names no spreadsheet runs as a formula.
 
-    To undo it, remove the first of the apostrophes that stand before =, +, -, @ or a control
-    character at the beginning of a text.
+    To undo it, remove the first apostrophe of each text in which apostrophes precede =, +, -, @ or
+    a control character.
 
     >>> spreadsheet_safe(pd.DataFrame({"id": ["=1+1", "-0.5", "a-b"], "score": [-0.5, 1, 2]}))
           id  score
@@ -103,6 +109,6 @@ def _refuse_other_content(path: Path) -> None:
         names = []
     if names[-1:] != [PROBLEM]:
         raise InputError(
-            f"out must be a new file or an older file of scores, got '{path}', which holds "
-            "something else; choose another name, or remove it first"
+            f"out must be a new file or an older file of scores, got '{path}', which is neither; "
+            "choose another name, or remove it first"
         )

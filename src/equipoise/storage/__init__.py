@@ -1,4 +1,4 @@
-"""Files of models and checkpoints: arrays as safetensors, everything else as JSON, never pickle."""
+"""Files of models and checkpoints: arrays as safetensors, the rest as JSON, never pickle."""
 
 from equipoise.storage.atomic import checked_target as checked_target
 from equipoise.storage.atomic import write_atomically as write_atomically

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, and by one process at a time."""
+"""Write a file completely or not at all, and by one process at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import re
+import shutil
 import sys
 import time
 import uuid
@@ -21,7 +22,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: int) -> None:
-        # Far behind what is in the file: a locked part of it could not be read.
+        # Far beyond the end of the file, because a locked part cannot be read.
         os.lseek(file, 1 << 30, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         os.lseek(file, 0, os.SEEK_SET)
@@ -33,28 +34,28 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-#: Windows neither renames nor removes a file that is open.
+#: Windows can neither rename nor remove an open file.
 _KEEPS_OPEN_FILES = os.name == "nt"
-#: How names of files end that are being written, and that lock another one.
+#: Endings of the names of unfinished files and of locks.
 _UNFINISHED, _LOCKED = ".part", ".lock"
 _HEXADECIMAL = "[0-9a-f]" * 32
-#: What systems answer where another process holds a lock, and where there are no locks at all.
+#: Errors of a system where another process holds the lock, and where there are no locks at all.
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def as_path(path: Any, argument: str = "path") -> Path:
-    """Return what names a file as a path; errors call it ``argument``."""
+    """Return a path; errors call it ``argument``."""
     try:
         return Path(path)
     except TypeError:
         raise InputError(
-            f"{argument} must be the path of a file as text, got {type(path).__name__}"
+            f"{argument} must be the path of a file, got {type(path).__name__}; pass text or a Path"
         ) from None
 
 
 def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Return the path of a file that may be written: in a folder that is there, not one itself."""
+    """Return the path of a file to write; its folder must exist, and it must not be a folder."""
     target = as_path(path, argument)
     if target.is_dir():
         raise InputError(f"{argument} must name a file, got the folder '{target}'; add a file name")
@@ -67,25 +68,25 @@ def checked_target(path: str | os.PathLike[str], argument: str = "path") -> Path
 
 
 def write_atomically(target: Path, content: bytes) -> None:
-    """Write a file whole: readers, also after a crash, find the old one or the new one."""
+    """Write a file; readers find the old or the new one, never a part of it, even after a crash."""
     with written_beside(target) as beside:
         beside.write_bytes(content)
 
 
 @contextmanager
 def written_beside(target: Path) -> Iterator[Path]:
-    """Yield the path of a new, empty file that takes the name of ``target`` in the end.
+    """Yield the path of a new, empty file, which is renamed to ``target`` at the end.
 
-    After an error it is removed and ``target`` stays as it was. What a killed process left of an
-    earlier attempt is removed.
+    After an error it is removed and ``target`` stays as it was. Unfinished files of killed
+    processes are removed first.
     """
     remove_leftovers(target)
     beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    # "x" with a name of our own, not tempfile: that would make the file unreadable to others.
+    # Not tempfile, whose files other users cannot read.
     file = beside.open("xb")
     try:
         with file:
-            # The lock tells `remove_leftovers` of other processes that this file is in use.
+            # The lock keeps `remove_leftovers` of other processes from removing the file.
             if not _KEEPS_OPEN_FILES:
                 with suppress(OSError):  # some file systems have no locks
                     _lock(file.fileno())
@@ -99,8 +100,36 @@ def written_beside(target: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+@contextmanager
+def written_folder(target: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``target`` that takes its place in the end, whole or not at all.
+
+    An older folder is set aside meanwhile. After an error it is back, and the new one is removed.
+    What a process left that was killed between the two renamings is put back first.
+    """
+    stem = f".{target.name}.equipoise"
+    new, old = target.with_name(f"{stem}-new"), target.with_name(f"{stem}-old")
+    if old.exists() and not target.exists():
+        old.replace(target)
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        yield new
+        if target.exists():
+            target.replace(old)
+        new.replace(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.replace(target)
+        raise
+    finally:
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
 def remove_leftovers(target: Path) -> None:
-    """Remove what processes left beside ``target`` that were killed while they wrote it."""
+    """Remove unfinished files of processes that were killed while they wrote ``target``."""
     for beside in target.parent.glob(f".{glob.escape(target.name)}.{_HEXADECIMAL}{_UNFINISHED}"):
         with suppress(OSError):  # gone by now, or in use
             if _KEEPS_OPEN_FILES:
@@ -117,7 +146,7 @@ def lock_beside(target: Path) -> Path:
 
 
 def is_leftover(name: str, targets: Collection[str]) -> bool:
-    """Whether a file of this name was left by a process killed while it wrote one of ``targets``.
+    """Whether a killed process may have left this file while it wrote one of ``targets``.
 
     >>> is_leftover(".a.csv.0123456789abcdef0123456789abcdef.part", ["a.csv"])
     True
@@ -133,9 +162,9 @@ def is_leftover(name: str, targets: Collection[str]) -> bool:
 def only_writer(lock: Path, *, argument: str, what: Path, wait: float = 0.0) -> Iterator[None]:
     """Be the only process that writes to ``what``, or raise an `InputError` that names the other.
 
-    The system holds the lock on the file ``lock``, so a process that is killed frees it. The file
-    tells whose it is, and is removed in the end. Errors call ``what`` by ``argument``; ``wait``
-    is in seconds.
+    The operating system locks the file ``lock`` and frees it if the process is killed. The file
+    holds the number of the process and is removed at the end. Errors call ``what`` by
+    ``argument``; ``wait`` is in seconds.
     """
     until = time.monotonic() + wait
     while (held := _take(lock)) is None:
@@ -150,21 +179,21 @@ def only_writer(lock: Path, *, argument: str, what: Path, wait: float = 0.0) -> 
     finally:
         if _KEEPS_OPEN_FILES:
             os.close(held)
-        with suppress(OSError):  # gone with its folder, or no longer allowed
+        with suppress(OSError):  # its folder was removed, or we may no longer write there
             lock.unlink()
         if not _KEEPS_OPEN_FILES:
             os.close(held)
 
 
 def _take(lock: Path) -> int | None:
-    """Return an open file that is locked and tells our number; None where another has the lock."""
+    """Return the open, locked file with our process number; None if another process has it."""
     while True:
         held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if not _try_lock(held):
                 os.close(held)
                 return None
-            # Who held it before may have removed it since it was opened here.
+            # The previous holder may have removed the file after it was opened here.
             if _KEEPS_OPEN_FILES or _same_file(held, lock):
                 os.ftruncate(held, 0)
                 os.write(held, f"{os.getpid()}\n".encode())
@@ -192,7 +221,7 @@ def _holder(lock: Path) -> str:
 
 
 def _try_lock(file: int) -> bool:
-    """Lock an open file; whether no other process has."""
+    """Lock an open file; return False if another process has locked it."""
     try:
         _lock(file)
     except OSError as error:
@@ -201,8 +230,8 @@ def _try_lock(file: int) -> bool:
         if error.errno not in _WITHOUT_LOCKS:
             raise
         warnings.warn(
-            "this file system has no locks; make sure yourself that no other process writes to "
-            "the same place",
+            "this file system has no locks; make sure that no other process writes to the same "
+            "place",
             stacklevel=4,
         )
     return True

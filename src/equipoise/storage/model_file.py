@@ -1,9 +1,9 @@
 """The one file format: a safetensors file with a JSON document and a checksum.
 
-The document and the format version stand in the metadata of the safetensors header, so that any
-tool for that format can look into the file. The checksum is the SHA-256 of the whole file, taken
-with zeros in its own place; it finds damage before anything is interpreted. It is no signature:
-what protects against a hostile file is that neither safetensors nor JSON can hold code.
+The document and the format version are in the metadata of the safetensors header, so that any tool
+for that format can read them. The checksum is the SHA-256 of the whole file with zeros in place of
+the checksum; it finds damage before anything is interpreted. It is no signature. A hostile file
+cannot run code, because neither safetensors nor JSON can hold any.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
 _DIGEST = re.compile(rb'"equipoise_sha256":"([0-9a-f]{64})"')
 _LENGTH_BYTES = 8  # safetensors: length of the JSON header, little-endian, before the header
-_LONGEST_HEADER = 100_000_000  # safetensors itself reads no longer one
-_LONGEST_REASON = 300  # characters of an error, which may quote what a file holds
-#: Booleans, integers, floats, text, and objects (whose elements are values of their own).
+_LONGEST_HEADER = 100_000_000  # the limit of safetensors itself
+_LONGEST_REASON = 300  # characters of an error, which may quote the file
+#: Booleans, integers, floats, text, and objects (each element is written as a value).
 _ARRAY_KINDS = "biufUTO"
-#: Bytes that an array of text of fixed width may take, whatever width a document claims.
+#: Largest size in bytes of an array of fixed-width text, whatever width a document claims.
 _LARGEST_TEXT = 1 << 26
 _STATE_WORDS = 624  # of the Mersenne Twister
 
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a file holds: a document of JSON values, and arrays by name."""
+    """The contents of a file: a document of JSON values, and arrays by name."""
 
     document: dict[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -62,13 +62,13 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """A kind of file, never taken for another, and the words in which errors speak of it."""
+    """A kind of file, and the words for it in errors."""
 
-    argument: str  # what a user calls its path
-    key: str  # names the document in the header
+    argument: str  # the argument that gives its path
+    key: str  # name of the document in the header
     noun: str
     writer: str
-    remedy: str  # for a file that is not as it was written
+    remedy: str  # if the file is damaged
 
 
 MODEL = FileKind(
@@ -88,19 +88,19 @@ CHECKPOINT = FileKind(
 
 
 def write_model_file(path: str | PathLike[str], contents: Contents, kind: FileKind = MODEL) -> None:
-    """Write to ``path``, over nothing but an older file of this kind."""
+    """Write to ``path``; only an older file of this kind is overwritten."""
     target = checked_target(path)
     if target.exists() and not _is_kind(target, kind):
         raise InputError(
             f"{kind.argument} must be new or name a saved {kind.noun}, got '{target}', which is "
-            "something else; choose another name or remove the file yourself"
+            "another kind of file; choose another name or remove the file yourself"
         )
     metadata = {
         "equipoise_format": FORMAT_VERSION,
         "equipoise_sha256": _NO_DIGEST,
         kind.key: json.dumps(contents.document, allow_nan=False),
     }
-    # safetensors writes the memory as it lies, so it must lie in order.
+    # safetensors writes memory as it is, so arrays must be contiguous.
     arrays = {name: np.array(array, order="C") for name, array in contents.arrays.items()}
     content = safetensors.numpy.save(arrays, metadata=metadata)
     place = _find_digest(content)
@@ -119,7 +119,7 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
             "which is another kind of file or whose beginning is damaged; copy it again or "
             f"{kind.remedy}"
         )
-    # In pieces, since a second copy of a large model may not fit beside the first.
+    # In pieces, since a second copy of a large model may not fit into memory.
     digest, view = hashlib.sha256(), memoryview(content)
     for piece in (view[: place.start], _NO_DIGEST.encode(), view[place.stop :]):
         digest.update(piece)
@@ -134,9 +134,9 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
         if version == FORMAT_VERSION:
             document = json.loads(metadata[kind.key])
             if not isinstance(document, dict):
-                raise ValueError("the document is no object")
+                raise ValueError("the document is not an object")
             return Contents(document, safetensors.numpy.load(content))
-    except Exception as error:  # the checksum is right: another kind, or somebody made it by hand
+    except Exception as error:  # the checksum is right: another kind of file, or a forged one
         refuse_contents(path, error, kind)
     raise InputError(
         f"{kind.argument} must name a {kind.noun} of format version {FORMAT_VERSION}, got version "
@@ -148,7 +148,7 @@ def read_model_file(path: str | PathLike[str], kind: FileKind = MODEL) -> Conten
 def refuse_contents(
     path: str | PathLike[str], error: Exception, kind: FileKind = MODEL
 ) -> NoReturn:
-    """Say that a file is whole, yet not what `write_model_file` writes."""
+    """Say that a file is undamaged, but was not written by `write_model_file`."""
     said = f"{type(error).__name__}: {error}"
     said = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}..."
     raise InputError(
@@ -159,7 +159,7 @@ def refuse_contents(
 
 def _read(path: Path, kind: FileKind) -> bytes:
     try:
-        # Whoever opens a pipe waits for its writer, and a device may have no end.
+        # Reading a pipe would wait for its writer, and a device may have no end.
         ordinary = path.is_dir() or stat.S_ISREG(path.stat().st_mode)
         content = path.read_bytes() if ordinary else None
     except MemoryError:
@@ -167,7 +167,7 @@ def _read(path: Path, kind: FileKind) -> bytes:
             f"{kind.argument} must name a {kind.noun} that fits into memory, got '{path}' of "
             f"{path.stat().st_size:,} bytes; free some memory"
         ) from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible name
         said = error.strerror if isinstance(error, OSError) else error
         raise InputError(
             f"{kind.argument} must name a {kind.noun} that can be read, got '{path}' ({said}); "
@@ -176,31 +176,31 @@ def _read(path: Path, kind: FileKind) -> bytes:
     if content is None:
         raise InputError(
             f"{kind.argument} must name a {kind.noun} in a file on disk, got '{path}', which is a "
-            "pipe, socket or device; write what it gives into a file first"
+            "pipe, socket or device; write its output into a file first"
         )
     return content
 
 
 def _is_kind(path: Path, kind: FileKind) -> bool:
-    """Whether a file begins as `write_model_file` begins one of this kind, intact or not."""
+    """Whether a file begins like one of this kind; it may still be damaged."""
     if not path.is_file():  # reading from a pipe would wait for its writer
         return False
     with path.open("rb") as file:
         start = file.read(_LENGTH_BYTES)
         length = min(int.from_bytes(start, "little"), _LONGEST_HEADER)
         content = start + file.read(length)
-        # Quotes inside the document are escaped, so a document cannot hold what is searched for.
+        # Quotes inside the document are escaped, so the text searched for cannot occur there.
         return _find_digest(content) is not None and f'"{kind.key}":"'.encode() in content
 
 
 def _header(content: bytes) -> bytes:
-    """The JSON header; empty or cut short where the length before it is wrong."""
+    """The JSON header; empty or truncated if the length before it is wrong."""
     length = int.from_bytes(content[:_LENGTH_BYTES], "little")
     return content[_LENGTH_BYTES : _LENGTH_BYTES + length]
 
 
 def _find_digest(content: bytes) -> slice | None:
-    """Where the digits of the checksum are; None unless there is exactly one in the header."""
+    """Position of the checksum; None unless the header has exactly one."""
     found = list(_DIGEST.finditer(_header(content)))
     if len(found) != 1:
         return None
@@ -209,9 +209,9 @@ def _find_digest(content: bytes) -> slice | None:
 
 
 class CheckpointFile:
-    """One file that holds the latest state of a run, replaced whole at every writing.
+    """The file with the latest state of a run, which each write replaces.
 
-    A state is made of tensors, plain values, lists, tuples and dicts.
+    A state consists of tensors, plain values, lists, tuples and dicts.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -221,21 +221,21 @@ class CheckpointFile:
         return str(self.path)
 
     def in_use(self) -> AbstractContextManager[None]:
-        """Keep other processes, and other fits of this one, from writing to the file."""
+        """Keep other processes, and other fits in this process, from writing to the file."""
         return only_writer(lock_beside(self.path), argument=CHECKPOINT.argument, what=self.path)
 
     def exists(self) -> bool:
-        """Whether there is a file to go on from."""
+        """Whether there is a file to continue from."""
         return self.path.exists()
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replace the file; whoever is killed meanwhile leaves the old one."""
+        """Replace the file; if the process is killed meanwhile, the old file stays."""
         arrays: dict[str, NDArray[Any]] = {}
         document = {"state": to_json(state, argument=CHECKPOINT.argument, arrays=arrays)}
         write_model_file(self.path, Contents(document, arrays), CHECKPOINT)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state written last, on the CPU; None where there is no file yet."""
+        """Return the state written last, on the CPU; None if there is no file yet."""
         remove_leftovers(self.path)
         if not self.exists():
             return None
@@ -243,22 +243,22 @@ class CheckpointFile:
         try:
             state = from_json(contents.document["state"], contents.arrays)
             if not isinstance(state, dict):
-                raise ValueError("a state has parts by name")
-        except Exception as error:  # the checksum is right: somebody made this file by hand
+                raise ValueError("a state must be a dict")
+        except Exception as error:  # the checksum is right: a forged file
             self.refuse(error)
         return state
 
     def refuse(self, error: Exception) -> NoReturn:
-        """Say that the file is whole, yet holds no state of a run."""
+        """Say that the file is undamaged, but holds no state of a run."""
         refuse_contents(self.path, error, CHECKPOINT)
 
 
 def to_json(value: Any, *, argument: str, arrays: dict[str, NDArray[Any]] | None = None) -> Any:
-    """Return ``value`` as what ``json.dumps`` takes; errors call it ``argument``.
+    """Return ``value`` in a form that ``json.dumps`` takes; errors call it ``argument``.
 
-    JSON has no tuples, no arrays with a dtype, no NaN and only text as keys. These are written as
-    an object with one key that names the type; a plain dict never is, so nothing is ambiguous.
-    Tensors are put into ``arrays``, if given, and written as the name they have there.
+    JSON has no tuples, no arrays with a dtype and no NaN, and its keys are text. Such values become
+    an object with one key, which names the type. A dict becomes such an object as well, so nothing
+    is ambiguous. Tensors are put into ``arrays``, if given, and written as their name there.
 
     >>> to_json((64, 64), argument="hidden")
     {'tuple': [64, 64]}
@@ -294,7 +294,7 @@ def to_json(value: Any, *, argument: str, arrays: dict[str, NDArray[Any]] | None
 
 
 def from_json(document: Any, arrays: Mapping[str, NDArray[Any]] | None = None) -> Any:
-    """Return the value that `to_json` wrote, which put its tensors into ``arrays``.
+    """Return the value that `to_json` wrote; ``arrays`` hold its tensors.
 
     >>> from_json({"tuple": [64, 64]})
     (64, 64)
@@ -308,10 +308,10 @@ def from_json(document: Any, arrays: Mapping[str, NDArray[Any]] | None = None) -
         return float(content)
     if kind == "tuple":
         return tuple(from_json(item, arrays) for item in content)
-    if kind == "value":  # as older checkpoints wrap what is no tensor
+    if kind == "value":  # older checkpoints wrap values that are no tensors
         return from_json(content)
     if kind == "tensor" and arrays is not None:
-        # A copy: arrays read from a file may lie in memory that must not be written to.
+        # A copy, because arrays read from a file may be read-only.
         return torch.from_numpy(arrays[content].copy())
     if kind == "range":
         if not all(holds(bound, int) for bound in content):
@@ -323,14 +323,14 @@ def from_json(document: Any, arrays: Mapping[str, NDArray[Any]] | None = None) -
         return _array(*content)
     if kind == "random_state":
         return _random_state(*content)
-    raise ValueError(f"no value is called {kind!r}")
+    raise ValueError(f"there is no type {kind!r}")
 
 
 def _array(dtype: str, values: list[Any]) -> NDArray[Any]:
-    """The array of these values; none is larger than what the document spells out."""
+    """The array of these values; a forged document must not make it larger than its text."""
     kind = np.dtype(dtype) if isinstance(dtype, str) else np.dtype("V")
     if kind.kind not in _ARRAY_KINDS or not isinstance(values, list):
-        raise ValueError(f"no array has dtype {dtype!r}")
+        raise ValueError(f"no array of dtype {dtype!r} can be made of this")
     items = [from_json(value) for value in values]
     if kind.kind != "O":
         plain = str if kind.kind in "UT" else bool | int | float
@@ -347,33 +347,33 @@ def _array(dtype: str, values: list[Any]) -> NDArray[Any]:
 def _random_state(
     name: str, key: Sequence[int], position: int, has_gauss: int, cached: float
 ) -> np.random.RandomState:
-    """NumPy believes what a state says, and would read behind its words."""
+    """A random state, checked because NumPy would read beyond the words of a wrong one."""
     words = isinstance(key, list) and len(key) == _STATE_WORDS
     if not words or not all(holds(word, int) and 0 <= word < 2**32 for word in key):
         raise ValueError("the words of a random state are wrong")
     if not holds(position, int) or not 0 <= position <= _STATE_WORDS:
         raise ValueError("the position of a random state is wrong")
     if not holds(has_gauss, int) or not holds(cached, float):
-        raise ValueError("the number kept by a random state is wrong")
+        raise ValueError("the cached number of a random state is wrong")
     state = np.random.RandomState()
     state.set_state((name, np.array(key, np.uint32), position, int(has_gauss > 0), cached))
     return state
 
 
 def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
-    """Return the dataclass of these values, each of the type that its field is declared to have.
+    """Return a dataclass with these values; each must have the declared type of its field.
 
-    A document may hold anything; what is made of it must not fail when it is used much later.
+    A document may hold anything. A wrong value must be refused now, not when it is used later.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name in values and not holds(values[field.name], hints[field.name]):
-            raise ValueError(f"{field.name} is no {hints[field.name]}")
+            raise ValueError(f"{field.name} is not of type {hints[field.name]}")
     return kind(**values)
 
 
 def holds(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; whole numbers must fit into 64 bits.
+    """Whether a value has an annotated type; whole numbers must fit into 64 bits.
 
     >>> holds((64, 64), tuple[int, ...]), holds({"age": None}, Mapping[str, float])
     (True, False)

@@ -1,4 +1,4 @@
-"""ONNX files of fitted models, the encoding of their inputs included."""
+"""ONNX files of fitted models, including the encoding of their inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from equipoise.training import Predictor
 if TYPE_CHECKING:
     import onnx
 
-#: Versions of the operator sets and the file format: of 2022, which runtimes in use know.
+#: Versions of the operator sets and the file format, of 2022, which current runtimes support.
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8
 
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 def onnx_bytes(
     state: EncoderState, predictor: Predictor, answers: Answers, *, named: bool, description: str
 ) -> bytes:
-    """Return the ONNX file of a predictor of one member, or of an average, behind its encoding."""
+    """Return the ONNX file of an encoder followed by a predictor of one member or an average."""
     graph = Graph()
     rows = add_encoding(graph, state, named=named)
     answers(graph, predictor.to_onnx(graph, rows))
@@ -35,9 +35,9 @@ def onnx_bytes(
 
 
 class Graph:
-    """A growing ONNX graph; every value goes by a name.
+    """An ONNX graph under construction; every value has a name.
 
-    Numbers are float64 throughout, as in prediction itself.
+    Numbers are float64, as in prediction itself.
     """
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Graph:
         """Declare ``value`` an output under this name."""
         if name in (given.name for given in self._inputs):
             raise InputError(
-                f"X must not have a column called {name!r} to be written as ONNX, where that is "
-                "the name of an output; rename the column and fit again"
+                f"X must not have a column called {name!r} to be written as ONNX, where an output "
+                "has this name; rename the column and fit again"
             )
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, dtype, columns))
@@ -85,7 +85,7 @@ class Graph:
         return name
 
     def cast(self, value: str, dtype: type) -> str:
-        """Convert to another type."""
+        """Convert a value to another type."""
         return self.add("Cast", value, to=self._type(dtype))
 
     def column(self, value: str) -> str:
@@ -119,8 +119,8 @@ class Graph:
 def add_encoding(graph: Graph, state: EncoderState, *, named: bool) -> str:
     """Add inputs and their encoding; return the encoded matrix (rows, p).
 
-    ``named`` gives every column an input (rows,) of its own: float64 for numbers and booleans, NaN
-    where missing; text for categories, "" where missing. Otherwise there is one input X of float64
+    If ``named``, every column is an input (rows,): float64 for numbers and booleans, NaN where
+    missing; text for categories, "" where missing. Otherwise there is one float64 input X
     (rows, columns).
     """
     columns = _inputs(graph, state, named=named)
@@ -137,7 +137,7 @@ def add_encoding(graph: Graph, state: EncoderState, *, named: bool) -> str:
     for name, levels in state.levels.items():
         wide.append(_one_hot(graph, columns[name], levels, name))
     matrix = graph.add("Concat", *wide, axis=1)
-    # Through float32, because the encoder's own matrix is of that type.
+    # Rounded to float32, the type of the encoder's own matrix.
     return graph.cast(graph.cast(matrix, np.float32), np.float64)
 
 
@@ -173,30 +173,30 @@ def _scaled(graph: Graph, column: str, state: EncoderState, position: int, name:
         stretched = graph.add("Mul", column, graph.constant(learned["scale_"][position]))
         return graph.add("Add", stretched, graph.constant(learned["min_"][position]))
     if state.scaling == "standard":
-        centred = graph.add("Sub", column, graph.constant(learned["mean_"][position]))
-        return graph.add("Div", centred, graph.constant(learned["scale_"][position]))
+        centered = graph.add("Sub", column, graph.constant(learned["mean_"][position]))
+        return graph.add("Div", centered, graph.constant(learned["scale_"][position]))
     return column
 
 
 def _interpolated(graph: Graph, column: str, knots: Floats, scores: Floats, name: str) -> str:
-    """Piecewise linear map through (knots, scores), flat beyond them, as ``numpy.interp``.
+    """Piecewise linear map through (knots, scores), constant beyond them, as ``numpy.interp``.
 
-    The piece is found by bisection, unrolled: about log2(knots) operations on (rows,), where
-    comparing every row with every knot would need rows x knots memory.
+    The piece is found by unrolled bisection: about log2(knots) operations on (rows,). Comparing
+    every row with every knot would need rows x knots memory.
     """
     with np.errstate(over="ignore"):
         slopes = np.append(np.diff(scores) / np.diff(knots), 0.0)
     if not np.isfinite(slopes).all():
         raise InputError(
             f"X column {name!r} must have values further apart to be written as ONNX, got "
-            "neighbours between which the rank score rises faster than float64 can tell; rescale "
-            "the column"
+            "neighbors between which the slope of the rank score exceeds float64; rescale the "
+            "column"
         )
     column = graph.add("Clip", column, graph.constant(knots[0]), graph.constant(knots[-1]))
     steps = int(np.ceil(np.log2(len(knots))))
     padding = np.full(2**steps - len(knots), np.inf)  # never reached, since the column is clipped
     ladder = graph.constant(np.concatenate([knots, padding]))
-    # Zeros of the column's length, and from there on the last knot known not to lie above it.
+    # The last knot known not to lie above the value; zeros of the column's length at first.
     piece = graph.cast(graph.add("IsNaN", column), np.int64)
     for step in reversed(range(steps)):
         candidate = graph.add("Add", piece, graph.constant(2**step))
@@ -210,7 +210,7 @@ def _interpolated(graph: Graph, column: str, knots: Floats, scores: Floats, name
 
 
 def _one_hot(graph: Graph, column: str, levels: Levels, name: str) -> str:
-    """0/1 columns (rows, width); zeros for a category not seen in training."""
+    """0/1 columns (rows, width); all zeros for a category not seen in training."""
     if "" in levels.categories and None in levels.categories:
         raise InputError(
             f"X column {name!r} must not hold both empty text and missing values to be written as "

@@ -1,7 +1,7 @@
-"""Read any table a user may hand over into plain columns.
+"""Read any table that a user may pass.
 
-Frames and Series of pandas, polars and pyarrow, NumPy arrays, lists and dicts become a tuple of
-`Column`. A column holds numbers or levels; what cannot be either is refused with a reason.
+DataFrames and Series of pandas, polars and pyarrow, NumPy arrays, lists and dicts become a tuple of
+`Column`. A column holds numbers or levels; other values are refused with a reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from equipoise.errors import InputError
 
 Family = Literal["number", "boolean", "text", "categorical", "empty"]
 
-# Plural words for the type of single values, as error messages use them.
-_WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "interval": "intervals"}
-# What a NumPy dtype says about its values; others have to be looked at.
+# Types of single values, as error messages name them.
+_PLURALS = {"number": "numbers", "boolean": "booleans", "text": "text", "interval": "intervals"}
+# Type of the values of a NumPy dtype. With other dtypes, each value is looked at.
 _BY_DTYPE = {
     **dict.fromkeys("iuf", "number"),
     **dict.fromkeys("mM", "temporal"),
@@ -34,24 +34,24 @@ _BY_DTYPE = {
 REFUSED = {
     "temporal": (
         "dates, times or durations",
-        "these have no scale of their own, so turn them into a number first, such as age in years",
+        "turn them into a number first, such as age in years",
     ),
     "complex": ("complex numbers", "pass real and imaginary part as two columns"),
     "bytes": ("bytes", "decode them to text"),
     "nested": ("lists, dicts or other nested values", "pass each part as a column of its own"),
-    "other": ("objects of a type that has no rule", "turn them into text or numbers first"),
+    "other": ("objects of an unsupported type", "turn them into text or numbers first"),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table: numbers, or levels and the position of each row's level."""
+    """One column of a table: numbers, or the code of each row's level."""
 
     name: str
     family: Family  # "empty" when every value is missing
     numbers: NDArray[np.float64] | None  # (n,) number or empty: finite, NaN where missing
     codes: NDArray[np.int64] | None = None  # (n,) others: index into levels, -1 where missing
-    levels: tuple[Hashable, ...] = ()  # sorted distinct values that occur; none beside numbers
+    levels: tuple[Hashable, ...] = ()  # sorted distinct values that occur; () for numbers
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -65,11 +65,11 @@ class Column:
         """Numbers, booleans or categories of numbers as float64 (n,), NaN where missing."""
         if self.numbers is not None:
             return self.numbers
-        # The appended NaN is what the code -1 of a missing value reads.
+        # The code -1 of a missing value selects the appended NaN.
         return np.array([*self.levels, np.nan], dtype=np.float64)[self.codes]
 
     def without(self, rows: NDArray[np.bool_]) -> Column:
-        """The column as if the values of these rows (n,) had been missing when it was read."""
+        """The column with the values of these rows (n,) missing."""
         missing = self.missing | rows
         if missing.all():
             return Column(self.name, "empty", np.full(len(missing), np.nan))
@@ -83,14 +83,14 @@ class Column:
 def present_levels(
     codes: NDArray[np.int64], levels: tuple[Hashable, ...]
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
-    """Only the levels that some row has, and the codes (n,) of these; -1 stays -1."""
+    """Drop the levels that no row has; return the new codes (n,), -1 where missing, and levels."""
     present = np.unique(codes[codes >= 0])
     codes = np.where(codes < 0, -1, np.searchsorted(present, codes)).astype(np.int64)
     return codes, tuple(levels[code] for code in present)
 
 
 def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]:
-    """Read at least one column of at least one row, all of one length, with distinct names.
+    """Read at least one row and one column; columns have one length and distinct names.
 
     data: frame, Series, array, list, list of rows or dict of columns; errors call it ``argument``.
     Columns without a name are called ``prefix`` + their position.
@@ -108,7 +108,7 @@ def read_columns(data: Any, *, argument: str, prefix: str) -> tuple[Column, ...]
 
 
 def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
-    """Pairs (name, values of one column); each values is a narwhals Series or a 1-D array."""
+    """The columns as pairs of name and values: a narwhals Series or a 1-D array."""
     data = _unwrapped(data)
     refuse_repeated_names(data, argument=argument)
     native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
@@ -122,7 +122,7 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         columns = _columns_of_list(data, argument)
     elif hasattr(data, "__array__") and not hasattr(data, "__arrow_c_array__"):
-        # pyarrow's bare arrays are left out: there a dictionary type loses its nulls.
+        # Not bare pyarrow arrays: converting a dictionary type to NumPy loses its nulls.
         array = np.asarray(data)
         if array.ndim not in (1, 2):
             raise InputError(f"{argument} must have one or two dimensions, got shape {array.shape}")
@@ -137,7 +137,7 @@ def _split(data: Any, argument: str, prefix: str) -> list[tuple[Any, Any]]:
 
 
 def _unwrapped(data: Any) -> Any:
-    """A Series for what only pandas reads, and None where an array is masked."""
+    """Turn pandas arrays and indexes into a Series; replace masked values by None."""
     if isinstance(data, pd.Index | pd.api.extensions.ExtensionArray):
         return pd.Series(data)
     if isinstance(data, np.ma.MaskedArray):
@@ -159,7 +159,7 @@ def _single(values: Any, name: Any, argument: str) -> Any:
 
 
 def _columns_of_list(data: Sequence[Any], argument: str) -> list[NDArray[Any]]:
-    """A list of values is one column; a list of rows is as many as a row is long."""
+    """A list of values is one column; a list of rows has as many columns as values in a row."""
     if not data or not all(isinstance(item, list | tuple | np.ndarray) for item in data):
         return [_objects(data)]
     widths = sorted({len(row) for row in data})
@@ -172,7 +172,7 @@ def _columns_of_list(data: Sequence[Any], argument: str) -> list[NDArray[Any]]:
 
 
 def _objects(values: Iterable[Any]) -> NDArray[Any]:
-    """A 1-D array of the values themselves; NumPy would turn [1, "a"] into text."""
+    """A 1-D array of objects; ``np.array([1, "a"])`` would turn both values into text."""
     return np.fromiter(values, dtype=object)
 
 
@@ -184,9 +184,9 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
     if dtype.is_temporal() or dtype.is_nested():
         _refuse("temporal" if dtype.is_temporal() else "nested", where, dtype)
     if dtype.is_numeric():
-        # Only these have no NumPy counterpart; a cast of pyarrow integers refuses to round.
-        exotic = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
-        array = values.cast(nw.Float64).to_numpy() if exotic else values.to_numpy()
+        # Only types without a NumPy counterpart are cast: pyarrow refuses to round integers.
+        needs_cast = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
+        array = values.cast(nw.Float64).to_numpy() if needs_cast else values.to_numpy()
         return _from_numbers(array.astype(np.float64), name, where)
     # to_list, because to_numpy of a pyarrow dictionary with nulls returns wrong values.
     categorical = dtype in (nw.Categorical, nw.Enum)
@@ -194,11 +194,11 @@ def _read_column(values: Any, name: str, argument: str) -> Column:
 
 
 def _from_array(array: NDArray[Any], name: str, where: str) -> Column:
-    """Read a 1-D array by its dtype, and by its values when the dtype says nothing."""
-    word = _BY_DTYPE.get(array.dtype.kind)
-    if word in REFUSED:
-        _refuse(word, where, array.dtype.name)
-    if word == "number":
+    """Read a 1-D array by its dtype, or by its values if the dtype does not decide."""
+    value_type = _BY_DTYPE.get(array.dtype.kind)
+    if value_type in REFUSED:
+        _refuse(value_type, where, array.dtype.name)
+    if value_type == "number":
         return _from_numbers(array.astype(np.float64), name, where)
     return _from_objects(array.astype(object), name, where)
 
@@ -218,23 +218,25 @@ def _from_objects(
 ) -> Column:
     missing = np.asarray(pd.isna(values), dtype=bool)
     known = values[~missing]
-    word = _one_word(known, where, categorical=categorical)
-    if word is None:
+    value_type = _shared_type(known, where, categorical=categorical)
+    if value_type is None:
         return Column(name, "empty", np.full(len(values), np.nan))
-    if word == "number":
+    if value_type == "number":
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = [_as_float(value, where) for value in known]
         column = _from_numbers(numbers, name, where)
         if not categorical:
             return column
     codes, uniques = pd.factorize(values, sort=True)
-    levels = tuple(whole(float(level)) if word == "number" else level for level in uniques)
-    family: Family = "categorical" if categorical else "boolean" if word == "boolean" else "text"
+    levels = tuple(whole(float(level)) if value_type == "number" else level for level in uniques)
+    family: Family = "boolean" if value_type == "boolean" else "text"
+    if categorical:
+        family = "categorical"
     return Column(name, family, None, codes.astype(np.int64), levels)
 
 
 def kind_of(values: pd.Series[Any]) -> str:
-    """Kind of the values of one column: a `Family`, a word of `REFUSED`, or several with "and".
+    """Type of the values of one column: a `Family`, a key of `REFUSED`, or several with "and".
 
     >>> kind_of(pd.Series([1, None], dtype=object)), kind_of(pd.Series([1, "a"]))
     ('number', 'number and text')
@@ -243,26 +245,25 @@ def kind_of(values: pd.Series[Any]) -> str:
         return "categorical"
     if isinstance(values.dtype, pd.StringDtype):
         return "text"
-    word = _BY_DTYPE.get(values.dtype.kind)
-    if word is not None:
-        return word
-    words = {_word(value_type) for value_type in set(map(type, values.dropna().astype(object)))}
-    return " and ".join(sorted(words)).replace("interval", "other") or "empty"
+    by_dtype = _BY_DTYPE.get(values.dtype.kind)
+    if by_dtype is not None:
+        return by_dtype
+    found = {_type_name(of_value) for of_value in set(map(type, values.dropna().astype(object)))}
+    return " and ".join(sorted(found)).replace("interval", "other") or "empty"
 
 
-def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | None:
-    """The word for the type all values share; None without values."""
+def _shared_type(known: NDArray[Any], where: str, *, categorical: bool) -> str | None:
+    """The type that all values share; None if there are no values."""
     examples: dict[str, Any] = {}
-    for value_type in {type(value): None for value in known}:
-        example = next(value for value in known if type(value) is value_type)
-        word = _word(value_type)
-        if word == "interval" and not categorical:  # pandas.cut gives categories of intervals
-            word = "other"
-        if word in REFUSED:
-            _refuse(word, where, value_type.__name__)
-        examples.setdefault(word, example)
+    for of_value in {type(value): None for value in known}:
+        name = _type_name(of_value)
+        if name == "interval" and not categorical:  # pandas.cut gives categories of intervals
+            name = "other"
+        if name in REFUSED:
+            _refuse(name, where, of_value.__name__)
+        examples.setdefault(name, next(value for value in known if type(value) is of_value))
     if len(examples) > 1:
-        found = " and ".join(f"{_WORDS[word]} such as {ex!r}" for word, ex in examples.items())
+        found = " and ".join(f"{_PLURALS[name]} such as {ex!r}" for name, ex in examples.items())
         raise InputError(
             f"{where} must hold values of one type, got {found}; "
             "convert the column to numbers or to text"
@@ -270,7 +271,7 @@ def _one_word(known: NDArray[Any], where: str, *, categorical: bool) -> str | No
     return next(iter(examples), None)
 
 
-def _word(value_type: type) -> str:
+def _type_name(of_value: type) -> str:
     """Name the type of a single value; the order matters, since bool is an int."""
     temporal = (datetime.date, datetime.time, datetime.timedelta, pd.Period)
     rules: tuple[tuple[str, tuple[type, ...]], ...] = (
@@ -283,14 +284,14 @@ def _word(value_type: type) -> str:
         ("nested", (Mapping, Sequence, Set, np.ndarray, np.void)),
         ("interval", (pd.Interval,)),
     )
-    return next((word for word, types in rules if issubclass(value_type, types)), "other")
+    return next((name for name, types in rules if issubclass(of_value, types)), "other")
 
 
 def differ_by_design(count: int, low: float, high: float) -> bool:
-    """Whether so many whole numbers, all different, are too many for chance to explain it.
+    """Whether `count` whole numbers that all differ are unlikely to differ by chance.
 
-    n numbers drawn from a range of s all differ with a probability of about exp(-n^2 / 2s) (the
-    birthday problem), here below exp(-5): incomes are no identifiers although all may differ.
+    n numbers drawn from a range of s all differ with probability about exp(-n^2 / 2s) (the birthday
+    problem). The limit is exp(-5), so that incomes, which may all differ, are no identifiers.
 
     >>> differ_by_design(1000, 0, 999), differ_by_design(1000, 0, 10**6)
     (True, False)
@@ -299,7 +300,7 @@ def differ_by_design(count: int, low: float, high: float) -> bool:
 
 
 def whole(number: float) -> int | float:
-    """Whole numbers as int, so that a level is called 1 whichever way it was stored."""
+    """Return a whole number as int, so that 1 and 1.0 become the same level."""
     return int(number) if number.is_integer() else number
 
 
@@ -313,13 +314,13 @@ def _as_float(value: Any, where: str) -> float:
         ) from None
 
 
-def _refuse(word: str, where: str, found: object) -> NoReturn:
-    what, remedy = REFUSED[word]
+def _refuse(value_type: str, where: str, found: object) -> NoReturn:
+    what, remedy = REFUSED[value_type]
     raise InputError(f"{where} must not hold {what}, got {found}; {remedy}")
 
 
 def refuse_repeated_names(data: Any, *, argument: str) -> None:
-    """Refuse a frame in which two columns go by one name: no library tells them apart."""
+    """Refuse a frame in which two columns have the same name."""
     if nw.dependencies.is_into_dataframe(data):
         names = data.column_names if hasattr(data, "column_names") else data.columns
         _refuse_repeats([str(name) for name in names], argument)
@@ -335,15 +336,15 @@ def _refuse_repeats(names: Sequence[str], argument: str) -> None:
 
 
 def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
-    """Values of one kind, none of them missing, as an array of the shape they came in.
+    """Return values of one type, none of them missing, as an array of the same shape.
 
-    Numbers and booleans get a dtype of their own, text stays text (or objects). An error about
-    missing values begins with ``argument`` and ends with ``remedy``.
+    Numbers and booleans get their dtype; text stays text (or objects). An error about missing
+    values begins with ``argument`` and ends with ``remedy``.
     """
     array = _any_array(data, argument)
-    word = _BY_DTYPE.get(array.dtype.kind)
-    if word in REFUSED:
-        _refuse(word, argument, array.dtype.name)
+    value_type = _BY_DTYPE.get(array.dtype.kind)
+    if value_type in REFUSED:
+        _refuse(value_type, argument, array.dtype.name)
     rows = np.unique(np.nonzero(np.atleast_1d(pd.isna(array)))[0])
     if len(rows):
         raise InputError(
@@ -352,19 +353,19 @@ def read_values(data: Any, *, argument: str, remedy: str) -> NDArray[Any]:
         )
     if array.dtype.kind != "O":
         return array
-    word = _one_word(array.ravel(), argument, categorical=False)
-    if word in ("number", "boolean"):
+    value_type = _shared_type(array.ravel(), argument, categorical=False)
+    if value_type in ("number", "boolean"):
         typed = np.array(array.tolist())
         if typed.dtype.kind != "O":
             return typed
         floats = [_as_float(value, argument) for value in array.flat]
         return np.array(floats).reshape(array.shape)
-    # Text of a list gets the dtype that NumPy gives it; text that came as objects stays so.
+    # Text in a list gets NumPy's dtype for text; text that came as objects keeps that dtype.
     return np.asarray(data) if isinstance(data, list | tuple) else array
 
 
 def _any_array(data: Any, argument: str) -> NDArray[Any]:
-    """An array in which what is missing can still be seen; NumPy would make text of it."""
+    """An array that keeps missing values; NumPy would turn None beside text into text."""
     data = _unwrapped(data)
     if hasattr(data, "to_pylist"):  # pyarrow
         data = data.to_pylist()
@@ -396,12 +397,12 @@ def take_rows(data: Any, positions: NDArray[np.integer[Any]]) -> Any:
 
 
 def check_aligned(**arguments: Any) -> None:
-    """Refuse frames and Series of pandas whose indexes name the rows differently.
+    """Refuse pandas objects whose indexes differ.
 
-    Rows belong together by position, so every index must have the labels of the first, in its
-    order. A default index (0, 1, ...) beside another one is refused as well: nothing says in which
-    order its rows are. What has no index passes, and so do arguments of different lengths, which
-    have another error.
+    Rows are matched by position, so every index must have the labels of the first one, in the same
+    order. A default index (0, 1, ...) beside another index is refused too: nothing says in which
+    order its rows are. Arguments without an index pass. So do arguments of different lengths, for
+    which there is another error.
 
     >>> check_aligned(X=pd.Series([1, 2]), y=pd.Series([3, 4], index=[1, 0]))
     Traceback (most recent call last):
@@ -413,7 +414,7 @@ def check_aligned(**arguments: Any) -> None:
             continue
         labels, found = rows.tolist(), index.tolist()
         for row, (label, other) in enumerate(zip(labels, found, strict=True)):
-            # Labels of unlike types, such as 1 and 1.0, may be equal all the same.
+            # Labels of different types, such as 1 and 1.0, may still be equal.
             if not _equal(label, other):
                 same = set(labels) == set(found)
                 remedy = f"take {name}.loc[{first}.index]" if same else "pass the same rows"
@@ -425,7 +426,7 @@ def check_aligned(**arguments: Any) -> None:
 
 
 def _indexes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, pd.Index]]:
-    """Names and indexes of what has one; of a dict of columns, those of its columns."""
+    """Names and indexes of the arguments, and of the columns of a dict, that have an index."""
     for name, value in arguments.items():
         if isinstance(value, pd.DataFrame | pd.Series):
             yield name, value.index

@@ -1,8 +1,8 @@
-"""Turn the features a user hands over into a matrix of numbers.
+"""Turn a user's features into a matrix of numbers.
 
-`Encoder` is what both encoders have in common: it reads rows and compares them with those of `fit`.
-`FeatureEncoder` is the one for networks, `TreeEncoder` the one for boosted trees, which need no
-scaling and handle missing values and categories by themselves: every column stays one column.
+`Encoder` has what both encoders share: it reads rows and compares them with the rows of `fit`.
+`FeatureEncoder` is for networks. `TreeEncoder` is for boosted trees, which need no scaling and
+handle missing values and categories themselves, so that every column stays one column.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _FAMILY_WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class LearnedState(ABC):
-    """Everything that decides how a fitted encoder encodes rows, as plain data."""
+    """What an encoder has learned at fit, as plain data."""
 
     families: Mapping[str, Family]  # of the input columns, in the order seen at fit
 
     @property
     @abstractmethod
     def complete(self) -> Collection[str]:
-        """Numbers and booleans without a missing value at fit."""
+        """Columns of numbers or booleans without a missing value at fit."""
 
     @property
     @abstractmethod
@@ -58,33 +58,33 @@ class LearnedState(ABC):
 
     @abstractmethod
     def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
-        """What no row held at fit.
+        """What would be new in later rows.
 
         never_missing: positions of the columns for whose missing values the trees have no rule.
         """
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The plain values and the arrays that a file holds."""
+        """The state as plain values and arrays, for a file."""
         return dict(vars(self)), {}
 
     @classmethod
     def fields_in(
         cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> dict[str, Any]:
-        """The fields of the state whose `parts` are among these."""
+        """The fields of a state from its `parts`."""
         return dict(values)
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse parts that do not fit one another, as only a forged file has them (ValueError)."""
+        """Raise ValueError if the parts contradict each other, as in a forged file."""
 
 
 @dataclass(frozen=True)
 class Unfamiliar:
-    """What rows may hold that no row held at fit, and what becomes of such rows."""
+    """What later rows may hold that no row held at fit, and how it is treated."""
 
-    missing: Mapping[str, str]  # columns without a missing value at fit; how one is treated
-    unseen: Mapping[str, str]  # columns of categories; how another category is treated
+    missing: Mapping[str, str]  # columns complete at fit: how a missing value is treated
+    unseen: Mapping[str, str]  # columns of categories: how a new category is treated
     known: Mapping[str, Collection[str | None]]  # the categories of these columns at fit
 
 
@@ -92,7 +92,7 @@ State = TypeVar("State", bound=LearnedState)
 
 
 class Encoder(ABC, Generic[State]):
-    """Turns features into a matrix of numbers, by what the rows given to `fit` say."""
+    """Turns features into a matrix of numbers, as learned from the rows given to `fit`."""
 
     state_type: ClassVar[type[Any]]
     _missing_words: ClassVar[str]
@@ -100,15 +100,12 @@ class Encoder(ABC, Generic[State]):
     _state: State
 
     def fit(self, X: Any) -> Self:
-        """Learn from the rows of X.
-
-        X: array of two dimensions or DataFrame (pandas, polars, pyarrow), (n, columns).
-        """
+        """Learn from X (n, columns), a 2-D array or a DataFrame (pandas, polars, pyarrow)."""
         self.fit_transform(X)
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Encode rows with the columns seen at fit, in any order when they have names."""
+        """Encode rows with the columns seen at fit; columns with names may come in any order."""
         if not hasattr(self, "_state"):
             name = type(self).__name__
             raise NotFittedError(f"{name} must be fitted before transform; call fit first")
@@ -133,19 +130,17 @@ class Encoder(ABC, Generic[State]):
         return self._state.categorical
 
     def state(self) -> State:
-        """Everything learned, as plain data."""
         return self._state
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Return the encoder whose `state` this is."""
         encoder = cls()
         encoder._state = state
         return encoder
 
     @abstractmethod
     def _learned(self, X: Any, columns: Sequence[Column]) -> State:
-        """What the training rows X, read as these columns, say about new rows."""
+        """Learn from training rows X, read as these columns."""
 
     @abstractmethod
     def _encoded(self, columns: Sequence[Column]) -> NDArray[Any]:
@@ -188,10 +183,10 @@ def read_features(X: Any) -> tuple[Column, ...]:
 
 
 def arranged(columns: tuple[Column, ...], families: Mapping[str, Family]) -> list[Column]:
-    """Bring columns into the order seen at fit, by name where there are names.
+    """Bring columns into the order seen at fit, by name if they have names.
 
-    families: family of each column seen at fit, in this order. Columns that are missing, too many
-    or of another family are refused.
+    families: family of each column seen at fit, in order. Missing columns, further columns and
+    columns of another family are refused.
     """
     fitted, given = list(families), [column.name for column in columns]
     if set(fitted) != set(given):
@@ -206,7 +201,7 @@ def arranged(columns: tuple[Column, ...], families: Mapping[str, Family]) -> lis
 
 
 def _refuse_other_names(fitted: list[str], given: list[str]) -> None:
-    """Let only nameless columns, which are told apart by position, differ in name."""
+    """Refuse columns of other names, except nameless ones, which are matched by position."""
     nameless = [[f"x{position}" for position in range(len(names))] for names in (fitted, given)]
     if len(fitted) == len(given) and nameless[0] in (fitted, given):
         return
@@ -220,7 +215,7 @@ def _refuse_other_names(fitted: list[str], given: list[str]) -> None:
     extra = [name for name in given if name not in known]
     if missing:
         near = difflib.get_close_matches(missing[0], extra, n=1)
-        hint = f"; did you mean {missing[0]!r} by {near[0]!r}?" if near else ""
+        hint = f"; is {near[0]!r} a misspelling of {missing[0]!r}?" if near else ""
         raise InputError(
             f"X must have the columns seen at fit, but {_listed(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing{hint}"
@@ -248,14 +243,14 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def level_names(column: Column) -> list[str | None]:
-    """Text of every level, then None for missing values: what the codes 0, 1, ... and -1 read."""
+    """Names of the levels, indexed by code; the last one, None, is for the code -1 (missing)."""
     return [*(str(level) for level in column.levels), None]
 
 
 def positions_of(column: Column, positions: Mapping[str | None, int]) -> NDArray[np.int64]:
-    """Position of each row's level (n,), -1 where it has none."""
+    """Position of each row's level (n,), -1 for a level without a position."""
     found = np.array([positions.get(name, -1) for name in level_names(column)], dtype=np.int64)
-    if column.codes is None:  # an empty column: every value is missing
+    if column.codes is None:  # every value is missing
         return np.full(len(column.missing), found[-1])
     return found[column.codes]
 
@@ -268,20 +263,20 @@ _LINEAR = {"minmax": ("scale_", "min_"), "standard": ("mean_", "scale_"), "none"
 _MAX_SCORE = 3.5
 _MAX_STRETCH = 2.0
 _STEPS = 1000
-_ARRAYS = ("constant", "scaler")  # what a state holds as arrays
+_ARRAYS = ("constant", "scaler")  # fields of the state that hold arrays
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The categories of a text or categorical column, as learned from training rows."""
+    """The categories of a text or categorical column in the training rows."""
 
-    categories: tuple[str | None, ...]  # all that occurred, sorted; None, for missing values, last
-    # The least frequent, where there are more than `MAX_CATEGORIES`; they share the last column.
+    categories: tuple[str | None, ...]  # sorted; None, for missing values, comes last
+    # With more than `MAX_CATEGORIES`, the least frequent ones, which share the last column.
     rare: tuple[str | None, ...]
 
     @classmethod
     def learn(cls, column: Column) -> Levels:
-        """Collect the categories of training rows; of equally frequent ones the first are rare."""
+        """Collect the categories; among equally frequent ones, the first become rare."""
         assert column.codes is not None
         text, counts = level_names(column), Counter[str | None]()
         for code, count in zip(*np.unique(column.codes, return_counts=True), strict=True):
@@ -295,13 +290,13 @@ class Levels:
 
     @property
     def frequent(self) -> list[str | None]:
-        """Categories with a 0/1 column of their own, in the order of these."""
+        """Categories with a 0/1 column of their own, in the order of the columns."""
         rare = set(self.rare)
         return [category for category in self.categories if category not in rare]
 
     @property
     def positions(self) -> dict[str | None, int]:
-        """Which 0/1 column each category has."""
+        """Position of the 0/1 column of each category."""
         frequent = {category: position for position, category in enumerate(self.frequent)}
         return {**frequent, **dict.fromkeys(self.rare, len(frequent))}
 
@@ -311,7 +306,6 @@ class Levels:
         return len(self.frequent) + bool(self.rare)
 
     def names(self, column: str) -> list[str]:
-        """Names of the 0/1 columns."""
         names = [
             f"{column} is missing" if category is None else f"{column}={category}"
             for category in self.frequent
@@ -320,7 +314,7 @@ class Levels:
 
     @property
     def is_sound(self) -> bool:
-        """Whether categories are distinct text, and rare ones among them."""
+        """Whether the categories are distinct text and include the rare ones."""
         known, rare = set(self.categories), set(self.rare)
         distinct = len(known) == len(self.categories) and len(rare) == len(self.rare)
         text = all(level is None or isinstance(level, str) for level in known)
@@ -329,14 +323,14 @@ class Levels:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderState(LearnedState):
-    """Everything that decides how a fitted `FeatureEncoder` encodes rows."""
+    """What a `FeatureEncoder` has learned."""
 
     scaling: Scaling
     flagged: tuple[str, ...]  # numbers and booleans whose missing values get a 0/1 column
-    medians: Mapping[str, float]  # what replaces missing numbers and booleans
+    medians: Mapping[str, float]  # replace missing numbers and booleans
     levels: Mapping[str, Levels]  # of text and categorical columns
     constant: NDArray[np.bool_]  # (m,): which of the m number columns become zeros
-    scaler: Mapping[str, Floats]  # what `learn_scaling` returned
+    scaler: Mapping[str, Floats]  # returned by `learn_scaling`
 
     @property
     def names(self) -> list[str]:
@@ -346,17 +340,16 @@ class EncoderState(LearnedState):
 
     @property
     def number_names(self) -> list[str]:
-        """Columns that are scaled, those without any value included."""
+        """Columns that are scaled, including those without any value."""
         return [name for name, kind in self.families.items() if kind in ("number", "empty")]
 
     @property
     def boolean_names(self) -> list[str]:
-        """Columns of booleans."""
         return [name for name, kind in self.families.items() if kind == "boolean"]
 
     @property
     def is_numeric(self) -> bool:
-        """Whether every column holds numbers, so that an array can hold them all."""
+        """Whether every column holds numbers, so that one array can hold them all."""
         return len(self.number_names) == len(self.families)
 
     @property
@@ -367,7 +360,7 @@ class EncoderState(LearnedState):
         known = {name: levels.categories for name, levels in self.levels.items()}
         categories = [name for name in known if None not in known[name]]
         return Unfamiliar(
-            missing=dict.fromkeys(self.complete, "the median of the training rows stands in for it")
+            missing=dict.fromkeys(self.complete, "the median of the training rows replaces it")
             | dict.fromkeys(categories, "they are scored as having no category"),
             unseen=dict.fromkeys(known, "they are scored as having none"),
             known=known,
@@ -402,16 +395,17 @@ class EncoderState(LearnedState):
         }
         if not all(sound.values()):
             wrong = ", ".join(name for name, right in sound.items() if not right)
-            raise ValueError(f"these parts of the encoder do not fit the others: {wrong}")
+            raise ValueError(f"these parts of the encoder contradict the others: {wrong}")
 
 
 class FeatureEncoder(Encoder[EncoderState]):
     """Encode features as a float32 matrix (n, p).
 
-    The output holds, in this order: numbers, scaled; booleans, as 0/1; for each of these that had
-    missing values a 0/1 flag; text and categoricals, one 0/1 column per category. A missing number
-    or boolean is replaced by the median of the training rows; a missing category is a category of
-    its own. A column that is constant in the training rows becomes zeros unless scaling is "none".
+    The matrix has, in this order: scaled numbers; booleans as 0/1; a 0/1 flag for each column of
+    numbers or booleans that had missing values; one 0/1 column per category of text and
+    categoricals. The median of the training rows replaces a missing number or boolean; a missing
+    category is a category of its own. A column that is constant in the training rows becomes zeros
+    unless scaling is "none".
 
     >>> import pandas as pd
     >>> X = pd.DataFrame({"hours": [20, 40, 60], "job": ["cook", "nurse", None]})
@@ -425,7 +419,7 @@ class FeatureEncoder(Encoder[EncoderState]):
     """
 
     state_type = EncoderState
-    _missing_words = "the median of the training rows stands in for them"
+    _missing_words = "the median of the training rows replaces them"
     _unseen_words = "encoded as zeros"
 
     def __init__(self, *, scaling: Scaling = "rank") -> None:
@@ -464,7 +458,7 @@ class FeatureEncoder(Encoder[EncoderState]):
         blocks: list[NDArray[Any]] = []
         if state.number_names:
             numbers = np.column_stack([self._filled(by_name[name]) for name in state.number_names])
-            with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
                 numbers = scale(state.scaling, state.scaler, numbers)
             numbers[:, state.constant] = 0.0
             blocks.append(numbers)
@@ -476,7 +470,7 @@ class FeatureEncoder(Encoder[EncoderState]):
         matrix = np.concatenate(blocks, axis=1)
         sizes = np.abs(matrix).max(axis=0)
         largest = np.finfo(np.float32).max
-        if not (sizes <= largest).all():  # by scaling, since the input was checked on reading
+        if not (sizes <= largest).all():  # scaling made it so: input is checked on reading
             place = int((~(sizes <= largest)).argmax())
             raise InputError(
                 f"X column {self.names_[place]!r} must stay within float32 (up to {largest:.3g}) "
@@ -485,7 +479,7 @@ class FeatureEncoder(Encoder[EncoderState]):
         return matrix.astype(np.float32)
 
     def _filled(self, column: Column) -> Floats:
-        """Numbers of a column (n,), the training median where missing."""
+        """Numbers of a column (n,); the training median replaces missing ones."""
         if self._state.families[column.name] == "empty":
             return np.zeros(len(column.missing))  # nothing was learned about this column
         numbers = column.as_numbers()
@@ -493,9 +487,9 @@ class FeatureEncoder(Encoder[EncoderState]):
 
 
 def _median(column: Column) -> float:
-    """Median of the known values, 0 without any.
+    """Median of the known values; 0 if there are none.
 
-    Not scikit-learn's SimpleImputer: its median of 1.6e308 and 1.7e308 is infinite.
+    scikit-learn's SimpleImputer is not used: its median of 1.6e308 and 1.7e308 is infinite.
     """
     known = column.as_numbers()[~column.missing]
     small, power = reduced(known)
@@ -503,12 +497,12 @@ def _median(column: Column) -> float:
 
 
 def learn_scaling(scaling: Scaling, matrix: Floats) -> dict[str, Floats]:
-    """Return what a scaling learns from numbers (n, m), NaN left out, as a mapping of arrays.
+    """Learn the parameters of a scaling from numbers (n, m); NaN is left out.
 
     "rank": "knots_0" and "scores_0" (k,) for the first column and so on; "minmax": "scale_" and
-    "min_" (m,); "standard": "mean_" and "scale_" (m,). scikit-learn's scalers take a column of
-    small spread for a constant, and one of 1e200 for infinite. Its QuantileTransformer puts the
-    ends of every column at +-5.2.
+    "min_" (m,); "standard": "mean_" and "scale_" (m,). scikit-learn's scalers are not used: they
+    treat a column of small spread as constant and one of 1e200 as infinite, and its
+    QuantileTransformer maps the ends of every column to +-5.2.
     """
     known = [column[~np.isnan(column)] for column in matrix.T]
     if scaling == "rank":
@@ -528,7 +522,7 @@ def learn_scaling(scaling: Scaling, matrix: Floats) -> dict[str, Floats]:
 
 
 def scale(scaling: Scaling, learned: Mapping[str, Floats], matrix: Floats) -> Floats:
-    """Scale numbers (n, m) without NaN by what `learn_scaling` returned."""
+    """Scale numbers (n, m) without NaN; `learned` is what `learn_scaling` returned."""
     if scaling == "rank":
         columns = [
             rank_scores(values, learned[f"knots_{position}"], learned[f"scores_{position}"])
@@ -543,7 +537,7 @@ def scale(scaling: Scaling, learned: Mapping[str, Floats], matrix: Floats) -> Fl
 
 
 def _is_sound_scaler(scaling: Scaling, learned: Mapping[str, Floats], columns: int) -> bool:
-    """Whether `learn_scaling` can have returned this for so many columns."""
+    """Whether `learn_scaling` can have returned this for this number of columns."""
     if scaling != "rank":
         names = _LINEAR[scaling] if columns else ()
         return set(learned) == {*names} and all(a.shape == (columns,) for a in learned.values())
@@ -558,14 +552,15 @@ def _is_sound_scaler(scaling: Scaling, learned: Mapping[str, Floats], columns: i
 def rank_map(values: Floats) -> tuple[Floats, Floats]:
     """Distinct values and their rank scores, (k,) each, for values (n,) without NaN.
 
-    A value gets the normal quantile of the share of rows up to it, counting half of its ties (the
-    plotting position of Hazen, 1914), clamped to +-3.5. These scores are centered and divided by
-    their standard deviation. A column ruled by one tied value has little spread; it is stretched
-    by at most a factor of two, so that its rare values stay moderate. Two values become -1 and 1,
-    a constant 0.
+    The score of a value is the normal quantile of the share of rows up to it, counting half of its
+    ties (the plotting position of Hazen, 1914), clamped to +-3.5. Scores are then centered and
+    divided by their standard deviation. If most rows share one value, the standard deviation is
+    small; scores are multiplied by at most two, so that rare values stay moderate. Two distinct
+    values get -1 and 1, a constant gets 0.
 
-    Strictly increasing maps of a column leave its scores as they are, exactly so up to 2000
-    distinct values. Beyond, the map is kept at both sides of 1000 even steps in the share of rows.
+    A strictly increasing map of the column does not change its scores: exactly up to 2000 distinct
+    values. With more, only the values on both sides of 1000 even steps in the share of rows are
+    kept.
 
     >>> rank_map(np.array([3.0, 1000.0, 1.0]))[1].round(3)
     array([-1.225,  0.   ,  1.225])
@@ -581,8 +576,8 @@ def rank_map(values: Floats) -> tuple[Floats, Floats]:
     spread = np.sqrt(np.average(scores**2, weights=counts))
     scores *= min(1 / spread, _MAX_STRETCH)
     if len(distinct) > 2 * _STEPS:
-        # Even in share, not in value: knots where the rows are. Both neighbors of a step are
-        # kept, so that a large group of ties does not blur into the values beside it.
+        # Steps are even in the share of rows, so that knots lie where the rows are. Both neighbors
+        # of a step are kept, so that many equal values do not blur into the values beside them.
         above = np.searchsorted(share, np.linspace(share[0], share[-1], _STEPS))
         kept = np.unique([above, np.maximum(above - 1, 0)])
         distinct, scores = distinct[kept], scores[kept]
@@ -590,30 +585,30 @@ def rank_map(values: Floats) -> tuple[Floats, Floats]:
 
 
 def rank_scores(values: Floats, knots: Floats, scores: Floats) -> Floats:
-    """Scores of values (n,): linear between knots, that of the nearest knot beyond them."""
-    power = -exponent(knots)  # between the smallest numbers no gradient is a number
+    """Scores of values (n,), linear between knots and constant beyond the first and last."""
+    power = -exponent(knots)  # slopes between the smallest floats would overflow
     with np.errstate(over="ignore"):
         values = np.ldexp(values, power)
     return np.interp(values, np.ldexp(knots, power), scores)
 
 
-#: Power of two of a column's largest size above which libraries of trees read it as it is.
-_LEAST = -60
-#: Codes (n,) of a column whose type says in which order its categories come, -1 where missing, and
-#: whether that order means something, as from low to high.
+#: A column whose largest number is below two to this power is rescaled for the trees.
+_LEAST_POWER = -60
+#: Codes (n,) of a column whose dtype declares categories, -1 where missing, and whether the
+#: categories are ordered, as from low to high.
 _Declared = tuple[NDArray[np.int64], bool]
 
 
 @dataclass(frozen=True)
 class TreeEncoderState(LearnedState):
-    """Everything that decides how a fitted `TreeEncoder` encodes rows."""
+    """What a `TreeEncoder` has learned."""
 
-    # Of text and categorical columns: the level of each code. None in the place of a category that
-    # the type of the column declares and that no row had at fit.
+    # The level of each code of text and categorical columns; None for a category that the dtype
+    # declares and no row had at fit.
     levels: Mapping[str, tuple[str | None, ...]]
-    ordered: tuple[str, ...]  # categorical columns whose order means something
+    ordered: tuple[str, ...]  # categorical columns whose categories are ordered
     complete: tuple[str, ...] = ()  # numbers and booleans without a missing value at fit
-    # Powers of two by which numbers are divided that LightGBM could not tell apart as they are.
+    # Columns of very small or large numbers are divided by two to this power.
     powers: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -628,9 +623,9 @@ class TreeEncoderState(LearnedState):
 
     def unfamiliar(self, never_missing: Collection[int]) -> Unfamiliar:
         names = [name for place, name in enumerate(self.families) if place in never_missing]
-        lowest = "LightGBM takes it for the lowest category"
+        lowest = "LightGBM treats it as the lowest category"
         treated = {
-            **dict.fromkeys(self.families, "LightGBM takes it for 0"),
+            **dict.fromkeys(self.families, "LightGBM treats it as 0"),
             **dict.fromkeys(self.levels, "they are scored as having no category"),
             **dict.fromkeys(self.ordered, lowest),
         }
@@ -649,17 +644,18 @@ class TreeEncoderState(LearnedState):
 class TreeEncoder(Encoder[TreeEncoderState]):
     """Encode features as a float64 matrix (n, columns), one column for each input column.
 
-    Numbers stay as they are and booleans become 0/1, NaN where missing. (A column of numbers that
-    are all below 1e-18 in size, or some above 1e270, is divided by a power of two: LightGBM takes
-    what is below 1e-35 for 0 and cuts off what is above 1e300.) Text and categoricals
+    Numbers stay as they are and booleans become 0/1, NaN where missing. Text and categoricals
     become the codes of their levels, NaN where missing or not seen at fit. Text is numbered in
-    sorted order and a pandas categorical by its own categories, so these are the codes that
-    LightGBM gives to the same frame with text as ``category``. A column without any value at fit
-    is NaN throughout.
+    sorted order and a pandas categorical by its own categories. LightGBM gives the same codes to
+    the same frame with text as ``category``. A column without any value at fit is NaN throughout.
 
-    An ordered categorical (pandas, polars Enum, pyarrow) is numbered in its order and, as
-    LightGBM does, left to be split like a number: it is not in `categorical_`, which is
-    LightGBM's ``categorical_feature``.
+    Very small and very large numbers are rescaled, since LightGBM treats numbers below 1e-35 as 0
+    and cuts off numbers above 1e300: if all numbers of a column are below 1e-18 in absolute value,
+    or some are above 1e270, the column is divided by a power of two.
+
+    An ordered categorical (pandas, polars Enum, pyarrow) is numbered in its order. Trees split it
+    like a number, as LightGBM does, so it is not in `categorical_`, which is LightGBM's
+    ``categorical_feature``.
 
     >>> import pandas as pd
     >>> X = pd.DataFrame({"hours": [20, 40, None], "job": ["nurse", None, "cook"]})
@@ -688,7 +684,7 @@ class TreeEncoder(Encoder[TreeEncoderState]):
         }
         numeric = [column for column in columns if column.family in ("number", "boolean")]
         powers = {column.name: exponent(column.as_numbers()) for column in numeric}
-        kept = range(_LEAST + 1, self._largest_power)
+        kept = range(_LEAST_POWER + 1, self._largest_power)
         return TreeEncoderState(
             families={column.name: column.family for column in columns},
             levels=levels,
@@ -715,11 +711,11 @@ class TreeEncoder(Encoder[TreeEncoderState]):
 
 
 def _declared_codes(X: Any) -> dict[str, _Declared]:
-    """Codes of the columns of X that have an order of categories, by column.
+    """Codes of the columns of X whose dtype declares the order of its categories, by column.
 
-    These are categoricals of pandas, of which LightGBM takes the codes as they are, and whatever
-    becomes an ordered one there: Enum of polars, ordered dictionaries of pyarrow. Other
-    dictionaries keep their entries in the order in which these happened to be stored.
+    These are pandas categoricals, whose codes LightGBM uses as they are, and columns that become
+    an ordered categorical in pandas: Enum of polars, ordered dictionaries of pyarrow. Other
+    dictionaries list their entries in arbitrary order and are left out.
     """
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -728,7 +724,7 @@ def _declared_codes(X: Any) -> dict[str, _Declared]:
     for series in frame.iter_columns():
         if series.dtype not in (nw.Categorical, nw.Enum):
             continue
-        # As a frame: to_pandas of a lone pyarrow series returns text.
+        # Converted as a frame: to_pandas of a single pyarrow series returns text.
         values = series.to_frame().to_pandas().iloc[:, 0]
         kind = values.dtype
         if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or isinstance(X, pd.DataFrame)):
@@ -738,7 +734,7 @@ def _declared_codes(X: Any) -> dict[str, _Declared]:
 
 
 def _level_of_each_code(column: Column, declared: _Declared | None) -> tuple[str | None, ...]:
-    """Levels in the order declared, or sorted; None in the place of one that no row has."""
+    """Levels in the declared order, or sorted; None for a declared level that no row has."""
     names = level_names(column)
     if declared is None:
         return tuple(names[:-1])

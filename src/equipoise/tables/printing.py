@@ -7,15 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-#: Beyond this many rows nobody reads them one by one, and rich would take a millisecond for each.
-_MOST_ROWS = 500
+#: Longer tables are not wrapped: rich takes about a millisecond for each row.
+_MOST_WRAPPED_ROWS = 500
 
 
 def as_text(frame: pd.DataFrame, *, width: int | None = None) -> str:
-    """Lay out a table; "-" where there is no value.
+    """Lay out a table; "-" stands for a missing value.
 
-    width: columns of the terminal. Cells are wrapped to fit. Where not even single words fit, each
-    row becomes a paragraph of its own. None: one line for each row, however long.
+    width: columns of the terminal, to which cells are wrapped. If single words do not fit either,
+    each row becomes a paragraph. With None, each row is one line, however long.
 
     >>> table = pd.DataFrame({"run": ["a", "b"], "utility": [0.75, float("nan")]})
     >>> print(as_text(table))
@@ -25,7 +25,7 @@ def as_text(frame: pd.DataFrame, *, width: int | None = None) -> str:
     """
     names = [_cell(name) for name in frame.columns]
     rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
-    if width is None or len(rows) > _MOST_ROWS:
+    if width is None or len(rows) > _MOST_WRAPPED_ROWS:
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
         return "\n".join(
             "  ".join(map(str.ljust, line, widths)).rstrip() for line in (names, *rows)
@@ -46,8 +46,8 @@ def _wrapped(names: list[str], rows: list[list[str]], width: int) -> str:
         table.add_column(Text(name), overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    wide = console.options.update(max_width=10**6)
-    if Measurement.get(console, wide, table).minimum <= width:
+    unlimited = console.options.update(max_width=10**6)
+    if Measurement.get(console, unlimited, table).minimum <= width:
         console.print(table)
     else:
         for row in rows:
@@ -58,7 +58,7 @@ def _wrapped(names: list[str], rows: list[list[str]], width: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value without line breaks and control characters, which names and categories may hold."""
+    """A value as text; line breaks and control characters are escaped."""
     if not isinstance(value, str):
         if pd.api.types.is_scalar(value) and pd.isna(value):
             return "-"

@@ -1,4 +1,4 @@
-"""Sensitive attributes: each column typed once, encoded for the critic or as inputs."""
+"""Sensitive attributes: the kind of each column is decided here; columns are encoded as numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ LearnedInput = tuple[str, Kind, tuple[Hashable, ...], float, float]
 _LEVELS_SHOWN = 5
 
 MAX_DISCRETE_NUMBERS = 10
-#: Nothing is noted of a column with fewer known rows than this.
+#: Columns with fewer known rows get no notes.
 _FEWEST_ROWS = 50
 #: Whole numbers with at most this many distinct values may be codes.
 _MOST_CODES = 20
-#: Shares of rows: one value this frequent stands out; values this distinct may name the rows.
+#: Share of the rows above which a single value is pointed out.
 _POINT_MASS = 0.25
+#: Share of distinct values above which a column looks like an identifier.
 _NEARLY_DISTINCT = 0.95
-_LARGEST_EXACT = 2.0**53  # from here on a float64 cannot tell neighboring integers apart
+_LARGEST_EXACT = 2.0**53  # above it a float64 cannot tell neighboring integers apart
 _FAMILY_RULES = {
     "boolean": "booleans are discrete",
     "text": "text is discrete",
@@ -48,15 +49,15 @@ _FAMILY_RULES = {
 
 @dataclass(frozen=True, eq=False)
 class SensitiveColumn:
-    """One sensitive attribute whose kind is decided."""
+    """One sensitive attribute and its kind."""
 
     name: str
     kind: Kind
-    rule: str  # in words: what decided the kind
+    rule: str  # what decided the kind, in words
     codes: NDArray[np.int64] | None  # (n,) discrete: index into categories, -1 where missing
     categories: tuple[Hashable, ...]  # discrete: sorted distinct values, whole numbers as int
     values: NDArray[np.float64] | None  # (n,) continuous: the numbers, NaN where missing
-    # (n,) continuous: `standardized_ranks` of the rows that the column was made of.
+    # (n,) continuous: `standardized_ranks` among the rows that the column was made from.
     scores: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,14 +73,14 @@ class SensitiveColumn:
         return self.codes < 0
 
     def take(self, rows: ArrayLike) -> SensitiveColumn:
-        """Only these rows (positions or a boolean mask); categories and scaling stay."""
+        """These rows only (positions or a boolean mask), with the same categories and scaling."""
         index = np.asarray(rows)
         parts = {"codes": self.codes, "values": self.values, "scores": self.scores}
         taken = {name: part[index] for name, part in parts.items() if part is not None}
         return replace(self, **taken)
 
     def alone(self) -> SensitiveColumn:
-        """The column as if no other rows had ever been there: its own categories and ranks."""
+        """The column as if made from its own rows: with their categories and ranks only."""
         if self.codes is None:
             return replace(self, scores=None)
         codes, categories = present_levels(self.codes, self.categories)
@@ -90,11 +91,11 @@ class SensitiveColumn:
 class SensitiveTable:
     """Sensitive attributes of n rows, each column discrete or continuous.
 
-    Build it with `from_data`; nothing decides a kind again after that.
+    `from_data` makes it and decides the kind of each column, once and for all.
     """
 
     columns: tuple[SensitiveColumn, ...]
-    notes: tuple[str, ...] = ()  # columns for which another kind, or none, may be meant
+    notes: tuple[str, ...] = ()  # about columns that may be of another kind, or identifiers
 
     @classmethod
     def from_data(
@@ -106,26 +107,27 @@ class SensitiveTable:
         n_rows: int | None = None,
         counted: NDArray[np.bool_] | None = None,
     ) -> SensitiveTable:
-        """Type every column of whatever holds sensitive attributes.
+        """Read sensitive attributes and decide the kind of each column.
 
-        The rules, first match first: a kind in `types` wins; booleans, text and categoricals are
-        discrete; numbers with at most 10 distinct values are discrete, with more continuous;
-        dates, times, durations, complex numbers and nested values are refused.
+        The first rule that applies decides. A kind in `types` wins. Booleans, text and categoricals
+        are discrete. Numbers with at most 10 distinct values are discrete, with more they are
+        continuous. Dates, times, durations, complex numbers and nested values are refused.
 
         Parameters
         ----------
         data : DataFrame or Series (pandas, polars, pyarrow), array, list, dict of columns
             Columns without a name are called "sensitive_0", "sensitive_1", ...
         types : mapping of column name to "discrete" or "continuous", optional
-            Overrides; users know it as `sensitive_types`.
+            Overrides the rules. Estimators call it `sensitive_types`.
         missing : {"error", "skip"}
-            Whether missing values are refused or kept, to be left out of the penalty; users know it
-            as `missing_sensitive`. None, NaN, NaT, pandas.NA and null are missing, "" and "?" not.
+            "error" refuses missing values; "skip" keeps them and leaves their rows out of the
+            penalty. Estimators call it `missing_sensitive`. None, NaN, NaT, pandas.NA and null are
+            missing; "" and "?" are not.
         n_rows : int, optional
             How many rows the other data have; a different number is refused.
         counted : ndarray of bool, shape (n,), optional
-            Rows that count. The others have no say in kinds, categories and ranks, and their values
-            are missing in the table.
+            Rows that count. The values of other rows become missing; they affect neither kinds nor
+            categories nor ranks.
 
         Examples
         --------
@@ -154,8 +156,8 @@ class SensitiveTable:
                 raise InputError(
                     f"sensitive_features column {column.name!r} must not have missing values, got "
                     f"{gaps.sum()} (first in row {gaps.argmax()}); fill them in, or set "
-                    "missing_sensitive='skip' to keep these rows for the task loss and leave them "
-                    "out of the penalty"
+                    "missing_sensitive='skip' to use these rows for the task loss but not for the "
+                    "penalty"
                 )
         columns = tuple(type_column(column, overrides.get(column.name)) for column in raw)
         notes = (
@@ -168,7 +170,7 @@ class SensitiveTable:
         if not table.known.any():
             raise InputError(
                 "sensitive_features must have at least one row in which every column is known, "
-                "got none; drop the columns with most missing values"
+                "got none; drop the columns with the most missing values"
             )
         return table
 
@@ -184,7 +186,7 @@ class SensitiveTable:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Rows in which every column is present, (n,)."""
+        """Whether no value of a row is missing, (n,)."""
         missing = np.stack([column.missing for column in self.columns])
         return np.asarray(~missing.any(axis=0))
 
@@ -194,9 +196,9 @@ class SensitiveTable:
         return all(column.kind == "discrete" for column in self.columns)
 
     def warned(self) -> Self:
-        """Warn where a column may be meant otherwise than its values say; return the table.
+        """Warn of columns whose kind may be another than their values suggest; return the table.
 
-        Of a column whose kind is set in ``sensitive_types`` nothing is said.
+        Columns whose kind is set in ``sensitive_types`` give no warning.
         """
         for note in self.notes:
             warnings.warn(note, stacklevel=3)
@@ -209,7 +211,7 @@ class SensitiveTable:
         raise KeyError(f"no sensitive column {name!r}; columns: {', '.join(self.names)}")
 
     def take(self, rows: ArrayLike) -> SensitiveTable:
-        """Only these rows (positions or a boolean mask); categories and scaling stay.
+        """These rows only (positions or a boolean mask), with the same categories and scaling.
 
         >>> table = SensitiveTable.from_data([1, 2, 1, 2])
         >>> table.take([0, 2]).encode().tolist()
@@ -218,12 +220,12 @@ class SensitiveTable:
         return SensitiveTable(tuple(column.take(rows) for column in self.columns))
 
     def encode(self) -> NDArray[np.float32]:
-        """The table as the critic reads it, (n, q), in the order of the columns.
+        """The table as numbers for the critic, (n, q), in the order of the columns.
 
         A continuous column becomes its ranks with ties averaged, scaled to mean 0 and variance 1
-        over the rows it was built from. A column with two categories becomes one 0/1 column, one
-        with more becomes a 0/1 column per category. Missing values are zeros; `known` tells them
-        apart.
+        over the rows from which it was made. A column with two categories becomes one 0/1 column; a
+        column with more becomes one 0/1 column per category. Missing values become zeros; `known`
+        says which rows have none.
         """
         blocks = [
             _one_hot(column.codes, len(column.categories))
@@ -247,10 +249,9 @@ class SensitiveTable:
         return tuple(names)
 
     def cells(self) -> NDArray[np.int64]:
-        """Number of the joint cell of each row, (n,); -1 where any column is missing.
+        """Number of each row's combination of categories, (n,); -1 where any value is missing.
 
-        Cells count through all combinations of categories, the last column fastest, whether or not
-        a combination occurs.
+        All combinations are numbered, also those that do not occur. The last column varies fastest.
 
         >>> table = SensitiveTable.from_data({"a": [0, 0, 1, 1, 0], "b": ["x", "y", "x", "y", "x"]})
         >>> table.cells()
@@ -275,7 +276,7 @@ class SensitiveTable:
         return cells
 
     def describe(self) -> str:
-        """A small text table: column, kind, levels or range, missing values, rule."""
+        """A text table: column, kind, levels or range, missing values, rule."""
         rows = {
             "column": self.names,
             "kind": [column.kind for column in self.columns],
@@ -289,7 +290,7 @@ class SensitiveTable:
 
 
 def _one_hot(codes: NDArray[np.int64], categories: int) -> NDArray[np.float64]:
-    """Codes (n,) as 0/1 columns: that of the second category, or one for each of three or more."""
+    """Codes (n,) as 0/1 columns: one for the second of two categories, else one per category."""
     shown = np.arange(1, 2) if categories == 2 else np.arange(categories)
     return np.asarray(codes[:, None] == shown, dtype=np.float64)
 
@@ -308,8 +309,8 @@ def _extent(column: SensitiveColumn) -> str:
 def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks with ties averaged, mean 0 and variance 1 over the known values; 0 where missing.
 
-    Dependence on an attribute does not change under a strictly increasing map of it, so ranks lose
-    nothing, and an outlier cannot squeeze all other rows into a corner of the critic's input.
+    A strictly increasing map of an attribute does not change whether a score depends on it, so
+    ranks lose nothing. And an outlier cannot push all other values close together.
 
     >>> standardized_ranks(np.array([3.0, 1000.0, 1.0, np.nan])).round(3)
     array([ 0.   ,  1.225, -1.225,  0.   ])
@@ -325,7 +326,7 @@ def standardized_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
-    """Refuse overrides for columns or kinds that do not exist."""
+    """Refuse `sensitive_types` with columns or kinds that do not exist."""
     if not isinstance(types, Mapping):
         raise InputError(
             "sensitive_types must map column names to 'discrete' or 'continuous', "
@@ -341,7 +342,7 @@ def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
 
 
 def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
-    """Give a column its kind by the rules above, and refuse one that carries no information."""
+    """Decide the kind of a column; refuse constants and identifiers."""
     where = f"sensitive_features column {column.name!r}"
     known = int((~column.missing).sum())
     if known == 0:
@@ -358,14 +359,16 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
         value = levels[0] if column.numbers is None else whole(levels[0])
         raise InputError(
             f"{where} must have at least two distinct values, got {value!r} in all {known} known "
-            "rows; nothing can depend on a constant, so drop the column"
+            "rows; no score can depend on a constant, so drop the column"
         )
     kind: Kind = override or ("discrete" if few else "continuous")
     typed = as_kind(column, kind, "set in sensitive_types" if override else rule)
     if kind == "discrete" and len(typed.categories) == known:
         remedy = "drop the column if it is an identifier"
         if column.numbers is not None:
-            remedy += f", or set sensitive_types={{{column.name!r}: 'continuous'}} if it measures"
+            remedy += (
+                f", or set sensitive_types={{{column.name!r}: 'continuous'}} if it is measured"
+            )
         raise InputError(
             f"{where} is discrete and must have fewer categories than rows, "
             f"got {len(typed.categories)} categories in {known} known rows; {remedy}"
@@ -374,7 +377,7 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
 
 
 def _notes(column: Column, kind: Kind) -> Iterator[str]:
-    """What a person should know of a column whose kind its values have decided."""
+    """What a user should check about a column whose values decided its kind."""
     known = int((~column.missing).sum())
     if known < _FEWEST_ROWS:
         return
@@ -429,11 +432,11 @@ def _is_number(level: Hashable) -> bool:
 
 
 def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
-    """Return a column as one of a kind that was decided by ``rule``, however few its values."""
+    """Return a column of this kind, which ``rule`` decided, whatever its number of values."""
     where = f"sensitive_features column {column.name!r}"
     if kind == "discrete":
         return SensitiveColumn(column.name, kind, rule, *_levels(column, where), None)
-    # Categoricals of numbers count as such.
+    # Categories may be numbers, too.
     if column.numbers is None and not {type(level) for level in column.levels} <= {int, float}:
         raise InputError(
             f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
@@ -452,8 +455,8 @@ def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashab
     largest = distinct[np.abs(distinct).argmax()]
     if abs(largest) > _LARGEST_EXACT:
         raise InputError(
-            f"{where} is discrete and must hold numbers up to 2**53 in size, which a float tells "
-            f"apart, got {largest:.0f}; pass codes of this length as text"
+            f"{where} is discrete and must hold numbers up to 2**53, which floats represent "
+            f"exactly, got {largest:.0f}; pass such long codes as text"
         )
     codes = np.full(len(column.numbers), -1, dtype=np.int64)
     codes[known] = inverse
@@ -462,10 +465,10 @@ def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashab
 
 @dataclass(frozen=True)
 class AttributeInputs:
-    """How sensitive features become inputs, for methods that need them to predict.
+    """Sensitive features as inputs, for methods that need them to predict.
 
-    A continuous column is moved and scaled to mean 0 and variance 1. Two categories become one 0/1
-    column, more become one each.
+    A continuous column is scaled to mean 0 and variance 1. Two categories become one 0/1 column,
+    more become one column each.
     """
 
     columns: tuple[LearnedInput, ...]
@@ -490,7 +493,7 @@ class AttributeInputs:
 
     @property
     def width(self) -> int:
-        """Number of columns of numbers."""
+        """Number of columns of the encoding."""
         counts = [len(categories) for _, _, categories, _, _ in self.columns]
         return sum(1 if count <= 2 else count for count in counts)
 
@@ -502,18 +505,18 @@ class AttributeInputs:
         if sorted(names) != sorted(kinds):
             raise InputError(
                 f"sensitive_features must have the columns seen at fit, {', '.join(kinds)}, "
-                f"got {', '.join(names)}"
+                f"got {', '.join(names)}; pass these columns"
             )
         for column in given:
             if len(column.missing) != n_rows:
                 raise InputError(
                     f"sensitive_features must have one row for each of the {n_rows} rows of X, "
-                    f"got {len(column.missing)}"
+                    f"got {len(column.missing)}; pass the attributes of the same rows"
                 )
             if column.missing.any():
                 raise InputError(
                     f"sensitive_features column {column.name!r} must be known to predict, got a "
-                    f"missing value in row {int(column.missing.argmax())}"
+                    f"missing value in row {int(column.missing.argmax())}; leave out such rows"
                 )
         typed = [as_kind(column, kinds[column.name], "as at fit") for column in given]
         return self.encode(SensitiveTable(tuple(typed)))
@@ -535,6 +538,6 @@ def _encoded(column: SensitiveColumn, learned: LearnedInput) -> NDArray[np.float
     for code in present[place[present] < 0]:
         raise InputError(
             f"sensitive_features column {name!r} must have the categories seen at fit, got "
-            f"{column.categories[code]!r}; the model knows nothing of it"
+            f"{column.categories[code]!r}; leave out these rows, or fit a model with this category"
         )
     return _one_hot(place[column.codes], len(categories))
