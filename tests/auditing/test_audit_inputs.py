@@ -9,6 +9,7 @@ import torch
 from equipoise.auditing import audit
 from equipoise.errors import InputError
 from equipoise.tables import SensitiveTable
+from tests.error_parts import says
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -154,4 +155,4 @@ def test_an_r2_that_no_float_holds_is_undefined_with_its_reason():
     table = audit(scores, y, {"sex": ["F", "M"] * 10}, draws=2, permutations=1).to_frame()
     (row,) = table[table["metric"] == "R2"].itertuples()
     assert np.isnan([row.value, row.low, row.high]).all()
-    assert "float" in row.reason
+    says(row.reason, "is not finite", "rescale scores and y")

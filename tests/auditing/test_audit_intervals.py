@@ -193,4 +193,4 @@ def test_predictions_without_error_have_no_interval_and_say_why():
         prepare(y, y), ["MAE", "R2"], draws=20, level=0.95, random_state=0
     ):
         assert np.isnan([found.low, found.high]).all()
-        assert "every draw has the same value" in found.note
+        assert "all draws have the same value" in found.note

@@ -121,7 +121,7 @@ def test_both_ways_to_draw_give_the_same_intervals_up_to_chance():
     drawn = sample.reweight(torch.from_numpy(rows))
     for name, interval in zip(metrics, counted, strict=True):
         metric = METRICS[name]
-        assert interval.note.startswith("draws from binned scores")
+        assert interval.note.startswith("drawn from binned scores")
         assert interval.value == float(metric.compute(sample).values)
         deviations = metric.deviation(drawn, sample)[:, 0].numpy()
         _, high = deviation_interval(interval.value, deviations, 0.95, metric)

@@ -186,14 +186,14 @@ def test_bad_input_is_named():
     with pytest.raises(InputError) as caught:
         permutation_test([1, 2, 3, 4], table, permutations=0)
     assert str(caught.value) == "permutations must be a whole number of at least 1, got 0"
-    with pytest.raises(InputError, match="outcome says what y is"):
+    with pytest.raises(InputError, match="outcome describes y"):
         permutation_test([1, 2, 3, 4], table, outcome="binary")
     with pytest.raises(InputError, match="random_state must be a whole number"):
         permutation_test([1, 2, 3, 4], table, random_state="0")
     with pytest.raises(InputError) as caught:
         permutation_test([1, 2, 3], table)
-    assert str(caught.value) == (
-        "sensitive_features must have one row for each of the 3 scores, got 4"
+    assert str(caught.value).startswith(
+        "sensitive_features must have one row for each of the 3 scores, got 4; pass"
     )
     with pytest.raises(InputError, match=r"scores must have shape \(n,\), got \(2, 4\)"):
         permutation_test([[1, 2, 3, 4], [1, 2, 3, 4]], table)

@@ -257,7 +257,7 @@ def test_rows_without_a_group_take_no_part():
         ({"decisions": [0, 1, 0]}, ("sensitive_features", "3", "4")),
         ({"scores": [[0.1, 0.2]] * 4}, ("scores", "(4, 2)", "positive=")),
         ({"scores": [0.1] * 4, "y": [0, 1, 0]}, ("y", "4", "3")),
-        ({"scores": [0.1] * 4, "positive": 1}, ("positive", "y is None")),
+        ({"scores": [0.1] * 4, "positive": 1}, ("positive", "without y")),
         ({"scores": [0.1] * 4, "y": list("abab")}, ("positive", "text", "'a'")),
         ({"scores": [0.1] * 4, "y": list("abab"), "positive": "c"}, ("positive", "'a'", "'c'")),
         ({"scores": [0.1] * 4, "metrics": ["acuracy"]}, ("metrics", "'acuracy'", "accuracy")),

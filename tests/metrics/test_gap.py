@@ -1,5 +1,9 @@
 """The gap against scipy, by hand, and under permutations."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -264,3 +268,26 @@ def test_attributes_judged_together_have_the_largest_distance_and_a_higher_chanc
     assert quantile[0] > max(quantile[1:])
     comparison, group, _ = both.located(0)
     assert comparison.groups.labels[group].startswith("age ")
+
+
+def test_the_chance_level_is_the_same_on_another_processor():
+    """Equal groups make equal eigenvalues, whose eigenvectors differ between processors."""
+    code = (
+        "import numpy as np; from equipoise.metrics import measure;"
+        "from equipoise.tables import SensitiveTable;"
+        "a = np.linspace(18, 90, 1200); s = np.sin(7 * a) + (a > 60);"
+        "print(repr(float(measure('gap', s, SensitiveTable.from_data({'a': a})['a']))))"
+    )
+    found = []
+    for processor in ("Nehalem", "Haswell"):
+        surroundings = {**os.environ, "OPENBLAS_CORETYPE": processor}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        found.append(float(done.stdout))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    assert found[0] > 0.3

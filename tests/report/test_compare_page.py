@@ -11,7 +11,7 @@ from sklearn.base import clone
 from equipoise import FairFrontier, load
 from equipoise.errors import InputError
 from equipoise.frontier.comparison import BUDGETS, COLUMNS, ComparedRun, compare
-from equipoise.frontier.offer import DRAWS
+from equipoise.frontier.judging import DRAWS_FOR_MANY
 from equipoise.report.compare_page import compare_page
 from tests.error_parts import says
 
@@ -52,7 +52,7 @@ def test_each_number_is_what_select_reports(runs, table):
             for _, row in rows.iterrows():
                 wish = {"max_unfairness": row["budget"], "metric": metric, "attribute": attribute}
                 try:
-                    chosen = each.frontier.select(draws=DRAWS, **wish)
+                    chosen = each.frontier.select(draws=DRAWS_FOR_MANY, **wish)
                 except InputError:
                     assert row["note"] == "no snapshot within the budget"
                     assert row[["snapshot", "utility", "unfairness_test"]].isna().all()
@@ -167,8 +167,8 @@ def test_other_rows_are_said_and_not_refused():
     compared = [run("two strengths", "a"), run("other seed", "b")]
     assert compare(compared).cautions == (
         "The test rows of b are not those of a: what differs may be the people, not the models.",
-        "The validation rows of b are not those of a: hypervolumes and picks rest on different "
-        "rows.",
+        "The validation rows of b are not those of a: hypervolumes and selected models are "
+        "based on different rows.",
     )
     found = compare(compared).table
     assert found[found["run"] == "a"]["note"].isin(["", "no snapshot within the budget"]).all()

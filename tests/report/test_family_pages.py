@@ -102,11 +102,11 @@ def test_the_chosen_model_is_told_in_the_words_of_its_family(open_page):
         ]
         assert charts.first.locator("text.title").first.text_content() == moment
         # The curve drawn is that of its own family, over its own moments.
-        (strand,) = (each for each in frontier.fitted_curve().strands if each.predictor == family)
+        (estimator,) = (each for each in frontier.fitted_curve().trained if each.name == family)
         entry = data_of("both families")["entries"][frontier.table().loc[steps[place], "member"]]
-        assert entry["iterations"] == strand.history.iterations.tolist()
+        assert entry["iterations"] == estimator.history.iterations.tolist()
         member = [0.0, 0.9].index(entry["strength"])
-        np.testing.assert_allclose(entry["task"], strand.history.task[:, member], rtol=1e-5)
+        np.testing.assert_allclose(entry["task"], estimator.history.task[:, member], rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -11,8 +11,8 @@ import pytest
 from page_frontiers import SMALL, fitted, page_of, selected
 
 from equipoise.frontier.judging import HeldOut
-from equipoise.frontier.offer import SmallestGroup, grouped_rows, smallest_group
 from equipoise.metrics import find_metric
+from equipoise.report.frontier_data import SmallestGroup, grouped_rows, smallest_group
 from equipoise.report.frontier_page import RunFacts, answer, frontier_page
 from equipoise.report.model_card import model_card
 from equipoise.report.page import json_text

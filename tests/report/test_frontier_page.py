@@ -11,7 +11,7 @@ from page_frontiers import fitted, page_of, selected
 from page_reading import assert_table_is, cells, choose_view, chosen, number, set_slider, steps_of
 from sklearn.metrics import recall_score
 
-from equipoise.frontier.offer import DRAWS
+from equipoise.frontier.judging import DRAWS_FOR_MANY
 from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import find_metric, prepare
 from equipoise.report.frontier_page import RunFacts, frontier_page
@@ -79,7 +79,7 @@ def test_the_slider_chooses_what_select_chooses_and_the_table_follows(open_page,
         shown = float(page.inner_text("#limit-value").removeprefix("at most "))
         assert shown == pytest.approx(limit, abs=1e-4)
         selection = frontier.select(
-            max_unfairness=shown, metric=metric, attribute=attribute, draws=DRAWS
+            max_unfairness=shown, metric=metric, attribute=attribute, draws=DRAWS_FOR_MANY
         )
         assert chosen(page) == selection.snapshot
         if selection.snapshot != selected("two classes").snapshot:

@@ -15,31 +15,29 @@ from page_frontiers import SMALL, data, fitted, page_of, selected
 
 from equipoise.errors import InputError
 from equipoise.frontier.judging import Criteria, ReportSettings
-from equipoise.frontier.offer import (
-    MOST_GROUPS,
-    MOST_MODELS,
-    MOST_NUMBERS,
-    Step,
-    View,
-    assess_snapshots,
-    counts_by_group,
-    edges_for,
-    groups_of,
-    offered,
-    points_of,
-    positions_along,
-    quantiles_by_group,
-    snapshots_shown,
-    steps,
-    thinned,
-    views_of,
-)
-from equipoise.frontier.selection import pick, read_wish
+from equipoise.frontier.selection import Step, pick, read_wish, steps
 from equipoise.frontier.snapshots import Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import find_metric, prepare
 from equipoise.metrics.sample import SMALL_GROUP
+from equipoise.report.frontier_data import (
+    MOST_GROUPS,
+    MOST_MODELS,
+    MOST_NUMBERS,
+    View,
+    assess_snapshots,
+    counts_by_group,
+    edges_for,
+    groups_of,
+    points_of,
+    positions_along,
+    quantiles_by_group,
+    snapshots_shown,
+    some_views,
+    thinned,
+    views_of,
+)
 from equipoise.report.frontier_page import RunFacts, frontier_page, select_call
 from equipoise.report.page import json_text, render_page
 from equipoise.tables import SensitiveTable
@@ -267,17 +265,17 @@ def test_of_very_many_snapshots_those_needed_are_in_the_picture():
     many = snapshots_like(np.random.default_rng(0), 3 * room, ties=False)
     needed = set(range(0, 3 * room, 100))
     found = points_of(many, needed)
-    assert len(found.number) == room and needed <= set(found.number.tolist())
-    assert np.diff(found.number).min() >= 1
-    assert found.of == 3 * room
+    assert len(found["number"]) == room and needed <= set(found["number"].tolist())
+    assert np.diff(found["number"]).min() >= 1
+    assert found["of"] == 3 * room
 
 
 def test_with_little_room_the_question_that_was_asked_stays():
     snapshots = snapshots_like(np.random.default_rng(0), 30, ties=False)
     views = views_of(snapshots)
-    assert offered(views, 2, views[2]) == (views[0], views[2])
-    assert offered(views, 1, views[1]) == (views[1],)
-    assert offered(views, 9, views[1]) == views
+    assert some_views(views, 2, views[2]) == (views[0], views[2])
+    assert some_views(views, 1, views[1]) == (views[1],)
+    assert some_views(views, 9, views[1]) == views
 
 
 def test_the_documentation_names_the_limits_of_the_page():
@@ -326,7 +324,7 @@ def test_a_selection_of_another_frontier_is_refused():
     with pytest.raises(InputError) as refusal:
         frontier_page(fitted("two classes"), other, RunFacts(title="t"))
     found = f"got snapshot {other.snapshot} of another"
-    says(str(refusal.value), "selection", "must be", found, "call frontier.select")
+    says(str(refusal.value), "selection", "must come from", found, "frontier.select")
 
 
 def test_json_can_not_leave_its_script():

@@ -2,5 +2,6 @@
 
 from equipoise.auditing.assess import audit
 from equipoise.auditing.result import Audit, AuditRow, NotAssessed
+from equipoise.auditing.several import Audits
 
-__all__ = ["Audit", "AuditRow", "NotAssessed", "audit"]
+__all__ = ["Audit", "AuditRow", "Audits", "NotAssessed", "audit"]

@@ -5,20 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from equipoise.auditing.groups import bands, calibration, group_rows, histograms
-from equipoise.auditing.inputs import AuditData, AuditSettings, Favourable, read_data
+from equipoise.auditing.inputs import (
+    AuditData,
+    AuditSettings,
+    Favourable,
+    crossed_name,
+    read_data,
+)
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
+from equipoise.auditing.several import Audits
 from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
-from equipoise.inference.bootstrap import estimates_of, utility_intervals
+from equipoise.inference.bootstrap import (
+    estimates_of,
+    utility_differences,
+    utility_intervals,
+)
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
+from equipoise.inference.verdict import DEFAULT_LIMIT
 from equipoise.metrics.by_group import group_label
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
@@ -31,12 +43,22 @@ from equipoise.metrics.sample import (
     Threshold,
     UtilityMeasure,
     intersect,
+    prepare,
 )
 from equipoise.notions import Notion
+from equipoise.report.page import Source
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
 
 
-def audit(
+@overload
+def audit(scores: Mapping[str, Any], y: Any, sensitive_features: Any, **options: Any) -> Audits: ...
+
+
+@overload
+def audit(scores: Any, y: Any, sensitive_features: Any, **options: Any) -> Audit: ...
+
+
+def audit(  # type: ignore[misc]  # overloads need not repeat every option
     scores: Any,
     y: Any,
     sensitive_features: Any,
@@ -46,6 +68,8 @@ def audit(
     positive: Hashable | None = None,
     outcome: OutcomeKind | None = None,
     favourable: Favourable = "high",
+    decision: str = "",
+    max_gap: float | Mapping[str, float] = DEFAULT_LIMIT,
     references: Mapping[str, Hashable] | None = None,
     intersections: bool = True,
     level: float = 0.95,
@@ -56,13 +80,14 @@ def audit(
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
     sample_weight: Any = None,
-) -> Audit:
+) -> Audit | Audits:
     """Assess how unfair scores are, how sure that is, and for whom.
 
     Parameters
     ----------
     scores : array or Series, shape (n,)
-        Of any model: probabilities, predictions, points. A high score counts as favourable.
+        Of any model: probabilities, predictions, points. A high score counts as favourable. A
+        mapping of names to columns of scores audits several models side by side.
     y : array or Series, shape (n,), or None
         What came true. Without it only independence is assessed. Two values are a binary outcome,
         whose larger value is the positive one; numbers with more than 10 values are continuous,
@@ -79,6 +104,12 @@ def audit(
         What y is, where the rules would say otherwise.
     favourable : {"high", "low"}
         Whether a high or a low score is good for the person it is about: decides who is worst off.
+    decision : str
+        What a positive decision means, for sentences: "are invited". By default "are selected", or
+        "are flagged" where a low score is favourable.
+    max_gap : float or mapping of column name to float
+        The limit that verdicts are about: the largest gap, 0.1 being 10 points, of every column or
+        of those named.
     references : mapping of column name to category, optional
         Groups that SP and EO divide by; the largest group where not named.
     intersections : bool
@@ -102,8 +133,9 @@ def audit(
 
     Returns
     -------
-    Audit
-        Print it for a summary; `to_frame`, `to_json` and `plot` for the rest.
+    Audit, or Audits of several models
+        Print it for verdicts and next steps; `to_frame`, `to_html`, `to_json` and `plot` for the
+        rest.
 
     Examples
     --------
@@ -122,6 +154,8 @@ def audit(
         positive=positive,
         outcome=outcome,
         favourable=favourable,
+        decision=decision,
+        max_gap=max_gap,
         references={} if references is None else references,
         intersections=intersections,
         level=level,
@@ -130,17 +164,32 @@ def audit(
         candidates=candidates,
         random_state=random_state,
     )
-    arrived = read_data(
-        scores,
-        y,
-        sensitive_features,
-        settings,
-        types=sensitive_types,
-        missing=missing_sensitive,
-        sample_weight=sample_weight,
-    )
+    reading = {
+        "types": sensitive_types,
+        "missing": missing_sensitive,
+        "sample_weight": sample_weight,
+    }
+    if not isinstance(scores, Mapping):
+        return _audit_one(read_data(scores, y, sensitive_features, settings, **reading), settings)
+    if len(scores) < 2:
+        raise InputError(
+            f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
+            "of a single one as they are"
+        )
+    # Whoever compares models on these rows picks one of them: certificates must hold for all.
+    settings = replace(settings, candidates=max(candidates, len(scores)))
+    arrived = {
+        str(name): read_data(each, y, sensitive_features, settings, **reading)
+        for name, each in scores.items()
+    }
+    audits = {name: _audit_one(each, settings) for name, each in arrived.items()}
+    return Audits(audits, *_compared_utility(list(arrived.values()), settings))
+
+
+def _audit_one(arrived: AuditData, settings: AuditSettings) -> Audit:
+    """Audit one column of scores."""
     notions = settings.notions(outcome_given=arrived.y is not None)
-    if not isinstance(threshold, str):
+    if not isinstance(settings.threshold, str):
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
@@ -158,10 +207,49 @@ def audit(
         threshold=None if scored.threshold is None else float(scored.threshold[0]),
         sensitive=data.table.describe(),
         attributes=data.table.names,
+        crossed=crossed_name(data.table) if settings.intersections else "",
         histograms=histograms(data),
         bands=bands(data),
-        calibration=calibration(data, level),
+        calibration=calibration(data, settings.level),
         weighted=data.weights is not None,
+        source=Source(sha256=arrived.digest()),
+        remedy=_remedy(data, settings),
+        repeat="audit(scores, y, sensitive_features)",
+    )
+
+
+def _compared_utility(
+    data: Sequence[AuditData], settings: AuditSettings
+) -> tuple[str, tuple[Estimate, ...]]:
+    """What utility is, and by how much every score but the first has more of it."""
+    first = data[0]
+    measure: UtilityMeasure = "AUC" if first.positive is not None else "R2"
+    if first.y is None or first.outcome == "multiclass":
+        return "", ()
+    scored = prepare(
+        np.stack([each.scores for each in data]),
+        first.y,
+        weights=first.weights,
+        threshold=None,
+        outcome=first.outcome,
+    )
+    found = utility_differences(
+        scored,
+        measure,
+        draws=settings.draws,
+        level=settings.level,
+        random_state=settings.random_state,
+    )
+    return measure, found
+
+
+def _remedy(data: AuditData, settings: AuditSettings) -> str:
+    """The line of Python that trains a model within the limit."""
+    estimator = "FairRegressor" if data.outcome == "continuous" else "FairClassifier"
+    notion = "" if settings.notion is None else f"notion={settings.notion!r}"
+    return (
+        f"FairFrontier({estimator}({notion})).fit(X, y, sensitive_features=A)"
+        f".select(max_gap={settings.max_gap!r}).model"
     )
 
 

@@ -6,6 +6,7 @@ give the same answer whatever order the rows came in.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -22,6 +23,7 @@ from equipoise.errors import (
     check_whole,
     did_you_mean,
 )
+from equipoise.inference.verdict import DEFAULT_LIMIT, limits_of
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.sample import Scored, Threshold, prepare
@@ -41,6 +43,8 @@ class AuditSettings:
     positive: Hashable | None = None
     outcome: OutcomeKind | None = None
     favourable: Favourable = "high"
+    decision: str = ""
+    max_gap: float | Mapping[str, float] = DEFAULT_LIMIT
     references: Mapping[str, Hashable] = field(default_factory=dict)
     intersections: bool = True
     level: float = 0.95
@@ -60,6 +64,11 @@ class AuditSettings:
             get_args(Favourable),
             "; it says whether a high score is good for the person it is about",
         )
+        if not isinstance(self.decision, str):
+            raise InputError(
+                "decision must be words that say what a positive decision means, got "
+                f"{self.decision!r}; for example decision='are invited'"
+            )
         if not isinstance(self.references, Mapping):
             raise InputError(
                 "references must map names of columns to categories, got "
@@ -70,6 +79,11 @@ class AuditSettings:
         for name, least in (("draws", 2), ("permutations", 1), ("candidates", 1)):
             check_whole(name, getattr(self, name), least=least)
         check_whole("random_state", self.random_state, least=0)
+
+    @property
+    def decision_words(self) -> str:
+        """What a positive decision means for people, such as "are selected"."""
+        return self.decision or ("are selected" if self.favourable == "high" else "are flagged")
 
     def notions(self, *, outcome_given: bool) -> tuple[Notion, ...]:
         """The notions to assess: the one named, else all for which the data suffice."""
@@ -117,6 +131,16 @@ class AuditData:
             outcome=self.outcome,
         )
 
+    def digest(self) -> str:
+        """SHA-256 of all values, in the order in which they came."""
+        found = hashlib.sha256()
+        columns = [c.values if c.values is not None else c.codes for c in self.table.columns]
+        for values in (self.scores, self.y, self.weights, *columns):
+            if values is not None:
+                plain = values.astype(str) if values.dtype.kind == "O" else values
+                found.update(np.ascontiguousarray(plain).tobytes())
+        return found.hexdigest()
+
     def sorted(self) -> AuditData:
         """The same rows in an order that their values alone decide."""
         keys: list[Any] = [
@@ -163,7 +187,15 @@ def read_data(
                 f"{did_you_mean(name, table.names)}"
             )
     _refuse_repeats(column, values, table)
+    crossed = crossed_name(table) if settings.intersections else ""
+    limits_of("max_gap", settings.max_gap, [*table.names, *([crossed] if crossed else [])])
     return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
+
+
+def crossed_name(table: SensitiveTable) -> str:
+    """Name of the discrete columns crossed; "" where fewer than two are discrete."""
+    names = [column.name for column in table.columns if column.kind == "discrete"]
+    return " x ".join(names) if len(names) > 1 else ""
 
 
 def _read_weights(sample_weight: Any, n: int) -> Floats | None:

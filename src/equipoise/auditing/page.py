@@ -12,21 +12,20 @@ import pandas as pd
 from equipoise.auditing.groups import QUANTILES
 from equipoise.auditing.result import ALL_ROWS, AuditRow, versions
 from equipoise.auditing.summary import (
-    HEADLINES,
-    State,
+    QUESTIONS,
+    evidence_in_words,
     group_findings,
     headline_of,
+    next_steps,
     opening,
-    p_in_words,
-    ranked_groups,
     remarks,
-    sized,
-    state_of,
-    verdict,
+    title,
 )
+from equipoise.inference.verdict import FOUR_FIFTHS
 from equipoise.metrics.by_group import MEANS
+from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
-from equipoise.report.page import listed, number, records, render_page
+from equipoise.report.page import records, render_page
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit
@@ -39,7 +38,6 @@ _RATES = tuple(name for name, mean in MEANS.items() if mean.kind == "rate")
 
 def audit_page(audit: Audit) -> str:
     """Return the page's HTML; it needs nothing but a browser."""
-    title, *opened = opening(audit)
     about = [row for row in audit.rows if row.attribute and row.group == ALL_ROWS]
     frame = audit.to_frame()
     histograms = {
@@ -78,91 +76,50 @@ def audit_page(audit: Audit) -> str:
             "bands": list(bands.values()),
             "threshold": audit.threshold,
         },
-        title=title.removesuffix("."),
-        opening=opened,
-        answer=tuple(answer(audit)),
+        title=title(audit),
+        opening=tuple(opening(audit)),
+        panels=list(_panels(audit)),
+        steps=[step.partition("\n") for step in next_steps(audit)],
         remarks=tuple(remarks(audit)),
         audit=audit,
-        glance=_glance(audit, about),
+        four_fifths=FOUR_FIFTHS,
+        small=SMALL_GROUP,
         sections=sections,
         rows=records(frame),
         percent=f"{100 * audit.settings.level:g} %",
         settings=asdict(audit.settings),
+        source=audit.source,
         versions=versions(),
     )
 
 
-def _glance(audit: Audit, about: list[AuditRow]) -> list[dict[str, Any]]:
-    """The gap of each attribute, notion by notion."""
-    found = []
-    for notion, metric in HEADLINES.items():
-        rows = [row.columns() for row in about if row.metric == metric]
-        if rows:
-            found.append({"notion": str(notion), "metric": metric, "rows": rows})
-    return found
+def _panels(audit: Audit) -> Iterator[dict[str, Any]]:
+    """The verdicts of each notion, an attribute a row."""
+    for notion in map(Notion, audit.notions):
+        found = [verdict for verdict in audit.verdicts if verdict.notion == notion]
+        yield {
+            "notion": str(notion),
+            "question": QUESTIONS[notion],
+            "measure": next((v.rates.measure for v in found if v.rates is not None), ""),
+            "verdicts": found,
+            "ratios": any(verdict.ratio is not None for verdict in found),
+        }
 
 
 def _findings(audit: Audit, rows: list[AuditRow]) -> Iterator[dict[str, Any]]:
     """What was found about one attribute; rows: about all rows of it."""
+    attribute = rows[0].attribute
     for notion in map(Notion, audit.notions):
-        under = [row for row in rows if row.notion == notion]
-        if under:
-            first = _capital(verdict(audit, under, notion))
+        headline = headline_of(audit, attribute, notion)
+        if headline is not None:
             yield {
                 "notion": str(notion),
-                "sentences": [first, *group_findings(audit, rows[0].attribute, notion)],
-                "metrics": [row.columns() for row in under],
+                "sentences": [
+                    evidence_in_words(audit, headline),
+                    *group_findings(audit, attribute, notion),
+                ],
+                "metrics": [row.columns() for row in rows if row.notion == notion],
             }
-
-
-def answer(audit: Audit) -> Iterator[str]:
-    """By what scores differ, how much and how sure that is, a sentence for each notion.
-
-    Where one notion was assessed, the second sentence says why the other was not.
-    """
-    for notion in map(Notion, audit.notions):
-        yield _differences(audit, notion)
-    if len(audit.notions) == 1:
-        yield next(line for line in remarks(audit) if line.startswith("Only "))
-
-
-def _differences(audit: Audit, notion: Notion) -> str:
-    by_state: dict[State, list[str]] = {}
-    for attribute in audit.attributes:
-        rows = [row for row in audit.rows if (row.attribute, row.group) == (attribute, ALL_ROWS)]
-        headline = headline_of(rows, notion)
-        state = state_of(audit, headline)
-        own, adjusted = headline.estimate.p_shown, headline.estimate.p_adjusted_shown
-        p = p_in_words(own if state == "not found" else adjusted)
-        said = f"{headline.metric} {sized(headline, '[]')}, {p}"
-        if state == "undefined":
-            said = "too few rows in every group"
-        elif state != "not found":
-            said = f"{_range(audit, attribute, notion)}{said}; {headline.where}"
-        by_state.setdefault(state, []).append(f"{attribute} ({said})")
-    words = {
-        "found": "scores differ by {}",
-        "unclear": "scores may differ by {}, which is not certain given all tests made",
-        "not found": "no difference beyond chance was found by {}",
-        "undefined": "nothing can be said about {}",
-    }
-    parts = [words[state].format(listed(by_state[state])) for state in words if state in by_state]
-    sentence = "; ".join(parts) + "."
-    if notion.conditions_on_outcome:
-        return f"Among people of equal outcome, {sentence}"
-    return _capital(sentence)
-
-
-def _range(audit: Audit, attribute: str, notion: Notion) -> str:
-    """Who is worst and best off; nothing where all fare alike."""
-    ordered, _ = ranked_groups(audit, attribute, notion)
-    if len(ordered) < 2 or ordered[0].value == ordered[-1].value:
-        return ""
-    worst, best = ordered[0], ordered[-1]
-    return (
-        f"{worst.metric} {number(worst.value)} for {worst.group}, {number(best.value)} for "
-        f"{best.group}; "
-    )
 
 
 def _groups(rows: pd.DataFrame) -> dict[str, Any]:
@@ -197,7 +154,3 @@ def _histogram(table: pd.DataFrame) -> dict[str, Any]:
             for name, rows in groups
         ],
     }
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]

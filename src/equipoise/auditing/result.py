@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.metadata import version
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,8 +15,11 @@ import pandas as pd
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import needs
 from equipoise.inference import Estimate
+from equipoise.inference.estimate import notes
+from equipoise.inference.verdict import Verdict
 from equipoise.metrics.outcome import OutcomeKind
-from equipoise.report.page import plain
+from equipoise.report.page import Source, plain
+from equipoise.words import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,13 +41,14 @@ class AuditRow:
     estimate: Estimate  # the number; only tests have a p-value, the gap among them
 
     COLUMNS: ClassVar = (
-        "notion", "metric", "attribute", "group", "value", "low", "high", "chance", "p_value",
-        "p_adjusted", "p_floor", "certificate", "where", "n", "reason", "note",
+        "notion", "metric", "attribute", "group", "value", "low", "high", "chance", "resolution",
+        "p_value", "p_adjusted", "p_floor", "certificate", "where", "n", "reason", "note",
     )  # fmt: skip
     value = property(attrgetter("estimate.value"))
     low = property(attrgetter("estimate.low"))
     high = property(attrgetter("estimate.high"))
     chance = property(attrgetter("estimate.chance"))
+    resolution = property(attrgetter("estimate.resolution"))
     p_value = property(attrgetter("estimate.p"))
     p_adjusted = property(attrgetter("estimate.p_adjusted"))
     p_floor = property(attrgetter("estimate.p_floor"))
@@ -51,7 +56,12 @@ class AuditRow:
     where = property(attrgetter("estimate.where"))
     n = property(attrgetter("estimate.n"))
     reason = property(attrgetter("estimate.reason"))
-    note = property(attrgetter("estimate.note"))
+
+    @property
+    def note(self) -> str:
+        """What else a reader must know, groups that could not be judged first."""
+        unjudged = self.estimate.unjudged
+        return notes(f"too few rows to judge {unjudged}" if unjudged else "", self.estimate.note)
 
     def columns(self) -> dict[str, Any]:
         """The row as a frame and JSON have it."""
@@ -99,6 +109,12 @@ class Audit:
         binary and the scores are probabilities.
     weighted : bool
         Whether rows count differently.
+    crossed : str
+        Name of all discrete columns crossed, such as "race x sex"; "" where they were not.
+    source : Source
+        Where the data came from, and their SHA-256.
+    remedy, repeat : str
+        What to run to train a model within the limit, and to audit more rows.
     """
 
     rows: tuple[AuditRow, ...]
@@ -115,6 +131,17 @@ class Audit:
     bands: pd.DataFrame
     calibration: pd.DataFrame
     weighted: bool
+    crossed: str
+    source: Source
+    remedy: str
+    repeat: str
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Whether each attribute is within the limit, notion by notion."""
+        from equipoise.auditing.summary import verdicts_of
+
+        return verdicts_of(self)
 
     def to_frame(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame, one number a row, columns as in `AuditRow`."""
@@ -123,6 +150,7 @@ class Audit:
     def to_json(self) -> str:
         """All rows, what was not assessed, settings and versions as JSON; undefined is null."""
         content = {
+            "verdicts": [verdict.to_document() for verdict in self.verdicts],
             "rows": [row.columns() for row in self.rows],
             "not_assessed": [asdict(row) for row in self.not_assessed],
             "n": self.n,
@@ -131,9 +159,10 @@ class Audit:
             "threshold": self.threshold,
             "sensitive_features": self.sensitive.splitlines(),
             "settings": asdict(self.settings),
+            "source": asdict(self.source),
             "versions": versions(),
         }
-        return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False)
+        return plain_document(content)
 
     def to_html(self) -> str:
         """One self-contained page, to be written to a file: the answer, figures, all numbers.
@@ -146,13 +175,13 @@ class Audit:
         return audit_page(self)
 
     def summary(self) -> str:
-        """The findings in plain language; also what `print` shows."""
+        """Verdicts, next steps and what they rest on, in lines of any length."""
         from equipoise.auditing.summary import summarize
 
         return summarize(self)
 
     def __str__(self) -> str:
-        return self.summary()
+        return wrapped(self.summary())
 
     def __repr__(self) -> str:
         return (
@@ -165,6 +194,11 @@ class Audit:
         with needs("matplotlib", user="plot", extra="report"):
             from equipoise.report.figures import score_figure
         return score_figure(self.histograms, self.bands, threshold=self.threshold)
+
+
+def plain_document(content: object) -> str:
+    """JSON for people and programs; undefined is null."""
+    return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def versions() -> dict[str, str]:

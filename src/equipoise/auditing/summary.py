@@ -1,56 +1,63 @@
-"""An audit in plain language: notion by notion, attribute by attribute, who is worst off."""
+"""An audit in plain language: verdicts first, then what to do, then what they rest on."""
 
 from __future__ import annotations
 
 import math
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from equipoise.auditing.groups import told_apart
 from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
+from equipoise.inference import Estimate
+from equipoise.inference.verdict import Fared, Rates, State, Verdict, limits_of
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
-from equipoise.report.page import number
+from equipoise.words import listed, number, percent
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit
 
 
-_WIDTH = 100
 NOTIONS = {
     Notion.INDEPENDENCE: "Independence: scores should not depend on the attribute.",
     Notion.SEPARATION: "Separation: among people of equal outcome, scores should not depend on the "
     "attribute.",
 }
-#: The number an attribute's paragraph opens with.
+QUESTIONS = {
+    Notion.INDEPENDENCE: "Do scores treat groups alike?",
+    Notion.SEPARATION: "Do scores treat groups alike among people with the same outcome?",
+}
+#: The number that a verdict is about.
 HEADLINES = {Notion.INDEPENDENCE: "gap", Notion.SEPARATION: "gap given Y"}
+_AMONG = {
+    "true positive rate": "the positive outcome",
+    "false positive rate": "the negative outcome",
+}
 _MOST_LISTED = 5
-State = Literal["found", "unclear", "not found", "undefined"]
+Evidence = Literal["found", "unclear", "not found", "undefined"]
 
 
 def summarize(audit: Audit) -> str:
-    """Say what was found, wrapped to 100 columns."""
-    blocks = [list(opening(audit))]
-    blocks += [
-        [NOTIONS[notion], *_findings(audit, notion)] for notion in map(Notion, audit.notions)
-    ]
-    blocks.append(list(remarks(audit)))
-    return "\n\n".join("\n".join(map(_wrapped, block)) for block in blocks if block)
+    """Say what was found, one sentence or verdict a line."""
+    blocks = [[title(audit)]]
+    for notion in map(Notion, audit.notions):
+        blocks.append([NOTIONS[notion], *_findings(audit, notion)])
+    steps = list(next_steps(audit))
+    if steps:
+        blocks.append(["Next:", *(f"  {line}" for step in steps for line in step.split("\n"))])
+    blocks += [list(opening(audit)), list(remarks(audit))]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _wrapped(line: str) -> str:
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.fill(
-        line.strip(), _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  "
-    )
+def title(audit: Audit) -> str:
+    """What was audited."""
+    return f"Audit of {audit.n:,} scores by {', '.join(audit.attributes)}"
 
 
 def opening(audit: Audit) -> Iterator[str]:
-    """What was audited and how well the scores do, a sentence a line."""
-    yield f"Audit of {audit.n:,} scores by {', '.join(audit.attributes)}."
+    """What the verdicts rest on, a sentence a line."""
     yield f"Outcome y: {audit.outcome_words}."
     if audit.threshold is None:
         yield "Nothing is decided by a threshold; mean scores are compared."
@@ -63,24 +70,106 @@ def opening(audit: Audit) -> Iterator[str]:
     yield f"A {audit.settings.favourable} score is taken as favourable."
     utility = [f"{row.metric} {sized(row)}" for row in audit.rows if not row.attribute]
     if utility:
-        yield f"Utility: {', '.join(utility)}. Ranges in brackets are {_percent(audit)} intervals."
+        level = percent(audit.settings.level)
+        yield f"Utility: {', '.join(utility)}. Ranges in brackets are {level} intervals."
+
+
+def verdicts_of(audit: Audit) -> tuple[Verdict, ...]:
+    """A verdict for each notion and attribute that has a limit, crossed attributes last."""
+    names = [*audit.attributes, *([audit.crossed] if audit.crossed else [])]
+    limits = limits_of("max_gap", audit.settings.max_gap, names)
+    found = []
+    for notion in map(Notion, audit.notions):
+        for attribute, limit in limits.items():
+            row = headline_of(audit, attribute, notion)
+            if row is not None:
+                ratio = _ratio(audit, attribute) if notion is Notion.INDEPENDENCE else None
+                rates = _rates(audit, attribute, notion)
+                found.append(
+                    Verdict(str(notion), attribute, row.metric, limit, row.estimate, rates, ratio)
+                )
+    return tuple(found)
+
+
+def headline_of(audit: Audit, attribute: str, notion: Notion) -> AuditRow | None:
+    """The gap of an attribute under a notion; None where it was not assessed."""
+    wanted = (attribute, ALL_ROWS, HEADLINES[notion])
+    return next((r for r in audit.rows if (r.attribute, r.group, r.metric) == wanted), None)
+
+
+def _rates(audit: Audit, attribute: str, notion: Notion) -> Rates | None:
+    """How the worst and the best group fare."""
+    ordered, _ = ranked_groups(audit, attribute, notion)
+    if len(ordered) < 2:
+        return None
+    worst, best = (
+        Fared(group_in_words(audit, attribute, row.group), row.value, row.n)
+        for row in (ordered[0], ordered[-1])
+    )
+    measure = ordered[0].metric
+    decides = "" if measure.startswith("mean") else audit.settings.decision_words
+    certain = told_apart(ordered[0], ordered[-1])
+    return Rates(measure, _AMONG.get(measure, ""), worst, best, decides, certain)
+
+
+def _ratio(audit: Audit, attribute: str) -> Estimate | None:
+    found = (r for r in audit.rows if r.attribute == attribute)
+    return next((row.estimate for row in found if row.metric == "selection rate ratio"), None)
+
+
+def group_in_words(audit: Audit, attribute: str, group: str) -> str:
+    """A group by its attribute: "sex = F", "age 17 to 22", "sex = F, race = Black"."""
+    if attribute in set(audit.bands["attribute"]):
+        return f"{attribute} {group}"
+    names, levels = attribute.split(" x "), group.split(", ")
+    if len(names) != len(levels):
+        return f"{attribute} = {group}"
+    return ", ".join(f"{name} = {level}" for name, level in zip(names, levels, strict=True))
 
 
 def _findings(audit: Audit, notion: Notion) -> Iterator[str]:
-    about = [row for row in audit.rows if row.notion == notion and row.group == ALL_ROWS]
-    for attribute, some in groupby(about, key=lambda row: row.attribute):
-        rows = list(some)
-        yield f"  {attribute}: {verdict(audit, rows, notion)}"
-        yield from (f"    {line}" for line in group_findings(audit, attribute, notion))
+    yield from (f"  {each}" for each in audit.verdicts if each.notion == notion)
 
 
-def headline_of(rows: Sequence[AuditRow], notion: Notion) -> AuditRow:
-    """The gap under a notion; rows: about all rows of one attribute."""
-    return next(row for row in rows if row.metric == HEADLINES[notion])
+def next_steps(audit: Audit) -> Iterator[str]:
+    """What to do about the verdicts, one step for each of them that occurs."""
+    by_state: dict[State, list[Verdict]] = {}
+    for each in audit.verdicts:
+        by_state.setdefault(each.state, []).append(each)
+    if beyond := by_state.get(State.BEYOND):
+        about = _named(beyond)
+        yield f"Not within the limit ({about}): train a model within it.\n{audit.remedy}"
+    uncertain = by_state.get(State.WITHIN, []) + by_state.get(State.UNKNOWN, [])
+    if uncertain:
+        needed = [rows_needed(each) for each in uncertain]
+        known = [each for each in needed if each is not None]
+        amount = f"some {max(known):,} rows" if len(known) == len(needed) else "more rows"
+        yield (
+            f"Not certain ({_named(uncertain)}): audit {amount} of the same population, or larger "
+            f"groups.\n{audit.repeat}"
+        )
+    if by_state and not (beyond or uncertain):
+        yield "Keep this audit with the model. Repeat it when the model or the people change."
 
 
-def state_of(audit: Audit, row: AuditRow) -> State:
-    """What a gap says, by the one rule that its interval and its p-value share."""
+def rows_needed(found: Verdict) -> int | None:
+    """Rows from which on the interval would end at the limit, two digits; None if never.
+
+    The interval's length falls with the square root of the rows.
+    """
+    estimate, limit = found.estimate, found.limit
+    if math.isnan(estimate.value) or estimate.value >= limit:
+        return None
+    times = ((estimate.high - estimate.value) / (limit - estimate.value)) ** 2
+    return int(float(f"{estimate.n * times:.1e}"))
+
+
+def _named(some: Sequence[Verdict]) -> str:
+    return listed(list(dict.fromkeys(each.attribute for each in some)))
+
+
+def evidence(audit: Audit, row: AuditRow) -> Evidence:
+    """What a gap says about chance, by the one rule that its interval and its p-value share."""
     if math.isnan(row.value):
         return "undefined"
     error = 1 - audit.settings.level
@@ -89,30 +178,25 @@ def state_of(audit: Audit, row: AuditRow) -> State:
     return "found" if row.p_adjusted <= error else "unclear"
 
 
-def p_in_words(shown: str) -> str:
+def evidence_in_words(audit: Audit, row: AuditRow) -> str:
+    """Whether groups differ by more than chance, and how sure that is."""
+    p, adjusted = map(_p_in_words, (row.estimate.p_shown, row.estimate.p_adjusted_shown))
+    certified = ""
+    if not math.isnan(row.certificate):
+        certified = f", certified to be at most {number(row.certificate)}"
+    size = f"The {row.metric} is {sized(row)}{certified}."
+    return {
+        "undefined": f"Too few rows to say: {row.reason}.",
+        "found": f"Groups differ by more than chance explains ({adjusted}). {size}",
+        "unclear": f"Groups differ by more than chance explains in this test alone ({p}), but not "
+        f"when all tests of the audit are counted ({adjusted}). {size}",
+        "not found": f"No difference between groups beyond chance was found ({p}). {size}",
+    }[evidence(audit, row)]
+
+
+def _p_in_words(shown: str) -> str:
     """A p-value in a sentence; at its floor it is an upper bound."""
     return f"p {shown}" if shown.startswith("<=") else f"p = {shown}"
-
-
-def verdict(audit: Audit, rows: Sequence[AuditRow], notion: Notion) -> str:
-    """Whether groups differ by more than chance, how much, where, and how sure that is."""
-    row = headline_of(rows, notion)
-    state = state_of(audit, row)
-    if state == "undefined":
-        return f"too few rows to say: {row.reason}."
-    p = p_in_words(row.estimate.p_shown)
-    adjusted = p_in_words(row.estimate.p_adjusted_shown)
-    start = {
-        "found": f"groups differ by more than chance explains ({adjusted}).",
-        "unclear": f"groups differ by more than chance explains in this test alone ({p}), but not "
-        f"when all tests of the audit are counted ({adjusted}).",
-        "not found": f"no difference between groups beyond chance was found ({p}).",
-    }[state]
-    size = f"The {row.metric} is {sized(row)}"
-    if not math.isnan(row.certificate):
-        size += f", certified to be at most {number(row.certificate)}"
-    place = "Largest beyond chance" if row.value > 0 else "Closest to its chance level"
-    return f"{start} {size}. {place}: {row.where}."
 
 
 def ranked_groups(
@@ -204,9 +288,9 @@ def remarks(audit: Audit) -> Iterator[str]:
         count = audit.settings.candidates
         among = f", except to pick the best of {count} candidates," if count > 1 else ""
         yield (
-            f"Each certificate holds with {_percent(audit)} confidence if these rows were used "
-            f"neither to train nor to choose the model{among} and stand for the people it will "
-            "score."
+            f"Each certificate holds with {percent(audit.settings.level)} confidence if these rows "
+            f"were used neither to train nor to choose the model{among} and stand for the people "
+            "it will score."
         )
 
 
@@ -216,10 +300,6 @@ def sized(row: AuditRow, brackets: str = "()") -> str:
         return "undefined"
     interval = f" {brackets[0]}{number(row.low)} to {number(row.high)}{brackets[1]}"
     return number(row.value) + ("" if math.isnan(row.low) else interval)
-
-
-def _percent(audit: Audit) -> str:
-    return f"{100 * audit.settings.level:g} %"
 
 
 def _listed(items: Sequence[str], separator: str) -> str:

@@ -1,28 +1,28 @@
 """Bootstrap intervals for every registered metric, and for utility.
 
-A draw is a vector of row counts, so all draws share one sorting of the scores. Rows are drawn with
-replacement. The deciles of A and Y, the reference group and a threshold that was given stay those
-of the sample: the interval is about one fixed question. A threshold that was found on the rows
-(Youden's) is found anew in every draw, so that the interval is about the metric at the best
-threshold of the population.
+Rows are drawn with replacement. A draw is a vector of row counts, so all draws share one sorting of
+the scores. The deciles of A and Y, the reference group and a given threshold stay those of the
+sample: the interval answers one fixed question. A threshold that was found on the rows (Youden's)
+is found again in every draw, so that the interval is about the metric at the best threshold of the
+population.
 
-Unfairness is the size of a departure from fairness. Near 0 a size is biased upwards in draws, and
-the usual intervals fail; the signed departure behaves. So every draw measures d = size(departure of
-the draw - departure of the sample). Two sizes differ by at most the size of the difference. So
-[value - q, value + q], with q the `level` quantile of d, covers the truth with at least that
-probability in large samples, fair or not (bootstrap of empirical distribution functions: Gine and
-Zinn 1990). docs/metrics.md says more.
+Unfairness is the size of a departure from fairness. Near 0 the sizes of draws are biased upwards,
+and the usual intervals fail. Signed departures have no such bias. So every draw measures
+d = size(departure of the draw - departure of the sample). Two sizes differ by at most the size of
+the difference. Hence [value - q, value + q], with q the `level` quantile of d, covers the truth
+with at least this probability in large samples, fair or not (bootstrap of empirical distribution
+functions: Gine and Zinn 1990). docs/metrics.md says more.
 
-A group of a few rows shows nothing of its own spread: the draws of a single row are all alike. So
-the rows of a group or range (within a set of Y) that has fewer than `SMALL_GROUP` rows are drawn
-from the scores of all rows there, as the group's would be if it were like everybody. The largest
-error of a distribution function has the same law whatever the distribution. That of a rate is
-largest near one half; so for decisions rows are drawn a second time, half of them above the
-threshold, and the larger reach counts.
+A group of a few rows does not show its own spread: all draws of a single row are the same. So if a
+group or range (within a set of Y) has fewer than `SMALL_GROUP` rows, its rows are drawn from the
+scores of all rows there, as if the group were like everybody. The largest error of a distribution
+function has the same distribution for all of them. The error of a rate is largest near one half; so
+for decisions rows are drawn a second time, half of them above the threshold, and the longer
+interval counts.
 
 Many rows are first summed up. A metric that needs only the weight of every (score, set of A, set of
-Y) does not change when rows that agree in all three become one row that counts for all of them.
-Scores are cut into bins for that; how far a distance can move is computed and reported.
+Y) does not change if rows that agree in all three become one row with their total weight. For that,
+scores are divided into bins; how much this can change a distance is computed and reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
-from equipoise.metrics.registry import Metric, find_metric
+from equipoise.metrics.registry import Computed, Metric, find_metric
 from equipoise.metrics.sample import (
     SMALL_GROUP,
     Sample,
@@ -64,16 +64,16 @@ from equipoise.tables import SensitiveColumn, SensitiveTable
 
 Floats = NDArray[np.float64]
 
-#: Up to this many rows every row is drawn by itself; above it, rows are summed up first.
+#: With more rows than this, rows are summed up before drawing.
 EXACT_ROWS = 20_000
-#: Bins of the score, shared out among the sets of Y. With 4096 a distance moves by at most 1/2048
+#: Bins of the score, divided among the sets of Y. With 4096 a distance changes by at most 1/2048
 #: for a binary Y, and by far less in practice: see docs/metrics.md.
 SCORE_EDGES = 4096
-#: What is said beside a metric of decisions at a threshold that these rows chose.
-THRESHOLD_FOUND = "the threshold was found on these rows, and anew in every draw"
-# Rows that stand in for a group of a few.
+#: Note beside a metric of decisions at a threshold that was found on these rows.
+THRESHOLD_FOUND = "the threshold was found on these rows, and again in every draw"
+# Most rows that replace those of a small group.
 _STAND_INS = 300
-# Draws are taken in blocks of about this many counts: 32 MiB, whatever the number of rows.
+# Draws are made in blocks of about this many counts: 32 MiB, whatever the number of rows.
 _BLOCK = 2**22
 _LIMITS = {"AUC": (0.0, 1.0), "R2": (-math.inf, 1.0), "MAE": (0.0, math.inf)}
 
@@ -102,22 +102,22 @@ def bootstrap(
     y, threshold, outcome
         As in `equipoise.metrics.measure`.
     weights : array of shape (n,), optional
-        How many rows each row stands for. Every row is drawn with the same probability and keeps
+        How many rows each row counts for. Every row is drawn with the same probability and keeps
         its weight.
     draws : int
-        At least 2; fewer than level / (1 - level) cannot reach the level.
+        At least 2; with fewer than level / (1 - level) intervals cannot reach the level.
     level : float
         Strictly between 0 and 1.
     random_state : int
         The same number gives the same intervals.
     references : mapping of column name to category, optional
-        Reference groups of SP and EO; the largest group where not named.
+        Reference groups of SP and EO; the largest group by default.
 
     Returns
     -------
     tuple of Estimate
-        For every column, metric and member, in this order. A metric that is not defined for a
-        column is there too, with the reason.
+        For every column, metric and member, in this order. If a metric is not defined for a column,
+        the estimate gives the reason.
 
     Examples
     --------
@@ -147,35 +147,35 @@ def estimates_of(
     members, n = sample.scored.scores.shape
     known = int((~sample.column.missing).sum())
     problems = {metric.name: metric.why_not(sample) for metric in metrics}
-    # Measures of dependence and gaps have intervals of their own kinds.
-    of_dependence = [m for m in metrics if m.name.removesuffix("|Y") in MEASURES]
-    of_gap = [m for m in metrics if m.name in GAPS]
-    exact = {
-        m.name: m.compute(sample)
-        for m in metrics
-        if problems[m.name] is None and m not in of_dependence and m not in of_gap
-    }
-    # A summed-up row stands for whole rows, which rows with weights are not.
+    # Rows can be summed up only if each counts once.
     many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
-    defined = [m for m in metrics if m.name in exact]
-    in_counts = [m for m in defined if m.deviation and m.from_counts and many]
-    careful = [m for m in defined if m.deviation and (m in in_counts or not many)]
-    careful = [m for m in careful if _needs_care(m, sample)]
-    by_count = [m for m in in_counts if m not in careful]
-    by_row = [m for m in defined if m not in by_count and m not in careful]
+    exact: dict[str, Computed] = {}
+    by_row: list[Metric] = []
+    by_count: list[Metric] = []
+    careful: list[Metric] = []
+    for metric in metrics:
+        # Gaps and measures of dependence have intervals of their own kinds.
+        if problems[metric.name] or metric.name in GAPS or _dependence_measure(metric):
+            continue
+        exact[metric.name] = metric.compute(sample)
+        countable = metric.deviation and metric.from_counts
+        if (countable if many else metric.deviation) and _needs_care(metric, sample):
+            careful.append(metric)
+        else:
+            (by_count if many and countable else by_row).append(metric)
     drawn, shares = _draw_counts(by_count, sample, draws, seed)
     drawn |= _draw_rows(by_row, sample, draws, seed)
     drawn |= _draw_carefully(careful, sample, draws, seed, many=many)
-    scored_threshold = THRESHOLD_FOUND if sample.scored.threshold_found else ""
     for metric in metrics:
-        if metric in of_gap and problems[metric.name] is None:
+        problem = problems[metric.name]
+        if problem is None and metric.name in GAPS:
             yield from gap_estimates(metric, sample, level=level, random_state=seed)
             continue
         for k in range(members):
-            if metric in of_dependence and problems[metric.name] is None:
+            if problem is None and _dependence_measure(metric):
                 yield _dependence(metric, sample, k, draws, level, seed)
                 continue
-            reason = problems[metric.name] or exact[metric.name].reasons[k]
+            reason = problem or exact[metric.name].reasons[k]
             if reason is not None:
                 yield Estimate(level=level, n=known, reason=reason)
                 continue
@@ -189,28 +189,40 @@ def estimates_of(
             )
             if metric.name in CERTIFIED:
                 high = min(high, max(value, largest_distance(sample, metric.notion)))
-            undefined, share = draws - len(kept), shares[k] if metric in by_count else 0.0
-            left_out = f"undefined in {undefined} of {draws} draws, which are left out"
-            binned = f"draws from binned scores, which move a distance by at most {share:.2g}"
-            found_here = scored_threshold if metric in careful and metric.needs_decisions else ""
-            note = notes(left_out if undefined else "", binned if share else "", found_here)
+            remarks = []
+            if len(kept) < draws:
+                undefined = draws - len(kept)
+                remarks.append(f"undefined in {undefined} of {draws} draws, which are left out")
+            if metric in by_count and shares[k]:
+                remarks.append(
+                    f"drawn from binned scores, which change a distance by at most {shares[k]:.2g}"
+                )
+            if metric in careful and metric.needs_decisions and sample.scored.threshold_found:
+                remarks.append(THRESHOLD_FOUND)
+            note = notes(*remarks)
             yield Estimate(value=value, low=low, high=high, level=level, n=known, note=note)
+
+
+def _dependence_measure(metric: Metric) -> str | None:
+    """The measure of dependence behind a metric; None if it is another metric."""
+    name = metric.name.removesuffix("|Y")
+    return name if name in MEASURES else None
 
 
 def _dependence(
     metric: Metric, sample: Sample, member: int, draws: int, level: float, seed: int
 ) -> Estimate:
-    """A measure of dependence of one member on the sample's column."""
+    """Dependence of one member on the sample's column, with its interval."""
     scored = sample.scored
-    given = metric.needs_outcome and scored.y is not None
+    y = scored.y if metric.needs_outcome else None
     if bool((scored.weights != 1).any()):
         raise InputError(f"{metric.name} does not take row weights; leave weights out")
     return dependence_interval(
         metric.name.removesuffix("|Y"),
         scored.scores[member].cpu().numpy(),
         SensitiveTable((sample.column,)),
-        y=scored.y.cpu().numpy() if given and scored.y is not None else None,
-        outcome=scored.outcome_kind if given else None,
+        y=None if y is None else y.cpu().numpy(),
+        outcome=None if y is None else scored.outcome_kind,
         draws=draws,
         level=level,
         random_state=seed,
@@ -220,15 +232,15 @@ def _dependence(
 def deviation_interval(
     value: float, deviations: Floats, level: float, metric: Metric
 ) -> tuple[float, float]:
-    """Value plus and minus the `level` quantile of the deviations (R,), cut to the metric's range.
+    """Value plus and minus the `level` quantile of the deviations (R,), within the metric's range.
 
-    Ratios exp(-size) are treated on the scale of the size.
+    For a ratio exp(-size), the interval is made for the size.
     """
     if len(deviations) == 0:
         return np.nan, np.nan
     reach = upper_quantile(deviations, level)
     if metric.is_ratio and (value == 0 or math.isinf(reach)):
-        return 0.0, 1.0  # a rate of 0 has no logarithm, and says nothing about how small it may be
+        return 0.0, 1.0  # a rate of 0 has no logarithm, and does not show how small the truth is
     if metric.is_ratio:
         return value * math.exp(-reach), min(value * math.exp(reach), 1.0)
     smallest, largest = metric.range
@@ -238,13 +250,13 @@ def deviation_interval(
 def basic_interval(
     value: float, draws: Floats, level: float, limits: tuple[float, float]
 ) -> tuple[float, float]:
-    """The basic (reflected) bootstrap interval, cut to the range of the metric.
+    """The basic (reflected) bootstrap interval, within the limits of the metric.
 
     [2 value - q(1 - t), 2 value - q(t)], with t = (1 - level) / 2 and q the quantiles of the draws
-    (Davison and Hinkley 1997, section 5.2.1), stretched to the value where draws are biased. For
-    metrics that are no seminorm of departures.
+    (Davison and Hinkley 1997, section 5.2.1), extended to include the value. It is for metrics
+    without a `deviation`.
 
-    draws: (R,) without NaN; NaN without draws.
+    draws: (R,) without NaN. Without draws, the interval is NaN.
 
     >>> basic_interval(0.5, np.array([0.4, 0.5, 0.7]), 0.5, (0.0, 1.0))
     (0.3..., 0.6)
@@ -252,14 +264,14 @@ def basic_interval(
     if len(draws) == 0:
         return np.nan, np.nan
     tail = (1 - level) / 2
-    # Position p (R + 1): what a further draw exceeds with probability 1 - p, even of few draws.
+    # Position p (R + 1): a further draw exceeds this quantile with probability 1 - p.
     quantiles = np.quantile(draws, [1 - tail, tail], method="weibull")
     low, high = np.clip(2 * value - quantiles, *limits).tolist()
     return min(low, value), max(high, value)
 
 
 def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[NDArray[np.int64]]]]:
-    """Rows drawn with replacement, in blocks: counts (block, n), and the rows of each draw."""
+    """Draw rows with replacement, in blocks: counts (block, n), and the rows of each draw."""
     random = np.random.default_rng(seed)
     for size in _blocks(draws, n):
         picked = [random.integers(n, size=n) for _ in range(size)]
@@ -270,7 +282,7 @@ def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[NDA
 def _draw_rows(
     metrics: Sequence[Metric], sample: Sample, draws: int, seed: int
 ) -> dict[str, Floats]:
-    """Deviations, or else values, (draws, K) of each metric on rows drawn with replacement."""
+    """Deviations (draws, K) of each metric, or its values, on rows drawn with replacement."""
     device = sample.weights.device
     values: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}
     for counts, picked in row_counts(draws, sample.weights.shape[-1], seed) if metrics else ():
@@ -290,7 +302,7 @@ def _draw_rows(
 def _draw_counts(
     metrics: Sequence[Metric], sample: Sample, draws: int, seed: int
 ) -> tuple[dict[str, Floats], Floats]:
-    """Deviations (draws, K) of each metric on rows summed up, and the heaviest bin's share (K,)."""
+    """Deviations (draws, K) of each metric on summed-up rows, and the largest bin's share (K,)."""
     members = len(sample.scored.scores)
     shares = np.zeros(members)
     values = {metric.name: np.empty((draws, members)) for metric in metrics}
@@ -308,13 +320,13 @@ def _draw_counts(
 
 
 def _needs_care(metric: Metric, sample: Sample) -> bool:
-    """Whether a group is small, or decisions rest on a threshold that the rows chose."""
+    """Whether a group is small, or decisions depend on a threshold found on the rows."""
     own_threshold = metric.needs_decisions and sample.scored.threshold_found
     return own_threshold or bool(_small_cells(sample, metric.notion))
 
 
 def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]:
-    """Bins of A and of Y, with rows, whose set of A within its set of Y has few rows."""
+    """Pairs of a bin of A and a bin of Y that have rows, but few in their sets of A and Y."""
     within, attribute = sample.within(notion), sample.attribute
     present = sample.weights[0] > 0
     bins = torch.bincount(
@@ -330,7 +342,7 @@ def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]
 def _draw_carefully(
     metrics: Sequence[Metric], sample: Sample, draws: int, seed: int, *, many: bool
 ) -> dict[str, Floats]:
-    """Deviations (draws, K) with stand-ins for small groups, and a threshold found in each draw."""
+    """Deviations (draws, K), with stand-ins for small groups and a threshold found in each draw."""
     members = len(sample.scored.scores)
     values = {metric.name: np.full((draws, members), np.nan) for metric in metrics}
     for notion in dict.fromkeys(metric.notion for metric in metrics):
@@ -347,7 +359,7 @@ def _draw_carefully(
             ]
             for metric in some:
                 found = torch.cat([block[metric.name] for block in blocks])
-                # In order of size, so that a quantile of the larger ones is the larger quantile.
+                # Sorted, so that the quantile of the maxima is the larger of the two quantiles.
                 ordered = np.sort(found.cpu().numpy())
                 values[metric.name][:, k] = np.fmax(values[metric.name][:, k], ordered)
     return values
@@ -377,9 +389,9 @@ def drawn_deviations(
 
 
 def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
-    """Sum up rows (R, n) by decision at each draw's own cut (R,), set of A and set of Y.
+    """Sum up rows (R, n) by decision at each draw's threshold (R,), set of A and set of Y.
 
-    A metric of decisions needs no more.
+    A metric of decisions needs only these sums.
     """
     scored = sample.scored
     outcome = scored.outcome if scored.outcome is not None else sample.everybody
@@ -411,7 +423,7 @@ class _Rows(NamedTuple):
 
     sample: Sample
     unit: Tensor  # (n,): weight that a row gains each time it is drawn
-    #: Rows from, rows to, the probability of each, and how many are drawn.
+    #: First row, row after the last, probability of each row, and number of draws.
     blocks: tuple[tuple[int, int, Floats, int], ...]
 
 
@@ -421,7 +433,7 @@ def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iter
     for size in _blocks(draws, n):
         counts = np.zeros((size, n))
         for start, stop, shares, number in rows.blocks:
-            if (shares == shares[0]).all():  # whole rows: faster than a multinomial draw
+            if (shares == shares[0]).all():  # faster than a multinomial draw
                 places = random.integers(start, stop, size=(size, number))
                 for draw, picked in zip(counts, places, strict=True):
                     draw += np.bincount(picked, minlength=n)
@@ -431,19 +443,12 @@ def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iter
 
 
 def _member(sample: Sample, member: int) -> Sample:
-    """The rows with A known, of one member."""
+    """One member's rows with known A."""
     kept = (sample.weights[0] > 0).nonzero()[:, 0]
     scored, some = sample.scored, slice(member, member + 1)
-    scores = scored.scores[some][:, kept]
-    rows = replace(
-        scored,
-        scores=scores,
-        ranking=rank(scores),
-        weights=sample.weights[:, kept],
-        threshold=None if scored.threshold is None else scored.threshold[some],
-        outcome=None if scored.outcome is None else scored.outcome.take(kept),
-        y=None if scored.y is None else scored.y[kept],
-    )
+    threshold = None if scored.threshold is None else scored.threshold[some]
+    one = replace(scored, scores=scored.scores[some], threshold=threshold)
+    rows = one.take(kept, sample.weights[:, kept])
     return Sample(rows, sample.column, rows.weights, sample.attribute.take(kept), sample.references)
 
 
@@ -457,7 +462,8 @@ def _with_stand_ins(
 ) -> _Rows:
     """Replace the rows of small cells by stand-ins.
 
-    balanced: half of the stand-ins are decided positively; counted: a weight is a count of rows.
+    balanced: whether half of the stand-ins get a positive decision; counted: whether a weight is a
+    number of rows.
     """
     within, scored, attribute = sample.within(notion), sample.scored, sample.attribute
     number = attribute.codes * within.n_bins + within.codes
@@ -482,28 +488,17 @@ def _with_stand_ins(
         weights.append(total * torch.from_numpy(shares).to(unit))
         units.append(unit.new_full((len(stand_ins),), total / people))
         groups.append(torch.full_like(stand_ins, group))
-    every, weight = torch.cat(rows), torch.cat(weights)[None]
-    scores = scored.scores[:, every]
-    of_rows = replace(
-        scored,
-        scores=scores,
-        ranking=rank(scores),
-        weights=weight,
-        outcome=None if scored.outcome is None else scored.outcome.take(every),
-        y=None if scored.y is None else scored.y[every],
-    )
+    weight = torch.cat(weights)[None]
+    of_rows = scored.take(torch.cat(rows), weight)
     codes = replace(attribute, codes=torch.cat(groups))
-    return _Rows(
-        Sample(of_rows, sample.column, weight, codes, sample.references),
-        torch.cat(units),
-        tuple(blocks),
-    )
+    small_sample = Sample(of_rows, sample.column, weight, codes, sample.references)
+    return _Rows(small_sample, torch.cat(units), tuple(blocks))
 
 
 def _spread(scored: Scored, rows: Tensor, balanced: bool) -> tuple[Tensor, Floats]:
     """Rows at even steps of the score, and their probabilities.
 
-    balanced: where some are decided positively, these have one half of it.
+    balanced: whether positive and negative decisions get one half each, if there are both.
     """
     ordered = rows[scored.scores[0, rows].argsort()]
     parts = [ordered]
@@ -520,7 +515,7 @@ def _spread(scored: Scored, rows: Tensor, balanced: bool) -> tuple[Tensor, Float
 
 
 def multinomial_counts(counts: Floats, draws: int, seed: int) -> Iterator[Floats]:
-    """Counts (block, m) of draws of as many rows as `counts` (m,) stand for, in blocks."""
+    """Draw as many rows as `counts` (m,) add up to; yields drawn counts (block, m)."""
     random = np.random.default_rng(seed)
     total = int(counts.sum())
     for size in _blocks(draws, len(counts)):
@@ -535,14 +530,14 @@ def _blocks(draws: int, n: int) -> Iterator[int]:
 def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     """Sum up the rows of one member that share score bin, set of A and set of Y.
 
-    Returns a sample of m rows, whose weights say how many each stands for. Its column is still that
-    of all rows, so only metrics with a `deviation` may look at it.
+    Returns a sample of m rows, whose weights are numbers of original rows. Its column still has all
+    rows, so it is only for metrics with a `deviation`.
 
-    Also returns the largest share that the scores of one bin have of a set of Y, bins of one score
-    left out. A Kolmogorov-Smirnov distance computed from bins lies at most this much below the
-    exact one: inside a bin, F(score | set) - F(score) stays within the pooled share of the bin from
-    its value at one of the two ends. Decision rates do not move, since the threshold is an edge; a
-    mean score moves by at most the width of its bin.
+    Also returns the largest share of a set of Y that is in one bin; bins of a single score do not
+    count. A Kolmogorov-Smirnov distance computed from bins is at most this much below the exact
+    one: inside a bin, F(score | set) - F(score) differs from its value at one of the two ends by at
+    most the pooled share of the bin. Decision rates do not change, since the threshold is an edge;
+    a mean score changes by at most the width of its bin.
     """
     scored = sample.scored
     kept = (sample.weights[0] > 0).nonzero()[:, 0]
@@ -552,10 +547,10 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     edges = _edges(scores, outcome)
     threshold = None if scored.threshold is None else scored.threshold[member : member + 1]
     if threshold is not None:
-        below = scores[scores <= threshold]  # the last score that is not decided positive
+        below = scores[scores <= threshold]  # its largest score is an edge
         edges = torch.cat([edges, below.max()[None]]) if len(below) else edges
     edges = torch.unique(edges)
-    # Even bins lie strictly between two edges, odd bins are one edge: a score of its own.
+    # Even bins lie strictly between two edges; odd bins are the edges, single scores.
     left, right = (torch.searchsorted(edges, scores, side=side) for side in ("left", "right"))
     bins = left + right
     n_bins = 2 * len(edges) + 1
@@ -582,7 +577,7 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
 
 
 def _edges(scores: Tensor, outcome: Partition) -> Tensor:
-    """Scores at equal steps of rank inside each bin of Y, so that no set of Y has a heavy bin."""
+    """Scores at equal steps of rank inside each bin of Y, so that no bin has many rows of a set."""
     edges = []
     for code in range(outcome.n_bins):
         inside = scores[outcome.codes == code].sort().values
@@ -592,7 +587,7 @@ def _edges(scores: Tensor, outcome: Partition) -> Tensor:
 
 
 def _means(scores: Tensor, weights: Tensor, bins: Tensor, n_bins: int) -> Tensor:
-    """Mean score of each bin, kept between its smallest and largest score despite rounding."""
+    """Mean score of each bin; rounding must not move it beyond its smallest or largest score."""
     totals = torch.bincount(bins, weights=weights * scores, minlength=n_bins)
     means = totals / torch.bincount(bins, weights=weights, minlength=n_bins)
     low = torch.full_like(means, torch.inf).scatter_reduce(0, bins, scores, "amin")
@@ -601,7 +596,7 @@ def _means(scores: Tensor, weights: Tensor, bins: Tensor, n_bins: int) -> Tensor
 
 
 def _bin_share(bins: Tensor, weights: Tensor, n_bins: int, outcome: Partition) -> float:
-    """Largest share of a bin between edges in all rows or in a set of Y; 0 without such bins."""
+    """Largest share of all rows, or of a set of Y, in a bin between edges; 0 without such bins."""
     largest = 0.0
     for sets in (outcome, everybody(len(bins), bins.device)):
         cells = bins * sets.n_bins + sets.codes
@@ -621,15 +616,15 @@ def utility_intervals(
     level: float,
     random_state: int,
 ) -> tuple[tuple[Estimate, ...], ...]:
-    """AUC, R2 or MAE of each of E models, scores (E * columns, n), by every measure.
+    """AUC, R2 or MAE of each of E models with intervals, by measure and model.
 
-    These are smooth functions of means, so the basic bootstrap interval is the right one. It is
-    stretched for AUC to the interval of Newcombe (`auc_interval`): near 1 draws say too little, and
-    at 1 nothing. Where all draws of another measure are alike, there is no interval. Every
-    draw serves all models and measures; a model gets the interval it would get alone. `columns` is
-    as in `Scored.utility`. AUC needs only how many positives and negatives have each score: above
-    `EXACT_ROWS` rows, scores are first cut into bins of equal rank, which moves an AUC by at most
-    half the share of a bin.
+    The scores are (E * columns, n), as in `Scored.utility`. Utility is a smooth function of means,
+    so the basic bootstrap interval holds. For AUC, it is extended to include the interval of
+    Newcombe (`auc_interval`): near 1 draws vary too little, and at 1 not at all. If all draws of
+    another measure are equal, there is no interval. Every draw serves all models and measures; a
+    model gets the same interval as alone. AUC needs only the numbers of positives and negatives at
+    each score: above `EXACT_ROWS` rows, scores are first divided into bins of equal frequency,
+    which changes an AUC by at most half the share of a bin.
 
     >>> from equipoise.metrics import prepare
     >>> y = np.arange(400) % 2
@@ -657,34 +652,65 @@ def utility_intervals(
     return tuple(found)
 
 
+def utility_differences(
+    scored: Scored, measure: UtilityMeasure, *, draws: int, level: float, random_state: int
+) -> tuple[Estimate, ...]:
+    """By how much each of K scores is more useful than the first, with the first left out.
+
+    Rows are drawn for both scores together, so that what they share cancels out. An interval that
+    excludes 0 tells the two apart. More is better: of MAE, the first less the other.
+
+    >>> from equipoise.metrics import prepare
+    >>> y = np.arange(400) % 2
+    >>> noise = np.random.default_rng(0).normal(size=(2, 400))
+    >>> (found,) = utility_differences(
+    ...     prepare(y * np.array([[1.0], [2.0]]) + noise, y),
+    ...     "AUC", draws=200, level=0.95, random_state=0,
+    ... )
+    >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
+    (0.08, 0.14, 0.19)
+    """
+    sign = -1.0 if measure == "MAE" else 1.0
+    values = sign * scored.utility(measure)[0].cpu().numpy()
+    (drawn,) = _utilities(scored, [measure], 1, draws, random_state)
+    found = []
+    for k in range(1, len(values)):
+        apart = sign * (drawn[:, k] - drawn[:, 0])
+        value = float(values[k] - values[0])
+        low, high = basic_interval(value, apart[np.isfinite(apart)], level, (-math.inf, math.inf))
+        n = scored.scores.shape[-1]
+        found.append(Estimate(value=value, low=low, high=high, level=level, n=n))
+    return tuple(found)
+
+
 def _utility_estimate(
     measure: UtilityMeasure, value: float, drawn: Floats, level: float, scored: Scored
 ) -> Estimate:
     n = scored.scores.shape[-1]
     if not math.isfinite(value):
-        reason = f"a float cannot hold it, {value}; rescale scores and y"
+        reason = f"its value, {value}, is not finite; rescale scores and y"
         return Estimate(level=level, n=n, reason=reason)
-    # A draw without a class, or of a single outcome, says nothing about utility.
+    # Draws without a class, or with a single outcome, are undefined.
     kept = drawn[np.isfinite(drawn)]
     low, high = basic_interval(value, kept, level, _LIMITS[measure])
     note = ""
     if measure == "AUC":
         assert scored.y is not None
         sizes = torch.unique(scored.y[scored.weights[0] > 0], return_counts=True)[1].tolist()
-        # Of several classes, the mean is as sure as the AUC of the smallest class at least.
+        # With several classes, the interval for the smallest class is long enough for the mean.
         near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
         low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
     elif len(kept) and np.ptp(kept) <= 1e-12 * abs(value):
         low = high = math.nan
-        note = "no interval: every draw has the same value, so nothing shows how far it is off"
+        note = "no interval: all draws have the same value, so its error cannot be estimated"
     return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)
 
 
 def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tuple[float, float]:
     """The interval of Newcombe (2006, method 5) for an AUC, which also holds near 0 and 1.
 
-    It consists of all A with abs(auc - A) <= z sqrt(V(A)), where V is the variance of Hanley and
-    McNeil (1982) with both sizes m and n but in its denominator replaced by their mean:
+    It consists of all A with abs(auc - A) <= z sqrt(V(A)). V is the variance of Hanley and McNeil
+    (1982), in which the mean of the sizes m and n replaces both, except in the denominator:
     V = A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), with k = (m + n) / 2 - 1.
 
     >>> low, high = auc_interval(1.0, 15, 15, 0.95)
@@ -700,7 +726,7 @@ def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tu
 
     low = brentq(excess, 0.0, auc) if auc > 0 and excess(auc) < 0 else auc
     high = brentq(excess, auc, 1.0) if auc < 1 and excess(auc) < 0 else auc
-    if auc in (0.0, 1.0):  # the spread vanishes at the end itself, which is one root of two
+    if auc in (0.0, 1.0):  # the variance is 0 at this end, so the end is one of two roots
         inner = brentq(excess, 1e-9, 1 - 1e-9)
         low, high = (0.0, inner) if auc == 0 else (inner, 1.0)
     return float(low), float(high)
@@ -720,7 +746,7 @@ def _utilities(
 
 
 def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
-    """AUC (draws, K) from drawn counts of (bin of the score, class), moved to the exact value."""
+    """AUC (draws, K) from drawn counts of (score bin, class), shifted to the exact value."""
     assert scored.y is not None
     positive = scored.y.cpu().numpy().astype(np.int64)
     columns = []

@@ -2,51 +2,52 @@
 
 What is bounded
 ---------------
-The population values of the paper's metrics (Sohn, Song and Lin 2024, section 5, D.2 and D.3), F
-being the distribution function of the score:
+The population values of the paper's metrics (Sohn, Song and Lin 2024, section 5, D.2 and D.3).
+With F the distribution function of the score, these are:
 
 * discrete A: the sum over groups a of sup abs(F_a - F);
 * continuous A: the mean over nine thresholds t of sup abs(F_{A <= t} - F);
 * KS-GEO: the same within Y = y, summed over y; within Y <= u for a continuous outcome, averaged
   over nine thresholds u.
 
-Thresholds are those the caller passes, or the deciles of the rows themselves, as in KS-GSP and
-KS-GEO: the bound is about the very sets of people that the number beside it compares. A sample does
-not change when a threshold moves between two neighboring values of A; of these thresholds the
-bound takes the highest, just below the next value.
+The caller passes the thresholds, or they are the deciles of the rows themselves, as in KS-GSP and
+KS-GEO. So the bound is about the same sets of people as the estimate. All thresholds between two
+neighboring values of A give the same sets in the sample; the bound is for the highest of them, just
+below the next value.
 
 Why it holds
 ------------
-One comparison is between a set B of rows (a group, or A <= t) and the others R of its stratum. With
-p = P(B), F = p F_B + (1 - p) F_R, so sup abs(F_B - F) = (1 - p) D with D = sup abs(F_B - F_R).
-Given which rows fall in B, the n_B scores in B and the n_R scores in R are two independent samples,
-each of independent, equally distributed scores. By the Dvoretzky-Kiefer-Wolfowitz inequality with
-Massart's constant (Massart 1990), the largest error X of an empirical distribution function has
-P(X > e) <= min(1, 2 exp(-2 n e^2)), for every distribution of scores, ties included. And
-D <= D_hat + X_B + X_R. The two errors are independent, so that P(X_B + X_R > r) is at most the same
-probability for two independent variables that have these very tails; `radius` solves that for r,
-which is smaller than what a union bound over the two would give. The factor 1 - p is replaced by
-its exact upper confidence limit (Clopper and Pearson 1934). With two groups none is needed: the two
-comparisons are one and the same, and their factors 1 - p and p add up to 1.
+One comparison is between a set B of rows (a group, or A <= t) and the other rows R of its stratum.
+With p = P(B), F = p F_B + (1 - p) F_R, so sup abs(F_B - F) = (1 - p) D with
+D = sup abs(F_B - F_R). Given which rows are in B, the n_B scores in B and the n_R scores in R are
+two independent samples, each of independent, identically distributed scores. By the
+Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant (Massart 1990), the largest error X of
+an empirical distribution function has P(X > e) <= min(1, 2 exp(-2 n e^2)), for every distribution
+of scores, with or without ties. And D <= D_hat + X_B + X_R. The two errors are independent, so
+P(X_B + X_R > r) is at most the same probability for two independent variables that have exactly
+these tails. `radius` solves this for r, which is smaller than with a union bound over the two. The
+exact upper confidence limit of Clopper and Pearson (1934) replaces the factor 1 - p. With two
+groups none is needed: both comparisons have the same D, and their factors 1 - p and p add up to 1.
 
 *A threshold found on the rows.* Let all values of A differ, and let t be the value of rank k + 1.
-Given t, the k rows with A < t are independent draws of the population with A < t, the n - k - 1
-rows with A > t are independent draws of that with A > t, and both are independent of each other:
-order statistics are a Markov chain (David and Nagaraja 2003, theorem 2.5). So the argument above
-holds for this t as for a fixed one; the row of t itself, which counts among R, moves the estimate
-by 1 / n_R at most, which is added. The same holds for ranges of Y, and for both at once: given the
-rows at which A and Y are cut and how many rows each of the four quadrants has, the rows of a
-quadrant are independent draws of it. There the share p of a stratum is bounded for all t at once,
-by the inequality of Dvoretzky, Kiefer and Wolfowitz for A in the stratum. Where values of A repeat,
-t is one of the values A can take, and the union bound counts as many sets A <= t as A has distinct
-values in the rows. That is sound where A can take no more values than these.
+Given t, the k rows with A < t are independent draws from the population with A < t, the n - k - 1
+rows with A > t are independent draws from the population with A > t, and both are independent of
+each other: order statistics are a Markov chain (David and Nagaraja 2003, theorem 2.5). So the
+argument above holds for this t as for a fixed one. The row with A = t counts among R and changes
+the estimate by at most 1 / n_R, which is added. The same holds for ranges of Y, and for both at
+once: given the rows that define the thresholds of A and Y, and the number of rows in each of the
+four quadrants, the rows of a quadrant are independent draws from it. There the share p of a stratum
+is bounded for all t at once, by the inequality of Dvoretzky, Kiefer and Wolfowitz for A in the
+stratum. If values of A repeat, t is one of the values that A can take, and the union bound counts
+as many sets A <= t as A has distinct values in the rows. This is valid if A can take no other
+values.
 
-The probability of error 1 - level is shared out by the union bound: a twentieth goes to the factors
-where these are needed, the rest equally to the comparisons, times the number of candidates. Hence
-all bounds, of all candidates, hold together with probability `level`, and so does the bound of any
-candidate picked among them by looking at the same rows.
+The union bound divides the probability of error 1 - level: a twentieth goes to the factors, if
+these are needed, and the rest equally to the comparisons of all candidates. Hence the bounds of all
+candidates hold together with probability `level`, and so does the bound of any candidate picked by
+looking at the same rows.
 
-docs/uncertainty.md says what it does not cover.
+docs/uncertainty.md says what the certificate does not cover.
 """
 
 from __future__ import annotations
@@ -84,16 +85,16 @@ _FACTOR_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Certificate:
-    """An upper confidence bound; `print` it for what it says in words."""
+    """An upper confidence bound; `print` shows it in words."""
 
     metric: str  # "KS-GSP" or "KS-GEO"
     attribute: str
     estimate: Floats  # on the rows used; (K,) for scores (K, n), a scalar array for (n,)
-    upper: Floats  # the bound, likewise
+    upper: Floats  # the bound, of the same shape
     level: float  # probability with which all bounds hold together
-    candidates: int  # how many scores the bounds hold for together
-    rows: int  # the bound rests on, without those with a missing value
-    thresholds: tuple[float, ...]  # where a continuous attribute was cut; () for a discrete one
+    candidates: int  # number of scores for which the bounds hold together
+    rows: int  # number of rows used, without those with a missing value
+    thresholds: tuple[float, ...]  # of a continuous attribute; () for a discrete one
     outcome_thresholds: tuple[float, ...]
 
     def __str__(self) -> str:
@@ -103,28 +104,29 @@ class Certificate:
         of = f", for all {self.candidates} candidates together" if self.candidates > 1 else ""
         return (
             f"With {100 * self.level:g}% confidence {self.metric} by {self.attribute} is at most "
-            f"{bounds}{at}{of}, in the population these {self.rows} rows were drawn from. This "
-            "does not cover rows used for training or for picking other candidates, nor drift."
+            f"{bounds}{at}{of}, in the population from which these {self.rows} rows were drawn. "
+            "This is not valid for rows used for training or for picking other candidates, nor "
+            "after drift."
         )
 
 
 class _Comparison(NamedTuple):
-    """Rows `inside` (n,) against the others of `stratum` (n,); `weight` in the metric."""
+    """The rows `inside` (n,) of a stratum compared with its other rows."""
 
-    stratum: Mask
+    stratum: Mask  # (n,)
     inside: Mask
-    weight: float
+    weight: float  # in the metric
     factor_known: bool  # two groups: the factors of both comparisons add up to one
-    by_rank: bool  # A is cut at a value of the rows themselves, none of which repeats
+    by_rank: bool  # the threshold of A is a value of the rows themselves, none of which repeats
     of_all: bool  # the stratum is everybody
     name: str
 
 
 class _Cuts(NamedTuple):
-    """Where a continuous variable is cut."""
+    """Thresholds of a continuous variable."""
 
-    at: tuple[float, ...]  # none for a discrete variable
-    family: int  # among how many possible sets the cuts were picked; the union bound counts these
+    at: tuple[float, ...]  # () for a discrete variable
+    family: int  # number of possible sets among which these were picked, for the union bound
     by_rank: bool
 
 
@@ -144,20 +146,20 @@ def certify(
     Parameters
     ----------
     scores : array of shape (n,) or (K, n)
-        Of rows never used to train or to pick, except to pick among these very K.
+        Of rows that were not used for training, nor for picking except among these K scores.
     column : SensitiveColumn
         Rows in which it is missing are left out.
     y : array of shape (n,), optional
         Bound KS-GEO instead of KS-GSP.
     outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
+        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
     level : float
         Confidence, in (0, 1).
     candidates : int, optional
-        Number of scores among which one was or will be picked on these rows; K unless given.
+        Number of scores among which one was or will be picked on these rows; by default K.
     thresholds, outcome_thresholds : sequence of float, optional
-        Where to cut a continuous column or outcome; must not be chosen on these rows. Unless given,
-        the deciles of these rows are, as in KS-GSP and KS-GEO.
+        Thresholds of a continuous column or outcome; must not be chosen on these rows. By default
+        the deciles of these rows, as in KS-GSP and KS-GEO.
 
     Returns
     -------
@@ -168,33 +170,34 @@ def certify(
     >>> random = np.random.default_rng(0)
     >>> column = SensitiveTable.from_data({"sex": random.permutation(["f", "m"] * 5000)})["sex"]
     >>> print(certify(random.normal(size=10_000), column))
-    With 95% confidence KS-GSP by sex is at most 0.043, in the population these 10000 rows were ...
+    With 95% confidence KS-GSP by sex is at most 0.043, in the population from which these ...
     """
     matrix = as_scores(scores).cpu().numpy()
     check_level(level)
     candidates = len(matrix) if candidates is None else check_whole("candidates", candidates)
     if candidates < len(matrix):
         raise InputError(
-            f"candidates must count at least the {len(matrix)} scores given, got {candidates}"
+            f"candidates must be at least {len(matrix)}, the number of scores, got {candidates}; "
+            "count every score among which one is picked"
         )
     kind = kind_where_given(y, outcome)
     rows = rows_of(matrix, SensitiveTable((column,)), y)
     known_y = None if y is None else outcome_array(y)
     of_column = None if column.values is None else column.values[rows]
     column_cuts = _cuts(of_column, thresholds, "thresholds")
-    # The deciles of y count every row, those with a missing attribute too.
+    # The deciles of y count every row, also those with a missing attribute.
     of_outcome = known_y if kind == "continuous" else None
     outcome_cuts = _cuts(of_outcome, outcome_thresholds, "outcome_thresholds")
     used_y = None if known_y is None else known_y[rows]
     comparisons = list(_comparisons(column.take(rows), column_cuts, used_y, outcome_cuts))
-    # Sets that could have been compared, for each that was.
+    # Number of possible sets for each set that is compared.
     of_each = column_cuts.family / max(len(column_cuts.at), 1)
     of_each *= outcome_cuts.family / max(len(outcome_cuts.at), 1)
     estimate, upper = _bound(matrix[:, rows], comparisons, (1 - level) / of_each, candidates)
     if column.codes is not None:  # distances of G groups add up to at most G - 1
         classes = 1 if used_y is None or outcome_cuts.at else len(np.unique(used_y))
         upper = np.minimum(upper, classes * (len(column.categories) - 1))
-    shape = np.shape(scores)[:-1]  # no K axis where none was given
+    shape = np.shape(scores)[:-1]  # without a K axis if scores have none
     return Certificate(
         metric="KS-GSP" if y is None else "KS-GEO",
         attribute=column.name,
@@ -219,11 +222,11 @@ def certificate_of(
     candidates: int,
     weights: Floats | None = None,
 ) -> tuple[float, str]:
-    """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note why there is none."""
+    """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note that says why."""
     if metric.name not in CERTIFIED:
         return math.nan, ""
     if weights is not None:
-        return math.nan, "no certificate: its inequality is for rows that count the same"
+        return math.nan, "no certificate: it holds only for rows of equal weight"
     given = metric.needs_outcome
     try:
         found = certify(
@@ -256,9 +259,9 @@ def largest_distance(sample: Sample, notion: Notion | None) -> float:
 
 @lru_cache(4096)  # many groups have the same sizes
 def radius(n_inside: int, n_others: int, probability: float) -> float:
-    """Least r with P(X_B + X_R > r) <= probability by the argument of this module.
+    """Smallest r with P(X_B + X_R > r) <= probability.
 
-    X_B and X_R are independent with P(X > e) = min(1, 2 exp(-2 n e^2)).
+    X_B and X_R are independent with P(X > e) = min(1, 2 exp(-2 n e^2)), see the module docstring.
 
     >>> round(radius(5000, 5000, 0.05), 4), round(radius(20_000, 20_000, 0.05), 4)
     (0.0341, 0.017)
@@ -271,16 +274,16 @@ def radius(n_inside: int, n_others: int, probability: float) -> float:
 
 
 def _tail_of_sum(r: float, m: int, n: int) -> float:
-    """P(X + Y > r), X and Y independent with tails min(1, 2 exp(-2 m e^2)) and with n for m.
+    """P(X + Y > r) for independent X and Y with tails min(1, 2 exp(-2 m e^2)), and n for Y.
 
-    X has no mass below x0 = sqrt(log 2 / 2 m) and density 8 m x exp(-2 m x^2) above; likewise Y.
+    X has density 8 m x exp(-2 m x^2) above x0 = sqrt(log 2 / 2 m) and no mass below; likewise Y.
     """
     x0, y0 = (math.sqrt(math.log(2) / (2 * size)) for size in (m, n))
     if r <= x0 + y0:
         return 1.0
-    # For x > r - y0 the rest r - x is below y0 and Y exceeds it for sure.
-    surely = 2 * math.exp(-2 * m * (r - y0) ** 2)
-    # The integral of 16 m x exp(-2 m x^2 - 2 n (r - x)^2) over x0 <= x <= r - y0: the exponent is
+    # If x > r - y0, then Y > r - x for certain.
+    certain = 2 * math.exp(-2 * m * (r - y0) ** 2)
+    # The integral of 16 m x exp(-2 m x^2 - 2 n (r - x)^2) over x0 <= x <= r - y0. The exponent is
     # -2 s (x - center)^2 - 2 (m n / s) r^2 with s = m + n.
     s = m + n
     center = n * r / s
@@ -290,7 +293,7 @@ def _tail_of_sum(r: float, m: int, n: int) -> float:
     )
     slope = (math.exp(-2 * s * low**2) - math.exp(-2 * s * high**2)) / (4 * s)
     integral = 16 * m * math.exp(-2 * m * n / s * r**2) * (center * gaussian + slope)
-    return float(min(1.0, surely + integral))
+    return float(min(1.0, certain + integral))
 
 
 def _bound(
@@ -318,12 +321,12 @@ def _bound(
             largest_share = float(beta.ppf(1 - factor_error, n_others + 1, n_inside))
             if comparison.by_rank and not comparison.of_all:
                 largest_share = min(1.0, share + math.sqrt(-math.log(factor_error) / (2 * n)))
-        if n_others == 0:  # everybody is inside: no distance was seen, and few can be outside
+        if n_others == 0:  # everybody is inside: the distance is unknown, but few can be outside
             upper += comparison.weight * largest_share
             continue
         pairs = zip(scores, orders, strict=True)
         distance = np.array([_largest_difference(*pair, comparison) for pair in pairs])
-        # The row at which A is cut is no draw of the others.
+        # The row that defines the threshold is not a draw from the others.
         at_cut = int(comparison.by_rank and n_others > 1)
         reach = radius(n_inside, n_others - at_cut, radius_error) + at_cut / n_others
         bounded = np.minimum(1.0, distance + reach)
@@ -347,57 +350,54 @@ def _largest_difference(score: Floats, order: NDArray[np.intp], comparison: _Com
 def _comparisons(
     column: SensitiveColumn, cuts: _Cuts, y: NDArray[Any] | None, y_cuts: _Cuts
 ) -> Iterator[_Comparison]:
-    """Every comparison the metric is made of."""
-    n = len(column.missing)
+    """Every comparison of the metric."""
     if y is None:
-        strata = [(np.ones(n, dtype=bool), 1.0, "")]
+        strata = [(np.ones(len(column.missing), dtype=bool), 1.0, "")]
     elif y_cuts.at:
         strata = [(y <= cut, 1 / len(y_cuts.at), f" and y <= {cut:g}") for cut in y_cuts.at]
     else:
         strata = [(y == level, 1.0, f" and y = {level}") for level in np.unique(y)]
+    two_groups = len(column.categories) == 2
+    if column.values is not None:
+        sets = [(column.values <= cut, f"{column.name} <= {cut:g}") for cut in cuts.at]
+    else:
+        assert column.codes is not None
+        groups = column.categories[:1] if two_groups else column.categories
+        sets = [
+            (column.codes == code, f"{column.name} = {group}") for code, group in enumerate(groups)
+        ]
     for stratum, weight, where in strata:
-        if column.values is not None:
-            for cut in cuts.at:
-                yield _Comparison(
-                    stratum,
-                    column.values <= cut,
-                    weight / len(cuts.at),
-                    factor_known=False,
-                    by_rank=cuts.by_rank,
-                    of_all=y is None,
-                    name=f"{column.name} <= {cut:g}{where}",
-                )
-        else:
-            assert column.codes is not None
-            two = len(column.categories) == 2
-            for code, category in enumerate(column.categories[: 1 if two else None]):
-                yield _Comparison(
-                    stratum,
-                    column.codes == code,
-                    weight,
-                    factor_known=two,
-                    by_rank=False,
-                    of_all=y is None,
-                    name=f"{column.name} = {category}{where}",
-                )
+        for inside, name in sets:
+            yield _Comparison(
+                stratum,
+                inside,
+                weight / max(len(cuts.at), 1),
+                factor_known=two_groups,
+                by_rank=cuts.by_rank,
+                of_all=y is None,
+                name=name + where,
+            )
 
 
 def _cuts(values: NDArray[Any] | None, given: Sequence[float] | None, argument: str) -> _Cuts:
-    """Thresholds: those given, else at the deciles of the values; none when discrete."""
+    """The given thresholds, or those at the deciles of the values; none for a discrete variable."""
     if values is None:
         if given is not None:
             raise InputError(
-                f"{argument} must not be given without a continuous variable to cut, got {given!r}"
+                f"{argument} must not be given without a continuous variable, got {given!r}; "
+                "leave it out"
             )
         return _Cuts((), 1, by_rank=False)
     if given is not None:
         cuts = np.asarray(given, np.float64)
         if cuts.ndim != 1 or len(cuts) == 0 or not np.isfinite(cuts).all():
-            raise InputError(f"{argument} must be a sequence of finite numbers, got {given!r}")
+            raise InputError(
+                f"{argument} must be a sequence of finite numbers, got {given!r}; pass a list"
+            )
         return _Cuts(tuple(cuts.tolist()), len(cuts), by_rank=False)
     distinct = np.unique(values)
     deciles = np.quantile(values, DECILES)
-    place = np.searchsorted(distinct, deciles, side="right")  # distinct values up to a decile
+    place = np.searchsorted(distinct, deciles, side="right")  # number of values up to a decile
     if len(distinct) < len(values):
         return _Cuts(
             tuple(distinct[np.maximum(place, 1) - 1].tolist()), len(distinct), by_rank=False

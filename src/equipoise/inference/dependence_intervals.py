@@ -1,7 +1,7 @@
-"""Intervals for measures of dependence, of one column or of all jointly.
+"""Intervals for measures of dependence, on one column or on all jointly.
 
-GDP, HGR, dCor and the root of HSIC are sizes of signed departures from independence, so their
-intervals are made as those of the parity metrics (`equipoise.inference.bootstrap`): each draw
+GDP, HGR, dCor and the root of HSIC are sizes of signed departures from independence. So their
+intervals are made like those of the parity metrics (`equipoise.inference.bootstrap`): each draw
 measures the size of the difference between the departures of draw and sample. Such intervals also
 hold at independence, where the values are biased upwards and an ordinary bootstrap fails. Cells,
 strata and their shares stay those of the sample.
@@ -9,24 +9,25 @@ strata and their shares stay those of the sample.
 * Distance covariance and the root of HSIC are the length of E[f(score) g(A)'] - E f(score) E g(A)',
   with features f, g of the kernels (Gretton et al. 2005; for distances Sejdinovic et al. 2013).
 * HGR is the largest singular value of the correlations between functions of the score and of A.
-* GDP averages over many cells of few rows, to whose means a bootstrap would leave too little room.
-  Its draws are normal errors of the cell means instead, with the variance found in the cell and,
-  where the cell is small, in all cells of the stratum.
+* GDP averages over many cells of few rows, for which bootstrap intervals would be too short. So its
+  draws are normal errors of the cell means. Their variance is that of the cell and, if the cell is
+  small, also of the other cells of the stratum.
 
-Where strata or groups have few rows, draws say too little about the size that chance alone gives.
-So the reach is at least the `level` quantile of the sizes that the measure has after A was permuted
-within strata. Hence an interval excludes 0 at independence (or separation) no more often than the
-permutation test with this measure would.
+If strata or groups have few rows, draws underestimate the sizes that occur by chance. So the reach
+is at least the `level` quantile of the sizes after A was permuted within strata. Hence, at
+independence (or separation), an interval excludes 0 no more often than the permutation test with
+this measure would.
 
 HGR, dCor and HSIC are drawn on at most `DRAWN_ROWS` rows m. Such a size falls as 1 / sqrt(rows), so
-it is scaled by sqrt(m / rows) to the number of rows the value was computed on; likewise for at most
-`PERMUTED_ROWS`. Measured coverage is in docs/uncertainty.md.
+it is multiplied by sqrt(m / rows), with the number of rows of the value; likewise for permutations
+on at most `PERMUTED_ROWS`. docs/uncertainty.md shows the coverage in simulations.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +58,21 @@ Integers = NDArray[np.int64]
 DRAWN_ROWS = 1_000
 #: Most rows that A is permuted on for HGR, dCor and HSIC.
 PERMUTED_ROWS = 250
-#: Most rows for which A is permuted for GDP; with more, every cell has many.
+#: With more rows than this, A is not permuted for GDP, since every cell has many rows.
 PARITY_ROWS = 5_000
-# The variance of a cell is drawn towards the pooled one, as by so many further rows.
+# The pooled variance counts like this many further rows of a cell.
 _POOLED_ROWS = 10
-# Directions that a draw has less than this share of the sample's variance in are left out.
+# Directions in which a draw has less than this share of the sample's variance are left out.
 _NEGLIGIBLE = 1e-6
+
+
+class _Rows(NamedTuple):
+    scores: Floats  # (n,)
+    table: SensitiveTable
+    strata: Integers  # (n,)
+
+    def take(self, rows: Integers) -> _Rows:
+        return _Rows(self.scores[rows], self.table.take(rows), self.strata[rows])
 
 
 def dependence_interval(
@@ -78,7 +88,7 @@ def dependence_interval(
 ) -> Estimate:
     """Measure how scores (n,) depend on all columns jointly, with an interval.
 
-    The first arguments are those of `measure_dependence`, the others those of `bootstrap`.
+    Arguments are those of `measure_dependence` and `bootstrap`.
 
     >>> random = np.random.default_rng(0)
     >>> age = random.normal(size=1000)
@@ -103,14 +113,15 @@ def dependence_interval(
     scores, power = reduced(scores)
     if outcome == "continuous":
         scores = beyond_outcome(measure, scores[None], y)[0]
+    rows = _Rows(scores, table, strata)
     if measure == "GDP":
-        deviations = np.ldexp(_parity_deviations(scores, table, strata, draws, random), power)
+        deviations = np.ldexp(_parity_deviations(rows, draws, random), power)
     else:
-        deviations = _deviations(measure, scores, table, strata, draws, random)
+        deviations = _deviations(measure, rows, draws, random)
         deviations *= math.sqrt(min(len(scores), DRAWN_ROWS) / found.rows)
     reach = upper_quantile(deviations, level)
     if measure != "GDP" or len(scores) <= PARITY_ROWS:
-        by_chance = _permuted_sizes(measure, scores, table, strata, draws, random)
+        by_chance = _permuted_sizes(measure, rows, draws, random)
         scale = math.sqrt(min(len(scores), PERMUTED_ROWS) / found.rows)
         by_chance = np.ldexp(by_chance, power) if measure == "GDP" else by_chance * scale
         reach = max(reach, upper_quantile(by_chance, level))
@@ -123,150 +134,106 @@ def dependence_interval(
     return Estimate(value=value, low=low, high=high, level=level, n=found.rows)
 
 
-def _deviations(
-    measure: str,
-    scores: Floats,
-    table: SensitiveTable,
-    strata: Integers,
-    draws: int,
-    random: np.random.Generator,
-) -> Floats:
+def _deviations(measure: str, rows: _Rows, draws: int, random: np.random.Generator) -> Floats:
     """Deviations (draws,) of all strata together, averaged by size as the measure is."""
-    scores, table, strata = _at_most(DRAWN_ROWS, scores, table, strata, random)
-    m = len(scores)
+    rows = _at_most(DRAWN_ROWS, rows, random)
+    m = len(rows.scores)
     counts = random.multinomial(m, np.full(m, 1 / m), size=draws).astype(np.float64)
-    total = np.zeros(draws)
-    power = 2 if measure == "HSIC" else 1  # HSIC averages squares of lengths
-    for stratum in np.unique(strata):
-        rows = np.flatnonzero(strata == stratum)
-        drawn = counts[:, rows]
+
+    def within(positions: Integers) -> Floats:
         # A draw without a row of the stratum shows no departure there.
-        some_drawn = drawn.sum(axis=1) > 0
-        found = _DEVIATIONS[measure](scores[rows], table.take(rows), drawn[some_drawn])
-        total[some_drawn] += len(rows) / m * found**power
-    return np.asarray(total ** (1 / power))
+        drawn = counts[:, positions].sum(axis=1) > 0
+        found = np.zeros(draws)
+        own_counts = counts[drawn][:, positions]
+        found[drawn] = _drawn_deviations(measure, rows.take(positions), own_counts)
+        return found
+
+    return _averaged(measure, rows.strata, within)
 
 
-def _permuted_sizes(
-    measure: str,
-    scores: Floats,
-    table: SensitiveTable,
-    strata: Integers,
-    draws: int,
-    random: np.random.Generator,
-) -> Floats:
+def _permuted_sizes(measure: str, rows: _Rows, draws: int, random: np.random.Generator) -> Floats:
     """Sizes (draws,) of the measure with A permuted within strata."""
     if measure != "GDP":
-        scores, table, strata = _at_most(PERMUTED_ROWS, scores, table, strata, random)
-    total = np.zeros(draws)
-    power = 2 if measure == "HSIC" else 1
+        rows = _at_most(PERMUTED_ROWS, rows, random)
+
+    def within(positions: Integers) -> Floats:
+        orders = random.permuted(np.tile(np.arange(len(positions)), (draws, 1)), axis=1)
+        return _reordered_sizes(measure, rows.take(positions), orders)
+
+    return _averaged(measure, rows.strata, within)
+
+
+def _averaged(measure: str, strata: Integers, within: Callable[[Integers], Floats]) -> Floats:
+    """Average over strata of what `within` returns for their rows, weighted by size."""
+    power = 2 if measure == "HSIC" else 1  # HSIC averages squared lengths
+    total = np.zeros(())
     for stratum in np.unique(strata):
-        rows = np.flatnonzero(strata == stratum)
-        orders = random.permuted(np.tile(np.arange(len(rows)), (draws, 1)), axis=1)
-        found = _SIZES[measure](scores[rows], table.take(rows), orders)
-        total += len(rows) / len(scores) * found**power
+        positions = np.flatnonzero(strata == stratum)
+        total = total + len(positions) / len(strata) * within(positions) ** power
     return np.asarray(total ** (1 / power))
 
 
-def _at_most(
-    most: int,
-    scores: Floats,
-    table: SensitiveTable,
-    strata: Integers,
-    random: np.random.Generator,
-) -> tuple[Floats, SensitiveTable, Integers]:
-    """All rows, or so many drawn without replacement."""
-    if len(scores) <= most:
-        return scores, table, strata
-    some = np.sort(random.choice(len(scores), most, replace=False))
-    return scores[some], table.take(some), strata[some]
+def _at_most(most: int, rows: _Rows, random: np.random.Generator) -> _Rows:
+    """All rows, or `most` of them drawn without replacement."""
+    n = len(rows.scores)
+    return rows if n <= most else rows.take(np.sort(random.choice(n, most, replace=False)))
 
 
-def _size_of_parity(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
-    cell = parity_cells(table)
-    sizes = np.bincount(cell)
-    centered = score - score.mean()
-    inside = (cell[:, None] == np.arange(len(sizes))).astype(np.float64)
-    return np.asarray(np.abs(centered[orders] @ inside).sum(axis=1) / len(score))
-
-
-def _size_of_correlation(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
-    left, right = (orthonormal(f) for f in (score_functions(score), attribute_functions(table)))
-    if 0 in (left.shape[1], right.shape[1]):
+def _reordered_sizes(measure: str, rows: _Rows, orders: Integers) -> Floats:
+    """Sizes (draws,) of the measure with the rows of A in each of the orders (draws, m)."""
+    score, table = rows.scores, rows.table
+    if measure == "GDP":
+        cell = parity_cells(table)
+        centered = score - score.mean()
+        inside = (cell[:, None] == np.arange(cell.max() + 1)).astype(np.float64)
+        return np.asarray(np.abs(centered[orders] @ inside).sum(axis=1) / len(score))
+    if measure == "HGR":
+        left, right = orthonormal(score_functions(score)), orthonormal(attribute_functions(table))
+        if 0 in (left.shape[1], right.shape[1]):
+            return np.zeros(len(orders))
+        products = np.einsum("mp,rmq->rpq", left, right[orders], optimize=True)
+        return np.asarray(np.linalg.norm(products, ord=2, axis=(1, 2)))
+    left, right, unit = _kernels(measure, score, table)
+    if unit == 0.0:
         return np.zeros(len(orders))
-    products = np.einsum("mp,rmq->rpq", left, right[orders], optimize=True)
-    return np.asarray(np.linalg.norm(products, ord=2, axis=(1, 2)))
+    sums = np.array([float(np.vdot(left, right[np.ix_(order, order)])) for order in orders])
+    return np.asarray(np.sqrt(np.maximum(sums, 0.0)) / len(left) / unit)
 
 
-def _size_of_distances(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
-    left, right, scale = _distance_kernels(score, table)
-    if scale == 0.0:
-        return np.zeros(len(orders))
-    return _kernel_sizes(left, right, orders) / math.sqrt(scale)
-
-
-def _size_of_kernels(score: Floats, table: SensitiveTable, orders: Integers) -> Floats:
-    left, right = (gaussian_kernel(v) for v in (score[:, None], kernel_vectors(table)))
-    return _kernel_sizes(left, right, orders)
-
-
-def _kernel_sizes(left: Floats, right: Floats, orders: Integers) -> Floats:
-    """Root of the mean product of two centered kernels (m, m), the second in each of the orders."""
-    products = [float(np.vdot(left, right[np.ix_(order, order)])) for order in orders]
-    return np.asarray(np.sqrt(np.maximum(np.array(products), 0.0)) / len(left))
-
-
-_SIZES = {
-    "GDP": _size_of_parity,
-    "HGR": _size_of_correlation,
-    "dCor": _size_of_distances,
-    "HSIC": _size_of_kernels,
-}
-
-
-def _of_correlation(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
-    return correlation_deviations(score_functions(score), attribute_functions(table), counts)
-
-
-def _of_distances(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
-    """Deviations of distance covariance, in units of what makes it a correlation."""
-    left, right, scale = _distance_kernels(score, table)
-    if scale == 0.0:
+def _drawn_deviations(measure: str, rows: _Rows, counts: Floats) -> Floats:
+    """Deviations (draws,) of HGR, dCor or the root of HSIC for drawn counts (draws, m)."""
+    score, table = rows.scores, rows.table
+    if measure == "HGR":
+        return correlation_deviations(score_functions(score), attribute_functions(table), counts)
+    left, right, unit = _kernels(measure, score, table)
+    if unit == 0.0:
         return np.zeros(len(counts))
-    return kernel_deviations(left, right, counts) / math.sqrt(scale)
+    return kernel_deviations(left, right, counts) / unit
 
 
-def _distance_kernels(score: Floats, table: SensitiveTable) -> tuple[Floats, Floats, float]:
-    """Centered kernels of score and A, and what makes their mean product a squared correlation."""
+def _kernels(measure: str, score: Floats, table: SensitiveTable) -> tuple[Floats, Floats, float]:
+    """Centered kernels (m, m) of score and A, and the unit in which dCor or HSIC is measured.
+
+    The root of the kernels' mean product, in this unit, is the size of the measure.
+    """
+    if measure == "HSIC":
+        return gaussian_kernel(score[:, None]), gaussian_kernel(kernel_vectors(table)), 1.0
     if table.is_discrete:
         cells = table.cells()
-        between = (cells[:, None] != cells).astype(np.float64)
+        distances = (cells[:, None] != cells).astype(np.float64)
     else:
         vectors = kernel_vectors(table)
-        between = cdist(vectors, vectors)
+        distances = cdist(vectors, vectors)
     # A distance is minus a kernel, up to terms that centering removes.
     left = -double_centered(cdist(score[:, None], score[:, None]))
-    right = -double_centered(between)
-    scale = math.sqrt(float(np.square(left).mean() * np.square(right).mean()))
-    return left, right, scale
+    right = -double_centered(distances)
+    variances = float(np.square(left).mean() * np.square(right).mean())
+    return left, right, math.sqrt(math.sqrt(variances))
 
 
-def _of_kernels(score: Floats, table: SensitiveTable, counts: Floats) -> Floats:
-    left, right = (gaussian_kernel(v) for v in (score[:, None], kernel_vectors(table)))
-    return kernel_deviations(left, right, counts)
-
-
-_DEVIATIONS = {"HGR": _of_correlation, "dCor": _of_distances, "HSIC": _of_kernels}
-
-
-def _parity_deviations(
-    scores: Floats,
-    table: SensitiveTable,
-    strata: Integers,
-    draws: int,
-    random: np.random.Generator,
-) -> Floats:
+def _parity_deviations(rows: _Rows, draws: int, random: np.random.Generator) -> Floats:
     """Sizes (draws,) of normal errors of the cell means, less those of their stratum's mean."""
+    scores, table, strata = rows
     cell = _cells_within(table, strata)
     sizes = np.bincount(cell)
     stratum_of = np.zeros(len(sizes), dtype=np.int64)
@@ -284,7 +251,7 @@ def _parity_deviations(
 
 
 def _cells_within(table: SensitiveTable, strata: Integers) -> Integers:
-    """Cell (n,) of every row, numbered through all strata."""
+    """Cell (n,) of every row; different strata have different cells."""
     cells = np.empty(len(strata), dtype=np.int64)
     done = 0
     for stratum in range(int(strata.max()) + 1):
@@ -296,12 +263,12 @@ def _cells_within(table: SensitiveTable, strata: Integers) -> Integers:
 
 
 def kernel_deviations(score_kernel: Floats, attribute_kernel: Floats, counts: Floats) -> Floats:
-    """Length of the difference between a draw's and the sample's covariance of features.
+    """Length of the difference between the covariances of features in each draw and the sample.
 
     score_kernel, attribute_kernel: (m, m) with rows and columns of mean 0 (`double_centered`).
 
-    With d the drawn shares less 1 / m, the difference is sum d_i f_i g_i' less
-    (sum d_i f_i)(sum d_i g_i)', whose squared length needs only the two kernels.
+    Let d be the drawn shares less 1 / m. Then the difference is
+    sum d_i f_i g_i' - (sum d_i f_i)(sum d_i g_i)', and its squared length needs only the kernels.
     """
     m = counts.shape[1]
     shares = (counts / counts.sum(axis=1, keepdims=True) - 1 / m).T  # (m, R)
@@ -313,10 +280,10 @@ def kernel_deviations(score_kernel: Floats, attribute_kernel: Floats, counts: Fl
 
 
 def correlation_deviations(left: Floats, right: Floats, counts: Floats) -> Floats:
-    """Largest singular value of the difference between a draw's and the sample's correlations.
+    """Largest singular value of the difference between the correlations in a draw and the sample.
 
     left: functions of the score, (m, p); right: functions of A, (m, q). Both are made orthonormal
-    on the sample; a draw is made so again, by the symmetric root of its own covariance.
+    on the sample, and again on each draw, by the symmetric root of its covariance.
     """
     m = counts.shape[1]
     left, right = orthonormal(left) * np.sqrt(m), orthonormal(right) * np.sqrt(m)

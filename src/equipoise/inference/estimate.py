@@ -1,4 +1,4 @@
-"""One number, and how sure it is."""
+"""One number and its uncertainty."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ NAN = math.nan
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A number, and how sure it is.
+    """A number and its uncertainty.
 
-    A number that does not exist is NaN, never None or 0, and a text with nothing to say is "".
-    JSON writes NaN as null.
+    A number that does not exist is NaN, never None or 0; a text that does not exist is "". JSON
+    writes NaN as null.
     """
 
-    value: float = NAN  # on the rows at hand
+    value: float = NAN  # on the given rows
     low: float = NAN  # interval
     high: float = NAN
-    level: float = NAN  # probability with which the interval holds, and the certificate
-    chance: float = NAN  # what a fair score reaches by chance on as many rows
+    level: float = NAN  # probability with which interval and certificate hold
+    chance: float = NAN  # what a fair score reaches by chance on the same number of rows
+    resolution: float = NAN  # smallest chance level of any group: less cannot be told from chance
     p: float = NAN  # p-value of the hypothesis that the score is fair
-    p_adjusted: float = NAN  # the same among all hypotheses tested together (`holm`)
-    p_floor: float = NAN  # the smallest p that so many permutations can show
+    p_adjusted: float = NAN  # adjusted for all hypotheses tested together (`holm`)
+    p_floor: float = NAN  # the smallest p-value possible with this number of permutations
     certificate: float = NAN  # upper confidence bound in the population, at every number of rows
-    n: int = 0  # rows it rests on
+    n: int = 0  # number of rows it is computed from
     where: str = ""  # the group and the score at which it is attained, in words
+    unjudged: str = ""  # groups with too few rows to be judged, and their sizes
     reason: str = ""  # why the value is undefined
     note: str = ""  # what else a reader must know
 
     @property
     def p_shown(self) -> str:
-        """The p-value as a page, a summary or a table has it: at its floor it is an upper bound.
+        """The p-value as text; at its floor it is an upper bound.
 
         >>> Estimate(p=0.001, p_floor=0.001).p_shown, Estimate(p=0.0312).p_shown
         ('<= 0.001', '0.031')
@@ -45,7 +47,7 @@ class Estimate:
 
     @property
     def p_adjusted_shown(self) -> str:
-        """The adjusted p-value, an upper bound where the p-value itself is one."""
+        """The adjusted p-value as text; it is an upper bound if the p-value is one."""
         return self._shown(self.p_adjusted)
 
     def _shown(self, p: float) -> str:
@@ -55,18 +57,18 @@ class Estimate:
         return f"{'<= ' if self.p <= self.p_floor else ''}{p:.{digits}f}"
 
     def certified(self, bound: float, note: str = "") -> Estimate:
-        """The same number with a certificate, beyond which no interval reaches.
+        """The same number with a certificate, which also limits the interval.
 
         >>> Estimate(value=0.1, low=0.0, high=0.4, note="small").certified(0.3, "tight")
         Estimate(value=0.1, low=0.0, high=0.3, ..., certificate=0.3, ..., note='small; tight')
         """
-        # An upper bound of the population's value holds with the interval's own probability.
+        # The certificate holds with the same probability as the interval.
         high = self.high if math.isnan(bound) else max(min(self.high, bound), self.low)
         return replace(self, high=high, certificate=bound, note=notes(self.note, note))
 
 
 def notes(*parts: str) -> str:
-    """One note from several, those with nothing to say left out.
+    """Join notes, without the empty ones.
 
     >>> notes("", "2 small groups", "no certificate")
     '2 small groups; no certificate'
@@ -75,11 +77,11 @@ def notes(*parts: str) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for all hypotheses tested together; NaN, of no test, stays NaN.
+    """p-values adjusted for all hypotheses tested together; NaN (no test) stays NaN.
 
-    The i-th smallest of m counts (m - i + 1) fold, and no less than the ones before it. Rejecting
-    where an adjusted p-value is at most a, the probability of any false rejection is at most a,
-    however the tests depend on each other (Holm 1979).
+    The i-th smallest of m is multiplied by m - i + 1, and is at least the adjusted one before it.
+    If hypotheses with an adjusted p-value of at most a are rejected, the probability of any false
+    rejection is at most a, whatever the dependence between the tests (Holm 1979).
 
     >>> holm([0.01, 0.04, NAN, 0.03])
     [0.03, 0.06, nan, 0.06]
@@ -93,7 +95,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def upper_quantile(deviations: NDArray[np.float64], level: float) -> float:
-    """The deviation that a further one exceeds with probability at most 1 - level."""
-    # Of R + 1 that are alike, number ceil(level (R + 1)) in order; at most the largest of R.
+    """A limit that a further deviation exceeds with probability at most 1 - level."""
+    # Number ceil(level (R + 1)) in order of size, or the largest of the R deviations.
     position = min(math.ceil(level * (len(deviations) + 1)), len(deviations))
     return float(np.sort(deviations)[position - 1])

@@ -1,38 +1,39 @@
 """The gap of `equipoise.metrics.gap` with its interval, p-value and certificate.
 
-One rule, for all groups together: with probability `level` the distance D(g) of every group is
-within c(g) of its value in the population, c(g) being the level's quantile under permutations times
-the scale of the group. So the largest D in the population lies in
+There is one rule for all groups together: with probability `level` the distance D(g) of every group
+is within c(g) of its value in the population. Here c(g) is the level's quantile under permutations
+times the scale of the group. So the largest D in the population lies in
 
     [max over g of D(g) - c(g), max over g of D(g) + c(g)],
 
-cut to [0, 1]. At a level of 95 % the lower end is above 0 exactly where the gap is, and where p is
-at most 0.05: interval, p-value and gap cannot contradict each other. Permutations give the law of
-D where score and attribute are independent. Where they are not, D varies no more, which
-docs/uncertainty.md shows by simulation.
+limited to [0, 1]. At a level of 95 % the lower end is above 0 if and only if the gap is above 0,
+and if and only if p is at most 0.05: interval, p-value and gap cannot contradict each other.
+Permutations give the distribution of D if score and attribute are independent. Otherwise D varies
+no more than that, as simulations in docs/uncertainty.md show.
 
 **Certificate.** An upper bound for the largest D in the population, at every number of rows. Given
 the values of A, the scores in a group and those of the others are independent samples. Scores of
-one level are equally distributed, and P(sup |F_n - F| > e) <= 2 exp(-2 n e^2) (Massart 1990). In a
-range of a continuous attribute they are not, and the bound is e times as large (Bretagnolle 1980),
-F being the mean distribution of the people at hand. The error probability is shared equally by all
-groups, and by all candidates.
+one level have the same distribution, and P(sup |F_n - F| > e) <= 2 exp(-2 n e^2) (Massart 1990). In
+a range of a continuous attribute distributions differ. Then F is the mean distribution of these
+people, and the probability is at most e = 2.718... times as large (Bretagnolle 1980). All groups
+and all candidates share the error probability equally.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from equipoise.errors import check_level, check_whole
 from equipoise.inference.certificate import radius
 from equipoise.inference.estimate import Estimate, notes
 from equipoise.metrics.gap import GAPS, LEVEL, PERMUTATIONS, Gaps, gaps_of, listed_sizes, too_few
 from equipoise.metrics.registry import Metric
-from equipoise.metrics.sample import SMALL_GROUP, Sample
+from equipoise.metrics.sample import Sample
+from equipoise.words import points
 
 
 def gap_estimates(
@@ -45,22 +46,22 @@ def gap_estimates(
 ) -> list[Estimate]:
     """One of the gap metrics for each of K scores.
 
-    `chance` is that of the group where the gap is attained, and `where` names it, with the score
-    above which it differs most. The interval and the certificate are about the largest difference
-    of all judged groups in the population.
+    `where` names the group with the gap, and the score above which it differs most; `chance` is the
+    chance level of this group. The interval and the certificate are about the largest difference of
+    all judged groups in the population.
 
     Parameters
     ----------
     metric : Metric
-        A name in `equipoise.metrics.gap.GAPS`, looked up.
+        One of the metrics in `equipoise.metrics.gap.GAPS`.
     samples : Sample
-        The same scores (K, n) beside each sensitive column whose groups are judged.
+        The same scores (K, n) with each sensitive column whose groups are judged.
     level : float
         Of interval and certificate.
     permutations : int
         The smallest possible p-value is 1 / (1 + permutations).
     candidates : int
-        How many scores the certificate holds for together.
+        Number of scores for which the certificates hold together.
     random_state : int
         Same state, same numbers.
 
@@ -73,7 +74,7 @@ def gap_estimates(
     >>> sample = prepare(scores).against(SensitiveTable.from_data({"age": age})["age"])
     >>> (found,) = gap_estimates(find_metric("gap"), sample)
     >>> print(f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f}), {found.where}")
-    0.37 (0.29 to 0.55), age 62 to 90: 38.5 points at scores above 0.587, 9 by chance
+    0.37 (0.29 to 0.56), age 62 to 90, 38.5 points at scores above 0.587 (9.1 by chance)
     """
     check_level(level)
     check_whole("permutations", permutations)
@@ -100,87 +101,51 @@ def gap_estimates(
     reached = (found.permuted >= observed * (1 - 1e-9) - 1e-12).sum(-1).tolist()
     bounds, remark = _certificates(found, members, level, candidates)
     decides = GAPS[metric.name] and samples[0].scored.threshold_found
-    taken = "the threshold was found on these rows and is taken as given" if decides else ""
-    note = notes(small_groups(found), taken, remark)
-    return [
-        Estimate(
-            value=values[k],
-            low=lows[k],
-            high=highs[k],
-            level=level,
-            chance=place.chance,
-            p=(1 + reached[k]) / (1 + permutations),
-            p_floor=1 / (1 + permutations),
-            certificate=bounds[k],
-            n=n,
-            note=note,
-            where=str(place),
-        )
-        for k, place in enumerate(places_of(found, decisions=GAPS[metric.name]))
-    ]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the gap is attained."""
-
-    group: str  # in words
-    size: int  # rows in the group
-    distance: float  # D of the group
-    chance: float
-    threshold: float  # the score above which the shares of people differ by `distance`
-    what: str  # "scores above", or what else the threshold is about; "" for decisions
-
-    def __str__(self) -> str:
-        at = f" at {self.what} {self.threshold:.3g}" if self.what else ""
-        return f"{self.group}: {points(self.distance)} points{at}, {points(self.chance)} by chance"
-
-
-def points(share: float) -> str:
-    """A share in percentage points.
-
-    >>> points(0.2349), points(0.74)
-    ('23.5', '74')
-    """
-    return f"{100 * share:.1f}".removesuffix(".0")
-
-
-def places_of(found: Gaps, *, decisions: bool) -> list[Place]:
-    """Where each of K scores has its gap; where none is beyond chance, where it comes nearest."""
-    chance = found.reach(LEVEL)[0]
-    places = []
-    for k in range(len(chance)):
-        comparison, group, number = found.located(k)
-        what = "scores above" if comparison.strata is None else "ranks among similar y above"
-        places.append(
-            Place(
-                group=comparison.groups.labels[group],
-                size=int(comparison.groups.sizes(comparison.rows.long())[group]),
-                distance=float(found.distances[0, k, number]),
-                chance=float(chance[k, number]),
-                threshold=comparison.threshold(k, group),
-                what="" if decisions else what,
+    taken = "the threshold was found on these rows but is treated as given" if decides else ""
+    estimates = []
+    for k, chance in enumerate(found.reach(LEVEL)[0]):
+        where, by_chance = _where(found, k, chance, decisions=GAPS[metric.name])
+        estimates.append(
+            Estimate(
+                value=values[k],
+                low=lows[k],
+                high=highs[k],
+                level=level,
+                chance=by_chance,
+                resolution=float(chance.amin()),
+                p=(1 + reached[k]) / (1 + permutations),
+                p_floor=1 / (1 + permutations),
+                certificate=bounds[k],
+                n=n,
+                unjudged=listed_sizes(found) if found.small else "",
+                note=notes(taken, remark),
+                where=where,
             )
         )
-    return places
+    return estimates
 
 
-def small_groups(found: Gaps) -> str:
-    """Which groups have too few rows to be judged."""
-    if not found.small:
-        return ""
-    return f"too few rows to say, fewer than {SMALL_GROUP} in or outside: {listed_sizes(found)}"
+def _where(found: Gaps, member: int, chance: Tensor, *, decisions: bool) -> tuple[str, float]:
+    """The group with the gap in words, and its chance level; `chance`: (groups,)."""
+    comparison, group, number = found.located(member)
+    distance, by_chance = float(found.distances[0, member, number]), float(chance[number])
+    at = ""
+    if not decisions:
+        what = "scores above" if comparison.strata is None else "ranks among similar y above"
+        at = f" at {what} {comparison.threshold(member, group):.3g}"
+    label = comparison.groups.labels[group]
+    return f"{label}, {points(distance)} points{at} ({points(by_chance)} by chance)", by_chance
 
 
 def _certificates(
     found: Gaps, members: int, level: float, candidates: int
 ) -> tuple[list[float], str]:
-    """Upper bounds (K,) of the largest D, or NaN and a note why there are none."""
+    """Upper bounds (K,) of the largest D, or NaN and a note that says why."""
     none = [math.nan] * members
     weights = found.comparisons[0].weights[0]
     counted = weights[weights > 0]
     if bool((counted != counted[0]).any()):
-        return none, "no certificate: its inequality is for rows that count the same"
+        return none, "no certificate: it holds only for rows of equal weight"
     if any(comparison.strata is not None for comparison in found.comparisons):
         return none, "no certificate: ranks among people of similar y are estimated"
     error = (1 - level) / (found.distances.shape[-1] * candidates)

@@ -2,33 +2,32 @@
 
 One group
 ---------
-* A rate has the score interval of Wilson (1927). With weights, Wilson's formula takes the effective
-  number of rows of Kish (1965), (sum of w)^2 / sum of w^2, in place of n. Near 0 and 1 Wilson's
-  interval misses too often where the level is high or rows are few. So the exact interval of
-  Clopper and Pearson (1934) takes its place where several intervals share a level, and up to
-  `FEW_ROWS` rows.
-* A mean has Student's t interval; with weights, likewise on the effective number of rows. With at
-  most `FEW_ROWS` rows, or where all values are equal, the spread of a handful of values says too
-  little. The interval of Hoeffding (1963) takes its place: it holds for every distribution between
-  the smallest and the largest value among the rows of all groups, at every number of rows.
+* A rate has the score interval of Wilson (1927). With weights, the effective number of rows of Kish
+  (1965), (sum of w)^2 / sum of w^2, replaces n. Near 0 and 1 Wilson's interval misses too often if
+  the level is high or rows are few. So the exact interval of Clopper and Pearson (1934) replaces it
+  if several intervals share a level, and up to `FEW_ROWS` rows.
+* A mean has Student's t interval, with weights also on the effective number of rows. The standard
+  deviation of at most `FEW_ROWS` values, or of equal values, is too uncertain. Then the interval of
+  Hoeffding (1963) replaces it, which holds for every number of rows and every distribution between
+  the smallest and the largest value among the rows of all groups.
 * A root mean square error has the root of the interval of the mean square.
-* A function of one's own has value plus and minus Student's t times its bootstrap standard error.
+* A user-defined function has value plus and minus Student's t times its bootstrap standard error.
 
 All groups at once
 ------------------
-``simultaneous=True`` gives every group the level 1 - (1 - level) / G, G being the number of groups:
-all intervals hold together with probability `level` (Bonferroni). Two groups whose intervals do not
-overlap differ with that confidence, whichever two one picks after looking.
+With ``simultaneous=True`` each of the G groups gets the level 1 - (1 - level) / G, so that all
+intervals hold together with probability `level` (Bonferroni). Two groups whose intervals do not
+overlap differ with this confidence, even if they were picked after looking at all groups.
 
 Lowest and highest
 ------------------
-The difference between two groups has the interval that Newcombe (1998, method 10) and Zou and
-Donner (2008) build from the intervals of the two. With values p and q in [l, u] and [m, v] it
+The difference between two groups has the interval of Newcombe (1998, method 10) and Zou and Donner
+(2008), which is made from the intervals of the two. With values p and q in [l, u] and [m, v] it
 reaches from p - q - sqrt((p - l)^2 + (v - q)^2) to p - q + sqrt((u - p)^2 + (q - m)^2). A ratio has
-the same on the scale of logarithms. Each of the G (G - 1) / 2 pairs gets the level
-1 - (1 - level) / pairs, so all hold together. The range of the true values then lies between the
-largest lower and the largest upper end over all pairs, although the two groups were picked for
-being lowest and highest.
+the same interval for its logarithm. Each of the G (G - 1) / 2 pairs gets the level
+1 - (1 - level) / pairs, so that all intervals hold together. The range of the true values then lies
+between the largest lower and the largest upper end over all pairs, although the two groups were
+picked because they are lowest and highest.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from equipoise.errors import check_flag, check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
-from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Integers, Quantity
+from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Integers, Quantity, weighted_mean
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.scales import exponent, reduced
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
-#: Up to so many values, a t interval rests on a spread that nobody can know.
+#: Up to this number of values, the standard deviation is too uncertain for a t interval.
 FEW_ROWS = 10
-_NONE = (math.nan, math.nan)
+_NO_INTERVAL = (math.nan, math.nan)
 
 
 def rate_interval(rate: float, n: float, level: float, shared: int = 1) -> Interval:
-    """Interval of a rate on n rows, one of so many that share a level.
+    """Interval of a rate on n rows; `shared` is the number of intervals that share a level.
 
     >>> rate_interval(0.5, 3, 0.95) == exact_interval(0.5, 3, 0.95)
     True
@@ -69,7 +68,7 @@ def rate_interval(rate: float, n: float, level: float, shared: int = 1) -> Inter
 
 
 def wilson(rate: float, n: float, level: float) -> Interval:
-    """Score interval of a rate on n rows, or on an effective number of rows (Wilson 1927).
+    """Score interval of a rate on n rows, or on n effective rows (Wilson 1927).
 
     >>> low, high = wilson(0.0, 3, 0.95)
     >>> low, round(high, 3)
@@ -96,7 +95,7 @@ def exact_interval(rate: float, n: float, level: float) -> Interval:
 
 
 def effective_rows(weights: Floats) -> float:
-    """Rows of equal weight that carry as much information: (sum of w)^2 / sum of w^2 (Kish 1965).
+    """Number of rows of equal weight with the same information: (sum w)^2 / sum w^2 (Kish 1965).
 
     >>> effective_rows(np.array([2.0, 2.0, 2.0])), effective_rows(np.array([1.0, 0.5, 0.5]))
     (3.0, 2.66...)
@@ -108,7 +107,7 @@ def effective_rows(weights: Floats) -> float:
 def mean_interval(
     values: Floats, weights: Floats | None, level: float, limits: Interval
 ) -> Interval:
-    """Student's t, or Hoeffding's for a handful of values, or all equal; cut to `limits`.
+    """Student's t interval, or Hoeffding's within `limits` if values are few or all equal.
 
     values, weights: (n,); limits: the smallest and largest value among the rows of all groups.
 
@@ -118,12 +117,11 @@ def mean_interval(
     >>> round(low, 3), round(high, 3)
     (3.209, 7.791)
     """
-    # Limits belong to the numbers, so that one power of two reduces all of them.
+    # One power of two reduces values and limits.
     small, power = reduced(np.concatenate([values, limits]))
     small, (low, high) = small[:-2], small[-2:].tolist()
     n = float(len(small)) if weights is None else effective_rows(weights)
-    # Rounding must not carry a mean of equal values past them.
-    mean = float(np.clip(np.average(small, weights=weights), small.min(), small.max()))
+    mean = weighted_mean(small, weights)
     if n <= FEW_ROWS or bool((small == small[0]).all()):
         reach = (high - low) * math.sqrt(math.log(2 / (1 - level)) / (2 * n))
     else:
@@ -134,23 +132,23 @@ def mean_interval(
     return float(np.ldexp(ends[0], power)), float(np.ldexp(ends[1], power))
 
 
-class Known(NamedTuple):
+class _Known(NamedTuple):
     """A number of one group, and its interval at any level."""
 
     value: float
-    n: int
-    reason: str
-    at: Callable[[float, int], Interval]  # level of each, and how many share it
+    n: int  # rows that count
+    reason: str  # why it is undefined
+    at: Callable[[float, int], Interval]  # takes a level and how many intervals share it
     note: str = ""
 
     def interval(self, level: float, shared: int) -> Interval:
-        """One of so many intervals that hold all at once with probability `level`."""
+        """One of `shared` intervals that hold together with probability `level`."""
         return self.at(1 - (1 - level) / shared, shared)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupEstimates:
-    """Numbers by group with intervals; each a dictionary by name of the number."""
+    """Numbers by group with intervals; dictionaries have the names of the numbers as keys."""
 
     attribute: str
     groups: tuple[str, ...]
@@ -158,18 +156,18 @@ class GroupEstimates:
     overall: dict[str, Estimate]
     difference: dict[str, Estimate]  # highest minus lowest group
     ratio: dict[str, Estimate]  # lowest over highest group
-    extremes: dict[str, tuple[str, str]]  # the lowest and the highest group; "" where undefined
+    extremes: dict[str, tuple[str, str]]  # the lowest and the highest group; "" if undefined
 
     def to_frame(self) -> pd.DataFrame:
-        """One number a row: metric, group ("overall", "difference", "ratio" too), and interval."""
+        """One row for each number and group; also for "overall", "difference" and "ratio"."""
+        fields = ("value", "low", "high", "n", "reason", "note")
+        comparisons = ("overall", "difference", "ratio")
         rows = []
-        for name, found in self.by_group.items():
-            ends = (("overall", self.overall), ("difference", self.difference))
-            rest = [(word, each[name]) for word, each in (*ends, ("ratio", self.ratio))]
-            for group, e in [*zip(self.groups, found, strict=True), *rest]:
-                number = {"value": e.value, "low": e.low, "high": e.high, "n": e.n}
-                rows.append({"metric": name, "group": group, **number, "reason": e.reason})
-                rows[-1]["note"] = e.note
+        for name, of_groups in self.by_group.items():
+            found = [*of_groups, *(getattr(self, word)[name] for word in comparisons)]
+            for group, estimate in zip((*self.groups, *comparisons), found, strict=True):
+                values = {field: getattr(estimate, field) for field in fields}
+                rows.append({"metric": name, "group": group, **values})
         return pd.DataFrame(rows)
 
 
@@ -190,11 +188,11 @@ def group_estimates(
         From `equipoise.metrics.by_group`.
     level : float
     simultaneous : bool
-        Whether the intervals of the groups of one number hold all at once.
+        Whether the intervals of all groups hold together, for each number.
     least : int
-        Groups with fewer rows are not compared, as long as two others are left.
+        Groups with fewer rows are not compared, if two other groups are left.
     draws : int
-        Bootstrap draws, for functions of one's own.
+        Bootstrap draws, for user-defined functions.
     random_state : int
 
     Examples
@@ -218,10 +216,10 @@ def group_estimates(
     for quantity in found.quantities:
         name = quantity.name
         random = np.random.default_rng(random_state)
-        know = _Knowing(quantity, found.weights, everybody, draws, random)
-        known = [know(rows) for rows in found.rows]
+        inference = _Inference(quantity, found.weights, everybody, draws, random)
+        known = [inference.on(rows) for rows in found.rows]
         of_groups[name] = tuple(_estimate(one, level, shared) for one in known)
-        overall[name] = _estimate(know(everybody), level, 1)
+        overall[name] = _estimate(inference.on(everybody), level, 1)
         compared = [g for g, one in enumerate(known) if one.n >= least and not one.reason]
         if len(compared) < 2:
             compared = [g for g, one in enumerate(known) if not one.reason]
@@ -238,8 +236,8 @@ def group_estimates(
 
 
 @dataclass(frozen=True, eq=False)
-class _Knowing:
-    """Makes what is known about one number in any set of rows."""
+class _Inference:
+    """Values and intervals of one quantity on any set of rows."""
 
     quantity: Quantity
     weights: Floats | None
@@ -247,46 +245,39 @@ class _Knowing:
     draws: int
     random: np.random.Generator
 
-    def __call__(self, rows: Integers) -> Known:
+    def on(self, rows: Integers) -> _Known:
         quantity, weights = self.quantity, self.weights
         value, reason = quantity.of(rows, weights)
-        counted = rows[quantity.counted[rows]]
-        if weights is not None:
-            counted = counted[weights[counted] > 0]
+        counted = quantity.rows_of(rows, weights)
         n = len(counted)
         if reason:
-            return Known(math.nan, n, reason, _no_interval)
+            return _Known(math.nan, n, reason, _no_interval)
         if quantity.call is not None:
             return self._function(value, counted)
         assert quantity.values is not None
+        values = quantity.values[counted]
         shares = None if weights is None else weights[counted]
-        worth = float(n) if shares is None else effective_rows(shares)
-        note = "" if shares is None else f"weighted, worth {worth:.4g} rows of equal weight"
-        if quantity.kind == "rate":
+        effective = float(n) if shares is None else effective_rows(shares)
+        note = "" if shares is None else f"weighted, like {effective:.4g} rows of equal weight"
 
-            def of_rate(level: float, shared: int) -> Interval:
-                return rate_interval(value, worth, level, shared)
+        def of_rate(level: float, shared: int) -> Interval:
+            return rate_interval(value, effective, level, shared)
 
-            return Known(value, n, "", of_rate, note)
-        if quantity.kind == "mean":
-            values, limits = quantity.values[counted], self._limits
+        def of_mean(level: float, _shared: int) -> Interval:
+            low, high = mean_interval(values, shares, level, self._limits)
+            return max(low, quantity.limits[0]), min(high, quantity.limits[1])
 
-            def of_mean(level: float, _shared: int) -> Interval:
-                low, high = mean_interval(values, shares, level, limits)
-                return max(low, quantity.limits[0]), min(high, quantity.limits[1])
+        def of_root_mean_square(level: float, _shared: int) -> Interval:
+            # Numbers are scaled to at most 1, so that no square overflows.
+            power = exponent(np.array(self._limits))
+            largest = float(np.square(np.ldexp(self._limits, -power)).max())
+            squares = np.ldexp(values, -power) ** 2
+            ends = np.maximum(mean_interval(squares, shares, level, (0.0, largest)), 0.0)
+            low, high = np.ldexp(np.sqrt(ends), power).tolist()
+            return low, high
 
-            return Known(value, n, "", of_mean, note)
-        # Squares of numbers below 1 in size, so that none overflows.
-        power = exponent(np.array(self._limits))
-        squares = np.ldexp(quantity.values[counted], -power) ** 2
-        largest = float(np.square(np.ldexp(self._limits, -power)).max())
-
-        def of_root(level: float, _shared: int) -> Interval:
-            low, high = mean_interval(squares, shares, level, (0.0, largest))
-            ends = np.ldexp(np.sqrt([max(0.0, low), max(0.0, high)]), power)
-            return float(ends[0]), float(ends[1])
-
-        return Known(value, n, "", of_root, note)
+        intervals = {"rate": of_rate, "mean": of_mean, "root mean square": of_root_mean_square}
+        return _Known(value, n, "", intervals[quantity.kind], note)
 
     @cached_property
     def _limits(self) -> Interval:
@@ -295,10 +286,10 @@ class _Knowing:
         values = self.quantity.values[self.everybody[self.quantity.counted[self.everybody]]]
         return float(values.min()), float(values.max())
 
-    def _function(self, value: float, counted: Integers) -> Known:
+    def _function(self, value: float, counted: Integers) -> _Known:
         n = len(counted)
         if n <= FEW_ROWS:
-            return Known(value, n, "", _no_interval, f"no interval for {n} rows")
+            return _Known(value, n, "", _no_interval, f"no interval for {n} rows")
         drawn = [
             self.quantity.of(counted[self.random.integers(n, size=n)], self.weights)[0]
             for _ in range(self.draws)
@@ -306,22 +297,22 @@ class _Knowing:
         defined = np.array([each for each in drawn if math.isfinite(each)])
         if len(defined) < self.draws / 2 or (defined == defined[0]).all():
             note = "no interval: the bootstrap draws are undefined or all equal"
-            return Known(value, n, "", _no_interval, note)
+            return _Known(value, n, "", _no_interval, note)
         error = float(defined.std(ddof=1))
 
         def around(level: float, _shared: int) -> Interval:
             reach = float(stdtrit(n - 1, (1 + level) / 2)) * error
             return value - reach, value + reach
 
-        return Known(value, n, "", around)
+        return _Known(value, n, "", around)
 
 
 def _no_interval(_level: float, _shared: int) -> Interval:
-    return _NONE
+    return _NO_INTERVAL
 
 
-def _estimate(known: Known, level: float, shared: int) -> Estimate:
-    """The number with its interval, one of so many that share the level."""
+def _estimate(known: _Known, level: float, shared: int) -> Estimate:
+    """The number with its interval, one of `shared` that share the level."""
     low, high = known.interval(level, shared)
     few = f"fewer than {SMALL_GROUP} rows" if 0 < known.n < SMALL_GROUP else ""
     return Estimate(
@@ -335,25 +326,24 @@ def _estimate(known: Known, level: float, shared: int) -> Estimate:
     )
 
 
-def _left_out(known: Sequence[Known], compared: int, least: int) -> str:
+def _left_out(known: Sequence[_Known], compared: int, least: int) -> str:
     """Which groups a comparison leaves out, in words."""
     undefined = sum(bool(one.reason) for one in known)
     small = len(known) - undefined - compared
-    parts = [
+    return notes(
         f"{undefined} of {len(known)} groups left out, where it is undefined" if undefined else "",
         f"{small} of {len(known)} groups with fewer than {least} rows left out" if small else "",
-    ]
-    return notes(*parts)
+    )
 
 
-def _limits_of_pairs(known: Sequence[Known], level: float) -> tuple[Floats, Floats, Floats]:
-    """Values and ends of intervals (G,) of the groups at the level of each pair."""
+def _limits_of_pairs(known: Sequence[_Known], level: float) -> tuple[Floats, Floats, Floats]:
+    """Values and ends of the intervals (G,) of the groups, at the level of each pair."""
     pairs = len(known) * (len(known) - 1) // 2
     ends = np.array([one.interval(level, pairs) for one in known])
     return np.array([one.value for one in known]), ends[:, 0], ends[:, 1]
 
 
-def _difference(known: Sequence[Known], quantity: Quantity, level: float, remark: str) -> Estimate:
+def _difference(known: Sequence[_Known], quantity: Quantity, level: float, remark: str) -> Estimate:
     """Highest minus lowest value."""
     n = sum(one.n for one in known)
     if len(known) < 2:
@@ -373,12 +363,12 @@ def _difference(known: Sequence[Known], quantity: Quantity, level: float, remark
 
 
 def _widest_difference(values: Floats, lows: Floats, highs: Floats) -> Interval:
-    """Largest lower and upper end of the differences of all pairs, the lower one at least 0."""
+    """Largest lower and largest upper end of the differences of all pairs, both at least 0."""
     if np.isnan(lows).any():
-        return _NONE
+        return _NO_INTERVAL
     low, high = 0.0, 0.0
     below, above = values - lows, highs - values
-    for g in range(len(values)):  # one group against all others: (G,) is all that is in memory
+    for g in range(len(values)):  # one group at a time, so that memory does not grow as G^2
         others = np.arange(len(values)) != g
         distance = values[g] - values[others]
         low = max(low, float((distance - np.hypot(below[g], above[others])).max()))
@@ -386,7 +376,7 @@ def _widest_difference(values: Floats, lows: Floats, highs: Floats) -> Interval:
     return low, high
 
 
-def _ratio(known: Sequence[Known], quantity: Quantity, level: float, remark: str) -> Estimate:
+def _ratio(known: Sequence[_Known], quantity: Quantity, level: float, remark: str) -> Estimate:
     """Lowest over highest value."""
     n = sum(one.n for one in known)
     values = np.array([one.value for one in known])
@@ -394,7 +384,7 @@ def _ratio(known: Sequence[Known], quantity: Quantity, level: float, remark: str
     if len(known) < 2:
         reason = "fewer than two groups have the number"
     elif (values < 0).any():
-        reason = "a group has a negative value, so that a ratio means nothing"
+        reason = "a group has a negative value, so a ratio has no meaning"
     elif values.max() == 0:
         reason = "every group has the value 0, so the ratio has no denominator"
     if reason:
@@ -406,16 +396,16 @@ def _ratio(known: Sequence[Known], quantity: Quantity, level: float, remark: str
 
 
 def _narrowest_ratio(values: Floats, lows: Floats, highs: Floats) -> Interval:
-    """Smallest lower and upper end of the ratios of all pairs, the upper one at most 1."""
+    """Smallest lower and smallest upper end of the ratios of all pairs, both at most 1."""
     if np.isnan(lows).any():
-        return _NONE
+        return _NO_INTERVAL
     with np.errstate(divide="ignore"):
         middle, down, up = (np.log(np.maximum(each, 0.0)) for each in (values, lows, highs))
     low, high = 0.0, 0.0
     for g in range(len(values)):
         others = (np.arange(len(values)) != g) & (values > 0)
         if values[g] == 0:
-            # The logarithm has no middle: the ends of both intervals bound the ratio.
+            # 0 has no logarithm, so the ends of both intervals bound the ratio.
             low, high = -math.inf, min(high, float((up[g] - down[others]).min(initial=math.inf)))
             continue
         distance = middle[g] - middle[others]

@@ -1,25 +1,24 @@
 """Permutation tests of independence and of separation, for any sensitive attribute.
 
-**Statistic.** Scores become their rank within a stratum and fall into at most `SCORE_BINS` bins;
-attributes become cells: levels of discrete columns crossed with bins of continuous ones, at most
-`CELLS` of them where bins are concerned. In each stratum of y the counts of (bin, cell), less what
+**Statistic.** Scores become ranks within their stratum, in at most `SCORE_BINS` bins. Attributes
+become cells: levels of discrete columns crossed with bins of continuous ones. Columns get so few
+bins that there are at most `CELLS` cells. In each stratum of y the counts of (bin, cell), less what
 the margins predict, form a matrix D. The statistic is the Hilbert-Schmidt norm of all D (Gretton
-et al. 2005) under three kernels, of bins, of cells and of strata: it is 0 if every count is as
-predicted, and no combination of bins, cells and strata escapes it. Kernels over several variables
-are products of (1 + k), so that what one variable shows by itself counts beside what only the
-combination shows.
+et al. 2005) under three kernels: of bins, of cells and of strata. It is 0 if and only if every
+count is as predicted. Kernels over several variables are products of (1 + k), so that the effect of
+one variable counts, and so does an effect that only their combination shows.
 
-**Permuting.** The rows of a stratum enter through counts alone, and the counts of a uniformly
-permuted A are a random table with the same margins, which scipy draws directly (Boyett 1979,
-Patefield 1981). One permutation therefore costs the number of cells, whatever n, after one sort.
+**Permuting.** Only the counts of a stratum matter. The counts of a uniformly permuted A are a
+random table with the same margins, which scipy draws directly (Boyett 1979, Patefield 1981). So
+after one sort, the cost of a permutation is the number of cells, for any n.
 
 **Level.** p = (1 + #{permuted >= observed}) / (1 + permutations) is valid at every n for
-independence and for separation with discrete y, because rows of a stratum are exchangeable there
-under the hypothesis (Lehmann and Romano 2005, section 15.2). For a continuous y rows are permuted
+independence and for separation with discrete y, because under the hypothesis the rows of a stratum
+are exchangeable (Lehmann and Romano 2005, section 15.2). For a continuous y rows are permuted
 within 2 n^(1/3) groups of neighboring y (a local permutation: Kim, Neykov, Balakrishnan and
-Wasserman 2022), in which they are exchangeable only approximately. To keep what y does inside a
-group out of the statistic, the score is first replaced by its residual from a straight line in y,
-fitted in each group. The level is approximate then; how close it comes is in docs/uncertainty.md.
+Wasserman 2022), where they are only approximately exchangeable. To remove the effect of y inside a
+group, the score is first replaced by its residual from a straight line in y, fitted in each group.
+The level is then approximate; docs/uncertainty.md shows how close it is.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import random_table, rankdata
 
@@ -40,6 +38,7 @@ from equipoise.metrics.outcome import (
     crossed,
     kind_where_given,
     outcome_array,
+    ranks_within,
     rows_of,
     strata_of,
 )
@@ -52,13 +51,13 @@ Integers = NDArray[np.int64]
 SCORE_BINS = 24
 #: Bins of a single continuous column.
 ATTRIBUTE_BINS = 12
-#: Most cells that bins of continuous columns may make.
+#: Most cells with bins of continuous columns, if these have at least two bins each.
 CELLS = 240
-#: Most cells of any kind; the kernel between them is a matrix of this order.
+#: Most cells of any kind; the kernel between cells is a matrix of this order.
 LARGEST_CELLS = 2_000
-# Width of the Gaussian kernel on ranks in [0, 1]; two random ranks are 0.29 apart in the median.
+# Width of the Gaussian kernel on ranks in [0, 1]; the median distance of two random ranks is 0.29.
 _KERNEL_WIDTH = 0.25
-# Most table entries drawn at once, to bound memory.
+# Most table entries drawn at once, to limit memory.
 _BLOCK_ENTRIES = 4_000_000
 
 
@@ -81,7 +80,7 @@ def permutation_test(
     y : array of shape (n,), optional
         Test separation instead of independence.
     outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
+        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
     permutations : int
         The smallest possible p-value is 1 / (1 + permutations).
     random_state : int
@@ -90,8 +89,8 @@ def permutation_test(
     Returns
     -------
     Estimate
-        Its `p` is the p-value, its `value` the statistic, and its `n` the rows that took part. The
-        note says where the level of the test is approximate.
+        `p` is the p-value, `value` the statistic, and `n` the number of rows used. The note says if
+        the level of the test is approximate.
 
     Examples
     --------
@@ -104,7 +103,7 @@ def permutation_test(
     matrix = as_scores(scores).cpu().numpy()
     if len(matrix) != 1:
         raise InputError(
-            f"scores must have shape (n,), got {matrix.shape}; test each of several by itself"
+            f"scores must have shape (n,), got {matrix.shape}; test each score by itself"
         )
     rows = rows_of(matrix, sensitive_features, y)
     score = matrix[0, rows]
@@ -120,10 +119,13 @@ def permutation_test(
     stratum_factor = _stratum_factor(strata, ordered=kind == "continuous")
     random = np.random.default_rng(random_state)
     statistic, p = _test(score, cells, strata, cell_factor, stratum_factor, permutations, random)
-    approximate = "the level of the test is approximate for a continuous y"
-    note = approximate if kind == "continuous" else ""
-    floor = 1 / (1 + permutations)
-    return Estimate(value=statistic, p=p, p_floor=floor, n=len(rows), note=note)
+    return Estimate(
+        value=statistic,
+        p=p,
+        p_floor=1 / (1 + permutations),
+        n=len(rows),
+        note="the test has an approximate level for a continuous y" if kind == "continuous" else "",
+    )
 
 
 def _test(
@@ -136,20 +138,20 @@ def _test(
     random: np.random.Generator,
 ) -> tuple[float, float]:
     """Statistic and p-value of one score (n,)."""
-    ranks = _ranks_within(score, strata)
+    ranks = ranks_within(score, strata)
     bins, centers = _bins_of_ranks(ranks)
     bin_factor = _factor(_gaussian(centers))
     shape = len(stratum_factor), len(centers), len(cell_factor)
     flat = np.ravel_multi_index((strata, bins, cells), shape)
     counts = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-    # Summed over strata s as factor[s, m] * bins' * D_s * cells, for observed and permuted counts.
+    # Sums over strata s of factor[s, m] * bins' * D_s * cells, for observed and permuted counts.
     projected = np.zeros(
         (1 + permutations, stratum_factor.shape[1], bin_factor.shape[1], cell_factor.shape[1])
     )
     for table, weight in zip(counts, stratum_factor, strict=True):
         used_bins, used_cells = table.sum(axis=1) > 0, table.sum(axis=0) > 0
         small = table[np.ix_(used_bins, used_cells)]
-        if 1 in small.shape:  # fixed by its margins; and scipy 1.17 draws such tables wrongly
+        if 1 in small.shape:  # the margins determine it; and scipy 1.17 draws such tables wrongly
             continue
         margins = small.sum(axis=1), small.sum(axis=0)
         block = max(1, _BLOCK_ENTRIES // small.size)
@@ -162,15 +164,9 @@ def _test(
             image = bin_factor[used_bins].T @ excess @ cell_factor[used_cells]
             projected[start : start + size] += weight[:, None, None] * image[:, None]
     norms = np.square(projected).sum(axis=(1, 2, 3)) / len(score) ** 2
-    # Equal tables must count as equal whatever the rounding of their norms.
+    # Equal tables must count as equal even if their norms differ by rounding.
     reached = norms[1:] >= norms[0] * (1 - 1e-9)
     return float(norms[0]), float((1 + reached.sum()) / (1 + permutations))
-
-
-def _ranks_within(values: Floats, strata: Integers) -> Floats:
-    """Mid-rank of every value among its stratum, scaled to (0, 1); (n,)."""
-    by_stratum = pd.Series(values).groupby(strata)
-    return ((by_stratum.rank() - 0.5) / by_stratum.transform("size")).to_numpy()
 
 
 def _residuals(score: Floats, y: Floats, strata: Integers) -> Floats:
@@ -186,7 +182,7 @@ def _residuals(score: Floats, y: Floats, strata: Integers) -> Floats:
 
 
 def _bins_of_ranks(ranks: Floats) -> tuple[Integers, Floats]:
-    """Bin (n,) of every rank, and the mean rank of each bin that has rows."""
+    """Bin (n,) of every rank, and the mean rank of each occupied bin."""
     raw = np.minimum((ranks * SCORE_BINS).astype(np.int64), SCORE_BINS - 1)
     _, bins = np.unique(raw, return_inverse=True)
     return bins.astype(np.int64), np.bincount(bins, weights=ranks) / np.bincount(bins)
@@ -237,7 +233,7 @@ def _gaussian(place: Floats) -> Floats:
 
 
 def _factor(kernel: Floats) -> Floats:
-    """L (m, r) with L L' = kernel, up to directions of 1e-6 of the largest weight."""
+    """L (m, r) with L L' = kernel, without directions of weight below 1e-6 of the largest."""
     weights, vectors = np.linalg.eigh(kernel)
     kept = weights > 1e-6 * weights[-1]
     return np.asarray(vectors[:, kept] * np.sqrt(weights[kept]))

@@ -1,8 +1,8 @@
-"""The seam between NumPy and torch: one float64 code path for both, on any device.
+"""Conversion between NumPy and torch, so that every formula is written once, in torch.
 
-A NumPy array becomes a tensor that shares its memory, so every formula is written once, in torch;
-`like` hands the answer back in the kind the scores came in. Formulas run in float64, whatever the
-scores were, so that float32 scores keep their order and their ties and lose nothing further.
+A NumPy array becomes a tensor that shares its memory; `like` returns the result in the type of the
+scores. Formulas use float64. Converting float32 scores to it changes neither their order nor their
+ties.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ Array = NDArray[Any] | Tensor
 
 
 def as_scores(scores: Any) -> Tensor:
-    """Scores (n,) or (K, n) as a float64 tensor (K, n) on the device they are on."""
+    """Scores (n,) or (K, n) as a float64 tensor (K, n) on the same device."""
     tensor = as_numbers("scores", scores)
     if tensor.ndim not in (1, 2) or tensor.shape[-1] == 0 or tensor.numel() == 0:
         raise InputError(
             "scores must have shape (n,) or (K, n) with at least one row, "
-            f"got {tuple(tensor.shape)}"
+            f"got {tuple(tensor.shape)}; pass one score for each row"
         )
     return tensor.reshape(-1, tensor.shape[-1])
 
 
 def as_weights(weights: Any, n: int, device: torch.device) -> Tensor:
-    """Row weights (n,) or (R, n) as a float64 tensor (R, n); None is one of every row."""
+    """Row weights (n,) or (R, n) as a float64 tensor (R, n); ones for None."""
     if weights is None:
         return torch.ones((1, n), dtype=torch.float64, device=device)
     tensor = as_numbers("weights", weights).to(device)
     if tensor.ndim not in (1, 2) or tensor.shape[-1] != n or tensor.numel() == 0:
         raise InputError(
             f"weights must have shape (n,) or (R, n) with n = {n} as in scores, "
-            f"got {tuple(tensor.shape)}"
+            f"got {tuple(tensor.shape)}; pass one weight for each row"
         )
     if bool((tensor < 0).any()):
         raise InputError(
-            f"weights must not be negative, got {float(tensor.min())}; a weight says how many rows "
-            "a row stands for"
+            f"weights must not be negative, got {float(tensor.min())}; a weight is the number of "
+            "rows that a row counts for"
         )
     sums = tensor.sum(-1)
     least, most = float(sums.min()), float(sums.max())
-    if not 2 <= least <= most <= 2.0**53:  # more rows cannot be counted one by one in float64
+    if not 2 <= least <= most <= 2.0**53:  # above, float64 cannot count rows exactly
         rule, total = ("most 2**53", most) if most > 2.0**53 else ("least 2", least)
         raise InputError(
-            f"weights must sum to at {rule}, since a weight says how many rows a row stands for, "
-            f"got a sum of {total:g}; scale them to sum to the number of rows"
+            f"weights must sum to at {rule}, since a weight is the number of rows that a row "
+            f"counts for, got a sum of {total:g}; scale them to sum to the number of rows"
         )
     return tensor.reshape(-1, n)
 
 
 def as_numbers(argument: str, values: Any) -> Tensor:
-    """Any array of finite numbers as a float64 tensor of the same shape and device."""
+    """An array of finite numbers as a float64 tensor of the same shape and device."""
     if isinstance(values, Tensor):
         tensor = values.detach().to(torch.float64)
     else:
@@ -76,7 +76,7 @@ def as_numbers(argument: str, values: Any) -> Tensor:
 
 
 def _as_floats(argument: str, values: Any) -> NDArray[np.float64]:
-    """An array of floats; text that looks like numbers is text, and what is masked is missing."""
+    """An array of floats; text is refused even if it reads as numbers, masked values become NaN."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.where(np.ma.getmaskarray(values), np.nan, values.data)
     try:
@@ -87,14 +87,15 @@ def _as_floats(argument: str, values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(
-        f"{argument} must hold numbers, got {type(values).__name__} that does not convert to floats"
+        f"{argument} must hold numbers, got {type(values).__name__} that does not convert to "
+        "floats; convert it first"
     )
 
 
 def like(result: Tensor, scores: Any, weights: Any) -> Array:
-    """Return `result` (R, K) as NumPy or torch after `scores`, without axes nobody gave.
+    """Return `result` (R, K) in the type of `scores`.
 
-    The K axis goes when scores were (n,), the R axis when weights were None or (n,).
+    The K axis is dropped if scores are (n,), the R axis if weights are None or (n,).
     """
     if np.ndim(scores) == 1:
         result = result[..., 0]

@@ -1,7 +1,7 @@
-"""What every group gets: rates, means, errors, calibration, and any function of one's own.
+"""Numbers by group: rates, means, errors, calibration, and user-defined functions.
 
-`by_group` gives values; `equipoise.inference.group_estimates` puts intervals around them. A group
-is a level of a discrete column, a combination of levels of several, or a range of a continuous one.
+`by_group` gives values; `equipoise.inference.group_estimates` adds intervals. A group is a level of
+a discrete column, a combination of levels of several columns, or a range of a continuous column.
 """
 
 from __future__ import annotations
@@ -36,38 +36,36 @@ Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Method = Literal["between_groups", "to_overall"]
 
-#: Most ranges of a continuous attribute, in tables and along its axis in a figure.
+#: Most ranges of a continuous attribute, in tables and figures.
 MOST_RANGES = 10
-#: A selection rate below this share of the highest is taken as a sign of adverse impact (Uniform
-#: Guidelines on Employee Selection Procedures 1978, 29 CFR 1607.4 D).
+#: A selection rate below this share of the highest is regarded as evidence of adverse impact
+#: (Uniform Guidelines on Employee Selection Procedures 1978, 29 CFR 1607.4 D).
 FOUR_FIFTHS = 0.8
 _DECILES = 10
 
 
 class GroupMean(NamedTuple):
-    """A number that a set of rows has: a mean over those of its rows that count.
+    """A mean over the rows of a group, or over some of them.
 
-    `of` takes scores, decisions (0 or 1) and outcomes (0 or 1, or numbers), arrays or tensors that
-    broadcast, and returns values and what counts: 1 for rows that do, 0 for the others; None: all.
-    What it has no use for may be None.
+    `of` takes scores, decisions (0 or 1) and outcomes (0 or 1, or numbers), as arrays or tensors
+    that broadcast. It returns a value for each row, and 1 for rows that count and 0 for others, or
+    None if all rows count. Inputs that it does not use may be None.
     """
 
     name: str
     notion: Notion | None  # None: neither
     of: Callable[[Any, Any, Any], tuple[Any, Any]]
-    formula: str  # of group a, in plain text
-    uses: tuple[Literal["scores", "decisions"], ...]
-    outcome: OutcomeKind | None  # kind of y it needs; None: none
+    formula: str  # for group a, in plain text
+    uses: Literal["scores", "decisions"] | None
+    outcome: OutcomeKind | None  # the kind of y that it needs; None if it needs no y
     kind: Literal["rate", "mean", "root mean square"] = "rate"
     counted: str = ""  # what a row must have to count, in words
     limits: tuple[float, float] = (0.0, 1.0)
     needs_probabilities: bool = False
 
 
-_ANYTHING = (-np.inf, np.inf)
-_SIZES = (0.0, np.inf)
-_SCORES: Literal["scores"] = "scores"
-_DECISIONS: Literal["decisions"] = "decisions"
+_ANY_NUMBER = (-np.inf, np.inf)
+_NOT_NEGATIVE = (0.0, np.inf)
 
 MEANS = {
     mean.name: mean
@@ -77,26 +75,26 @@ MEANS = {
             Notion.INDEPENDENCE,
             lambda s, d, y: (s, None),
             "E(score | A=a)",
-            (_SCORES,),
+            "scores",
             None,
             kind="mean",
-            limits=_ANYTHING,
+            limits=_ANY_NUMBER,
         ),
         GroupMean(
             "selection rate",
             Notion.INDEPENDENCE,
             lambda s, d, y: (d, None),
             "P(D=1 | A=a)",
-            (_DECISIONS,),
+            "decisions",
             None,
         ),
-        GroupMean("outcome rate", None, lambda s, d, y: (y, None), "P(Y=1 | A=a)", (), "binary"),
+        GroupMean("outcome rate", None, lambda s, d, y: (y, None), "P(Y=1 | A=a)", None, "binary"),
         GroupMean(
             "true positive rate",
             Notion.SEPARATION,
             lambda s, d, y: (d, y),
             "P(D=1 | A=a, Y=1)",
-            (_DECISIONS,),
+            "decisions",
             "binary",
             counted="the positive outcome",
         ),
@@ -105,7 +103,7 @@ MEANS = {
             Notion.SEPARATION,
             lambda s, d, y: (d, 1 - y),
             "P(D=1 | A=a, Y=0)",
-            (_DECISIONS,),
+            "decisions",
             "binary",
             counted="the negative outcome",
         ),
@@ -114,7 +112,7 @@ MEANS = {
             Notion.SEPARATION,
             lambda s, d, y: (1 - d, y),
             "P(D=0 | A=a, Y=1)",
-            (_DECISIONS,),
+            "decisions",
             "binary",
             counted="the positive outcome",
         ),
@@ -123,7 +121,7 @@ MEANS = {
             None,
             lambda s, d, y: (y, d),
             "P(Y=1 | A=a, D=1)",
-            (_DECISIONS,),
+            "decisions",
             "binary",
             counted="a positive decision",
         ),
@@ -132,7 +130,7 @@ MEANS = {
             None,
             lambda s, d, y: (d * y + (1 - d) * (1 - y), None),
             "P(D=Y | A=a)",
-            (_DECISIONS,),
+            "decisions",
             "binary",
         ),
         GroupMean(
@@ -140,7 +138,7 @@ MEANS = {
             None,
             lambda s, d, y: (s - y, None),
             "(E(score | A=a) - P(Y=1 | A=a))",
-            (_SCORES,),
+            "scores",
             "binary",
             kind="mean",
             limits=(-1.0, 1.0),
@@ -151,30 +149,30 @@ MEANS = {
             None,
             lambda s, d, y: (s - y, None),
             "E(score - Y | A=a)",
-            (_SCORES,),
+            "scores",
             "continuous",
             kind="mean",
-            limits=_ANYTHING,
+            limits=_ANY_NUMBER,
         ),
         GroupMean(
             "mean absolute error",
             None,
             lambda s, d, y: (abs(s - y), None),
             "E(|score - Y| | A=a)",
-            (_SCORES,),
+            "scores",
             "continuous",
             kind="mean",
-            limits=_SIZES,
+            limits=_NOT_NEGATIVE,
         ),
         GroupMean(
             "RMSE",
             None,
             lambda s, d, y: (s - y, None),
             "sqrt(E((score - Y)^2 | A=a))",
-            (_SCORES,),
+            "scores",
             "continuous",
             kind="root mean square",
-            limits=_SIZES,
+            limits=_NOT_NEGATIVE,
         ),
     )
 }
@@ -182,26 +180,29 @@ MEANS = {
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """One number about any set of rows, with what it is computed from."""
+    """One number that can be computed for any set of rows."""
 
     name: str
     notion: Notion | None
     kind: Literal["rate", "mean", "root mean square", "function"]
-    counted: Mask  # (n,): rows it rests on
+    counted: Mask  # (n,): rows that count
     rule: str  # what a row must have to count, in words
     limits: tuple[float, float]
     selects: bool  # whether it is a selection rate, to which the four-fifths line applies
-    values: Floats | None = None  # (n,), of all but functions
-    call: Callable[[Integers], float] | None = None  # of functions: number of these rows
+    values: Floats | None = None  # (n,), unless it is a function
+    call: Callable[[Integers], float] | None = None  # if it is a function: its value for rows
+
+    def rows_of(self, rows: Integers, weights: Floats | None) -> Integers:
+        """Those of the rows (positions) that count and have a positive weight."""
+        counted = rows[self.counted[rows]]
+        return counted if weights is None else counted[weights[counted] > 0]
 
     def of(self, rows: Integers, weights: Floats | None) -> tuple[float, str]:
-        """Value of these rows (positions), and the reason where it is undefined.
+        """Value for these rows (positions), and the reason if it is undefined.
 
         weights: (n,) of all rows.
         """
-        counted = rows[self.counted[rows]]
-        if weights is not None:
-            counted = counted[weights[counted] > 0]
+        counted = self.rows_of(rows, weights)
         if len(counted) == 0:
             missing = f"no row of this group has {self.rule}" if self.rule else "there is no row"
             return np.nan, missing
@@ -213,8 +214,7 @@ class Quantity:
         if self.kind == "root mean square":
             mean = float(np.sqrt(np.average(values**2, weights=shares)))
         else:
-            # Rounding must not carry a mean of equal values past them.
-            mean = float(np.clip(np.average(values, weights=shares), values.min(), values.max()))
+            mean = weighted_mean(values, shares)
         return float(np.ldexp(mean, power)), ""
 
     def _called(self, rows: Integers) -> tuple[float, str]:
@@ -226,6 +226,11 @@ class Quantity:
         return value, "" if np.isfinite(value) else f"the function returned {value}"
 
 
+def weighted_mean(values: Floats, weights: Floats | None) -> float:
+    """Mean of values (n,); rounding must not move the mean of equal values past them."""
+    return float(np.clip(np.average(values, weights=weights), values.min(), values.max()))
+
+
 @dataclass(frozen=True, eq=False)
 class ByGroup:
     """Numbers by group, as in fairlearn's MetricFrame; `by_group` makes it.
@@ -233,10 +238,10 @@ class ByGroup:
     Attributes
     ----------
     attribute : str
-        Name of the column; names of crossed columns have " x " between them.
+        Name of the column; names of crossed columns are joined by " x ".
     groups : tuple of str
     codes : array (n,)
-        Group of every row, -1 for rows without a group.
+        Group of every row; -1 for rows without a group.
     quantities : tuple of Quantity
     weights : array (n,) or None
     """
@@ -260,12 +265,12 @@ class ByGroup:
 
     @property
     def by_group(self) -> pd.DataFrame:
-        """Value of every number (columns) in every group (rows); NaN where undefined."""
+        """The value of each number (columns) in each group (rows); NaN if undefined."""
         return self._table(lambda found: found[0])
 
     @property
     def reasons(self) -> pd.DataFrame:
-        """Why a value is undefined, "" where it is not."""
+        """Why a value is undefined; "" if it is defined."""
         return self._table(lambda found: found[1])
 
     def _table(self, part: Callable[[tuple[float, str]], Any]) -> pd.DataFrame:
@@ -274,20 +279,20 @@ class ByGroup:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """Rows every value rests on: those with the positive outcome for a true positive rate."""
+        """Number of rows that count, such as those with the positive outcome for a TPR."""
         columns = {q.name: [int(q.counted[r].sum()) for r in self.rows] for q in self.quantities}
         return pd.DataFrame(columns, index=pd.Index(self.groups, name=self.attribute))
 
     @property
     def overall(self) -> pd.Series[float]:
-        """Value of every number among all rows that have a group."""
+        """The value of each number among all rows that have a group."""
         known = np.flatnonzero(self.codes >= 0)
         return pd.Series({q.name: q.of(known, self.weights)[0] for q in self.quantities})
 
     def difference(self, method: Method = "between_groups") -> pd.Series[float]:
         """Highest minus lowest group, or the largest distance of a group from all rows.
 
-        Groups in which a number is undefined are left out.
+        Groups with an undefined number are left out.
         """
         check_choice("method", method, get_args(Method))
         values = self.by_group
@@ -297,7 +302,7 @@ class ByGroup:
     def ratio(self, method: Method = "between_groups") -> pd.Series[float]:
         """Lowest over highest group, or the ratio of a group to all rows that is farthest from 1.
 
-        The smaller is always divided by the larger. NaN where a value is negative or all are 0.
+        The smaller number is divided by the larger. NaN if a value is negative or all are 0.
         """
         check_choice("method", method, get_args(Method))
         values = self.by_group
@@ -329,33 +334,33 @@ def by_group(
     positive: Hashable | None = None,
     outcome: OutcomeKind | None = None,
 ) -> ByGroup:
-    """Rates, means, errors and any function, by group.
+    """Rates, means, errors and functions by group.
 
     Parameters
     ----------
     y : array, shape (n,), optional
-        What came true. Without it there are selection rates and mean scores only.
+        Outcomes. Without them there are only selection rates and mean scores.
     scores : array, shape (n,), optional
         Probabilities or predictions.
     sensitive_features : one or several columns, or a SensitiveTable, n rows
-        Several columns are crossed. Continuous ones are cut into ranges of equal frequency.
+        Several columns are crossed. Continuous columns are divided into ranges of equal frequency.
     decisions : array, shape (n,), optional
-        0 and 1, booleans, or values of y: the class that was decided for.
+        0 and 1, booleans, or values of y: the predicted class.
     threshold : float, optional
-        Decision = score > threshold, where no decisions are given.
+        Decision = score > threshold, if no decisions are given.
     metrics : sequence of str, optional
-        Names in `equipoise.metrics.by_group.MEANS`; all that apply unless given.
+        Names in `equipoise.metrics.by_group.MEANS`; by default all that apply.
     functions : mapping of name to function, optional
         Each is called as f(y, decisions) or f(y, scores) with the rows of a group, and with
-        ``sample_weight=`` where weights are given.
+        ``sample_weight=`` if weights are given.
     on : {"decisions", "scores"}, optional
-        What functions get; decisions where there are any.
+        What functions get; by default decisions if there are any, else scores.
     sample_weight : array, shape (n,), optional
     positive : value of y, optional
-        The positive outcome; of several classes, one against the rest. Functions then get 0 and 1.
-        Without it a y of several classes gives rates for each of them.
+        The positive outcome, which is compared with all others. Functions then get 0 and 1. Without
+        it, a y of several classes gives rates for each class.
     outcome : {"binary", "multiclass", "continuous"}, optional
-        What y is, where the rules would say otherwise.
+        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
 
     Returns
     -------
@@ -397,10 +402,10 @@ class Given:
     """Scores, decisions and outcomes of the same rows, read and checked."""
 
     scores: Floats | None
-    decisions: NDArray[Any] | None  # 0 and 1, or values of y where there are several classes
-    y: NDArray[Any] | None  # 0 and 1 where binary
+    decisions: NDArray[Any] | None  # 0 and 1, or values of y if there are several classes
+    y: NDArray[Any] | None  # 0 and 1 if binary
     outcome: OutcomeKind | None
-    seen: tuple[NDArray[Any] | None, NDArray[Any] | None]  # y and decisions as functions get them
+    seen: tuple[NDArray[Any] | None, NDArray[Any] | None]  # y and decisions that functions get
 
     @property
     def n(self) -> int:
@@ -408,10 +413,9 @@ class Given:
         return next(len(each) for each in (self.scores, self.decisions) if each is not None)
 
     def why_not(self, mean: GroupMean) -> str:
-        """Why a number is not defined for what is given; "" where it is."""
-        missing = [use for use in mean.uses if getattr(self, use) is None]
-        if missing:
-            return f"needs {missing[0]}, got none"
+        """Why a number is not defined for these data; "" if it is defined."""
+        if mean.uses is not None and getattr(self, mean.uses) is None:
+            return f"needs {mean.uses}, got none"
         if mean.outcome is not None and self.y is None:
             return "needs y, got none"
         if mean.outcome is not None and self.outcome != mean.outcome:
@@ -423,7 +427,7 @@ class Given:
         return ""
 
     def quantities(self, names: Sequence[str] | None = None) -> list[Quantity]:
-        """The numbers called so, or all that are defined here; of each of several classes."""
+        """The numbers with these names, or all that are defined; for each of several classes."""
         if self.outcome == "multiclass" and self.decisions is not None and self.y is not None:
             return self._of_classes(names)
         found = []
@@ -456,7 +460,7 @@ class Given:
         )
 
     def _of_classes(self, names: Sequence[str] | None) -> list[Quantity]:
-        """Numbers of each class against the rest, and the accuracy, which is one for all."""
+        """Numbers for each class against the rest, and one accuracy for all classes."""
         assert self.y is not None and self.decisions is not None
         found = []
         for level in np.unique(self.y):
@@ -476,7 +480,7 @@ class Given:
         on: Literal["decisions", "scores"] | None,
         weights: Floats | None,
     ) -> list[Quantity]:
-        """Functions of one's own, each as a number."""
+        """Numbers from user-defined functions."""
         if on is not None:
             check_choice("on", on, ("decisions", "scores"))
         y, decisions = self.seen
@@ -484,13 +488,13 @@ class Given:
         responses = decisions if used == "decisions" else self.scores
         for name, function in (functions or {}).items():
             if y is None:
-                raise InputError(f"y must be given for functions, which compare it, got {name!r}")
+                raise InputError(f"functions need y, got {name!r} without y; pass y")
             if responses is None:
-                raise InputError(f"on={used!r} needs {used}, got none")
+                raise InputError(f"on={used!r} needs {used}, got none; pass {used}")
             if weights is not None and not _takes_weights(function):
                 raise InputError(
-                    f"functions must take sample_weight where it is given, got {name!r} that does "
-                    "not; leave sample_weight out, or wrap the function"
+                    f"functions must take sample_weight if it is given, got {name!r} that does "
+                    "not; leave out sample_weight, or wrap the function"
                 )
         return [self._own(*each, responses, weights) for each in (functions or {}).items()]
 
@@ -514,7 +518,7 @@ class Given:
             kind="function",
             counted=np.full(self.n, True),
             rule="",
-            limits=_ANYTHING,
+            limits=_ANY_NUMBER,
             selects=False,
             call=call,
         )
@@ -523,11 +527,13 @@ class Given:
 def _weights(sample_weight: Any, n: int) -> Floats:
     weights = as_numbers("sample_weight", sample_weight).cpu().numpy()
     if weights.shape != (n,):
-        raise InputError(f"sample_weight must have shape ({n},), got {weights.shape}")
+        raise InputError(
+            f"sample_weight must have shape ({n},), got {weights.shape}; pass one weight per row"
+        )
     if (weights < 0).any() or not (weights > 0).any():
         raise InputError(
-            "sample_weight must not be negative nor 0 in all rows, got a smallest of "
-            f"{weights.min():g} and a largest of {weights.max():g}"
+            "sample_weight must not be negative, and positive in some row, got weights from "
+            f"{weights.min():g} to {weights.max():g}; leave out rows that do not count"
         )
     return weights
 
@@ -535,7 +541,7 @@ def _weights(sample_weight: Any, n: int) -> Floats:
 def _takes_weights(function: Callable[..., float]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions do not say
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return True
     return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
 
@@ -548,21 +554,23 @@ def _read(
     positive: Hashable | None,
     outcome: OutcomeKind | None,
 ) -> Given:
-    """Check what a user hands over."""
+    """Check the arguments of a user."""
     if scores is None and decisions is None:
-        raise InputError("scores or decisions must be given, got neither")
+        raise InputError("scores or decisions must be given, got neither; pass one of them")
     if threshold is not None:
         if decisions is not None or scores is None:
             found = "decisions" if decisions is not None else "no scores"
-            raise InputError(f"threshold makes decisions of scores, got {found} with it")
+            raise InputError(
+                f"threshold makes decisions from scores, got {found} with it; leave it out"
+            )
         check_number("threshold", threshold)
     numbers = None
     if scores is not None:
         numbers = as_numbers("scores", scores).cpu().numpy()
         if numbers.ndim != 1 or len(numbers) == 0:
             raise InputError(
-                f"scores must have shape (n,) with at least one row, got {numbers.shape}; of "
-                "several classes pass decisions, or the scores of one and positive="
+                f"scores must have shape (n,) with at least one row, got {numbers.shape}; for "
+                "several classes pass decisions, or the scores of one class and positive="
             )
     decided = None if decisions is None else outcome_array(decisions, "decisions")
     if threshold is not None and numbers is not None:
@@ -571,12 +579,15 @@ def _read(
     for argument, values in (("decisions", decided), ("y", y)):
         if values is not None and len(values) != n:
             raise InputError(
-                f"{argument} must have one value for each of {n} rows, got {len(values)}"
+                f"{argument} must have one value for each of {n} rows, got {len(values)}; pass the "
+                "values of the same rows"
             )
     if y is None:
         if positive is not None or outcome is not None:
             option = "positive" if positive is not None else "outcome"
-            raise InputError(f"{option} says what y is and must not be given when y is None")
+            raise InputError(
+                f"{option} describes y and must not be given without y, got y=None; leave it out"
+            )
         binary = None if decided is None else _as_binary(decided, np.array([]), None)
         return Given(numbers, binary, None, None, (None, decided))
     return _with_outcome(outcome_array(y), numbers, decided, positive, outcome)
@@ -600,16 +611,16 @@ def _with_outcome(
     if kind == "multiclass":
         if decided is not None and not set(decided.tolist()) <= set(levels.tolist()):
             raise InputError(
-                "decisions must be values of y where y has several classes, got "
-                f"{sorted(set(decided.tolist()) - set(levels.tolist()))[0]!r}; or name one class "
-                "by positive="
+                "decisions must be values of y if y has several classes, got "
+                f"{min(set(decided.tolist()) - set(levels.tolist()))!r}; or name one class by "
+                "positive="
             )
         return Given(scores, decided, y, kind, (y, decided))
     if positive is None:
         if y.dtype.kind not in "biuf":
             raise InputError(
-                "positive must be given for a y of text, whose order says nothing, got a y of "
-                f"{str(levels[0])!r} and {str(levels[-1])!r}; it names the positive outcome"
+                "positive must be given if y is text, since its order has no meaning, got "
+                f"{str(levels[0])!r} and {str(levels[-1])!r}; name the positive outcome"
             )
         seen, target = y, levels[-1]
     else:
@@ -620,14 +631,14 @@ def _with_outcome(
 
 
 def _as_binary(decided: NDArray[Any], levels: NDArray[Any], positive: Any) -> NDArray[np.int64]:
-    """Decisions as 0 and 1, from these or from values of y."""
+    """Turn decisions, given as 0 and 1 or as values of y, into 0 and 1."""
     values = set(decided.tolist())
     if values <= set(levels.tolist()) and (len(levels) != 2 or not values <= {0, 1}):
         return np.asarray([each == positive for each in decided.tolist()], np.int64)
     if not values <= {0, 1}:
         wrong = next(iter(values - {0, 1}))
         or_values = f", or values of y ({', '.join(map(str, levels[:10]))})" if len(levels) else ""
-        raise InputError(f"decisions must be 0 and 1{or_values}, got {wrong!r}")
+        raise InputError(f"decisions must be 0 and 1{or_values}, got {wrong!r}; convert them")
     return decided.astype(np.int64)
 
 
@@ -641,7 +652,8 @@ def _groups(sensitive_features: Any, n: int) -> tuple[str, tuple[str, ...], Inte
         table = SensitiveTable.from_data(sensitive_features)
     if table.n_rows != n:
         raise InputError(
-            f"sensitive_features must have one row for each of {n} rows, got {table.n_rows}"
+            f"sensitive_features must have one row for each of {n} rows, got {table.n_rows}; pass "
+            "the attributes of the same rows"
         )
     parts = [grouping(column) for column in table.columns]
     if len(parts) == 1:
@@ -661,8 +673,8 @@ def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
     """Groups of a discrete column; ranges of equal frequency of a continuous one.
 
     Returns their labels and the group (n,) of every row, -1 where the attribute is missing. There
-    are at most `MOST_RANGES` ranges, and so few that each has about `SMALL_GROUP` rows. A range is
-    called by the smallest and largest value in it.
+    are at most `MOST_RANGES` ranges, and so few that each has about `SMALL_GROUP` rows. The label
+    of a range is its smallest and its largest value.
 
     >>> grouping(SensitiveTable.from_data({"age": range(20, 80)})["age"])[0]
     ('20 to 49', '50 to 79')
@@ -678,7 +690,7 @@ def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
 
 
 def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
-    """Smallest to largest value of every range, in so many digits that no two read the same."""
+    """Smallest to largest value of every range, with enough digits to make the labels differ."""
     labels: tuple[str, ...] = ()
     for digits in range(4, 18):
         labels = tuple(f"{v.min():.{digits}g} to {v.max():.{digits}g}" for v in ranges)
@@ -688,12 +700,12 @@ def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
 
 
 def group_label(category: object) -> str:
-    """A category in words; combinations of several columns are tuples."""
+    """A category as text; combinations of several columns are tuples."""
     return ", ".join(map(str, category)) if isinstance(category, tuple) else str(category)
 
 
 class CalibrationCell(NamedTuple):
-    """Rows of one group whose scores lie in the same tenth of all scores."""
+    """Rows of one group whose scores are in the same tenth of all scores."""
 
     group: int
     low: float  # smallest and largest score of the tenth, among all rows
@@ -702,9 +714,9 @@ class CalibrationCell(NamedTuple):
 
 
 def calibration_cells(scores: Floats, codes: Integers, n_groups: int) -> list[CalibrationCell]:
-    """Rows by group and tenth of the score; equal scores share a tenth, and empty cells go.
+    """Rows by group and tenth of the score; equal scores share a tenth, empty cells are left out.
 
-    scores, codes: (n,); codes of -1 belong to no group.
+    scores, codes: (n,); rows with code -1 have no group.
     """
     tenths = equal_frequency(scores, _DECILES)
     cells = []

@@ -1,14 +1,14 @@
 """How strongly a score depends on sensitive attributes of any kind, one column or all jointly.
 
-Four measures of K scores against a :class:`~equipoise.tables.SensitiveTable`. A table of several
-columns is measured jointly, which sees what no single column shows. All are 0 when the score
-ignores A. Given the outcome y they measure separation: the value within each stratum of y, averaged
-by size. Strata are the levels of a discrete y, or five groups of equal size of a continuous one.
-Inside such a group y still varies, and with it score and A. So that this leaves no trace, what a
-continuous y explains is first taken out of the score, by `beyond_outcome`.
+Four measures compare K scores with a :class:`~equipoise.tables.SensitiveTable`. Several columns are
+measured jointly, which includes dependence that no single column shows. All measures are 0 in the
+population if the score is independent of A. Given the outcome y they measure separation: the value
+within each stratum of y, averaged by size. Strata are the levels of a discrete y, or five groups of
+equal size of a continuous y. Inside such a group y still varies, and score and A may vary with it.
+So `beyond_outcome` first removes from the score what a continuous y explains.
 
-Some measures cost more than sorting. They use a stated number of rows at most, drawn without
-replacement; the result says how many.
+Measures that cost more than sorting use a limited number of rows, drawn without replacement; the
+result says how many.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
@@ -38,6 +37,7 @@ from equipoise.metrics.outcome import (
     equal_frequency,
     kind_where_given,
     outcome_array,
+    ranks_within,
     rows_of,
     strata_of,
 )
@@ -49,22 +49,22 @@ from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTab
 
 Floats = NDArray[np.float64]
 
-#: Most rows a measure of cost O(n log n) uses; maximal correlation on them takes about a second.
+#: Most rows for a measure of cost O(n log n); maximal correlation takes about a second for them.
 SORTED_ROWS = 100_000
-#: Most rows distance correlation with one column uses.
+#: Most rows for distance correlation with one column.
 DISTANCE_ROWS = 10_000
-#: Most rows a measure of cost O(n^2) uses: HSIC, and distance correlation with a mixed vector.
+#: Most rows for a measure of cost O(n^2): HSIC, and distance correlation with a mixed vector.
 PAIRED_ROWS = 2_000
-#: Groups of equal size that a continuous outcome is cut into.
+#: Number of strata of a continuous outcome.
 OUTCOME_STRATA = 5
 #: Degree of the polynomials that maximal correlation uses for continuous variables.
 DEGREE = 5
-# Rounding errors: of means of n^2 products, and as a share of sums of n^2 distances. Less is zero.
+# Smaller values are rounding errors: of a mean of n^2 products, and relative to n^2 distances.
 _KERNEL_ROUNDING = 1e-15
 _DISTANCE_ROUNDING = 1e-13
-# A curve in y that leaves no more than this share of a score's variance explains all of it.
+# If a curve in y leaves at most this share of a score's variance, y is said to explain all of it.
 _CURVE_ERROR = 1e-4
-# Decimals of residuals of numbers of size one.
+# Decimals to which residuals are rounded; scores are of size one.
 _RESIDUAL_DIGITS = 10
 
 
@@ -72,7 +72,7 @@ class Dependence(NamedTuple):
     """A measure of dependence, and what it was computed from."""
 
     value: Floats  # (K,) for scores (K, n), a scalar array for scores (n,)
-    rows: int  # used: those with every sensitive value known, up to the measure's limit
+    rows: int  # rows used: those without a missing sensitive value, up to the measure's limit
 
 
 def measure_dependence(
@@ -83,7 +83,7 @@ def measure_dependence(
     y: Any = None,
     outcome: OutcomeKind | None = None,
 ) -> Dependence:
-    """Measure how scores depend on all columns jointly, stratum by stratum where y is given.
+    """Measure how scores depend on all columns jointly, within strata of y if it is given.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def measure_dependence(
     y : array of shape (n,), optional
         Measure separation, within strata of this outcome.
     outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y, by the rules of `equipoise.metrics.outcome` unless given.
+        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def measure_dependence(
     strata = np.zeros(len(rows), np.int64)
     if kind is not None:
         strata = strata_of(outcome_array(y)[rows], kind, groups=OUTCOME_STRATA)
-    # In numbers of size one squares neither overflow nor vanish.
+    # Squares of numbers of size one neither overflow nor vanish.
     matrix, powers = map(np.array, zip(*map(reduced, matrix[:, rows]), strict=True))
     if kind == "continuous":
         matrix = beyond_outcome(measure, matrix, outcome_array(y)[rows])
@@ -124,32 +124,28 @@ def measure_dependence(
         value += len(inside) / len(rows) * MEASURES[measure].compute(matrix[:, inside], table)
     if measure == "GDP":  # the only one in units of the score
         value = np.ldexp(value, powers)
-    return Dependence(value.reshape(np.shape(scores)[:-1]), len(rows))  # no K axis if none came
+    return Dependence(value.reshape(np.shape(scores)[:-1]), len(rows))  # K axis only if given
 
 
 def beyond_outcome(measure: str, scores: Floats, y: NDArray[Any]) -> Floats:
-    """Scores (K, n) without what a continuous y (n,) explains of them, for a measure given y.
+    """Remove from scores (K, n) what a continuous y (n,) explains, for a measure given y.
 
-    GDP compares means, in units of the score: it takes the residual from a smooth curve in y. The
-    others see whole distributions, whose spread may vary with y too. They take an estimate of
-    U = F(score | y): the rank of such a residual among about 2 sqrt(n) rows of nearly equal y,
-    score and y both having been replaced by normal scores, so that only their order counts. Where
-    score and A are independent given y, U is independent of A and y together, so that no stratum
-    of y shows a dependence (Rosenblatt 1952 has the transform).
+    GDP compares means in units of the score, so it uses the residual from a smooth curve in y. The
+    others compare distributions, whose spread may also vary with y. They use an estimate of
+    U = F(score | y): the rank of such a residual among about 2 sqrt(n) rows of nearly equal y.
+    Before, normal scores replace score and y, so that only their order matters. If score and A are
+    independent given y, U is independent of (A, y), so that no stratum of y shows a dependence
+    (Rosenblatt 1952 has the transform).
     """
     if measure == "GDP":
         return _residuals(scores, reduced(y.astype(np.float64))[0])
     near = equal_frequency(y, max(1, round(math.sqrt(len(y)) / 2)))
     residuals = _residuals(np.stack([_normal_scores(score) for score in scores]), _normal_scores(y))
-    by_group = pd.DataFrame(residuals.T).groupby(near)
-    sizes = np.bincount(near)[near]
-    return np.asarray((by_group.rank().to_numpy().T - 0.5) / sizes)
+    return ranks_within(residuals, near)
 
 
 def _residuals(scores: Floats, y: Floats) -> Floats:
-    """What a cubic spline in y (n,) leaves of each of the scores (K, n).
-
-    It has n^(1/3) knots at quantiles of y.
+    """Residuals of the scores (K, n) from a cubic spline in y (n,) with n^(1/3) knots.
 
     >>> y = np.linspace(0, 1, 50)
     >>> _residuals((y**3)[None], y).any()
@@ -160,9 +156,9 @@ def _residuals(scores: Floats, y: Floats) -> Floats:
     curves = orthonormal(BSpline.design_matrix(y, knots, 3).toarray())
     centered = _centered(scores)
     residuals = centered - centered @ curves @ curves.T
-    # What is left of a score that is a function of y is the error of the curve and depends on y.
+    # If y determines the score, the residuals are errors of the curve, which depend on y.
     residuals[residuals.var(axis=1) <= _CURVE_ERROR * centered.var(axis=1)] = 0.0
-    # Rounding must not order residuals that are equal.
+    # Equal residuals must not differ by rounding errors.
     return np.asarray(residuals.round(_RESIDUAL_DIGITS))
 
 
@@ -176,18 +172,18 @@ def _most_rows(measure: str, table: SensitiveTable) -> int:
 
 
 def generalized_demographic_parity(scores: Floats, table: SensitiveTable) -> Floats:
-    """Mean distance between the average score near one's A and the average score: E abs(m(A) - m).
+    """Mean distance between the average score at one's A and the average score: E abs(m(A) - m).
 
     Here m(a) = E[score | A = a] and m = E[score] (Jiang et al. 2022, weighted total variation), in
     the units of the score. For decisions 0 / 1 it is a difference of acceptance rates; for two
-    groups of shares p and 1 - p it is 2 p (1 - p) times the demographic parity difference. m(a) is
-    estimated by the mean over cells: levels of discrete columns crossed with bins of equal
-    frequency of continuous ones, n^(1 / (d + 2)) of them for each of d continuous columns, the rate
-    of regression on a partition (Gyorfi et al. 2002, theorem 4.3). The noise of C cell means makes
-    the value at independence about sd(score) sqrt(2 C / (pi n)). All rows are used.
+    groups of shares p and 1 - p it is 2 p (1 - p) times the demographic parity difference. The
+    estimate of m(a) is the mean in a cell: a combination of levels of discrete columns and bins of
+    equal frequency of continuous ones. Each of d continuous columns has n^(1 / (d + 2)) bins, the
+    rate of regression on a partition (Gyorfi et al. 2002, theorem 4.3). At independence, the noise
+    of C cell means makes the value about sd(score) sqrt(2 C / (pi n)). All rows are used.
     """
     cell = parity_cells(table)
-    scores = scores - scores.mean(axis=1, keepdims=True)  # small differences far from 0 keep digits
+    scores = scores - scores.mean(axis=1, keepdims=True)  # keeps digits if scores are far from 0
     sizes = np.bincount(cell)
     shares = sizes / len(cell)
     means = np.stack([np.bincount(cell, weights=score) for score in scores]) / sizes
@@ -195,7 +191,7 @@ def generalized_demographic_parity(scores: Floats, table: SensitiveTable) -> Flo
 
 
 def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
-    """Cell (n,) of every row in which generalized demographic parity takes a mean; none is empty.
+    """Cell (n,) of every row, for the means of generalized demographic parity; none is empty.
 
     The table must have no missing values.
     """
@@ -214,41 +210,41 @@ def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
 def maximal_correlation(scores: Floats, table: SensitiveTable) -> Floats:
     """Hirschfeld-Gebelein-Renyi maximal correlation, max over f, g of corr(f(score), g(A)).
 
-    It lies in [0, 1]: 0 exactly at independence, 1 when a function of the score is a function of A.
+    It lies in [0, 1]: 0 exactly at independence, 1 if a function of the score is a function of A.
     One-to-one maps of either side do not change it, and it is abs(rho) for a bivariate Gaussian of
-    correlation rho (Renyi 1959). Here f and g range over finite sets of functions, which makes it
-    the first canonical correlation between two bases, in O(n log n):
+    correlation rho (Renyi 1959). Here f and g are linear combinations of finitely many functions,
+    which makes it the first canonical correlation between two bases, in O(n log n):
 
-    * a discrete variable: every function of it, so that two of them are treated exactly (the second
-      singular value of the joint table over the roots of its margins; Witsenhausen 1975). A score
-      with at most 10 distinct values is discrete;
+    * a discrete variable: every function of it, so that the value for two discrete variables is
+      exact (the second singular value of the joint table over the roots of its margins;
+      Witsenhausen 1975). A score with at most 10 distinct values is discrete;
     * a continuous variable: polynomials of degree up to 5 in its normal score, the normal quantile
       of its rank. The maximal functions of a bivariate Gaussian are linear in normal scores;
-    * several columns: sums of functions of one column and of products of functions of two columns.
+    * several columns: functions of one column, and products of functions of two columns.
 
     The estimate is biased upwards: at independence, with p and q functions, it is about
     (sqrt(p) + sqrt(q)) / sqrt(n), the largest singular value of a p x q matrix of noise. A
-    permutation test tells whether a value is more than that.
+    permutation test shows whether a value is larger than that.
     """
     correlations = []
     attribute = attribute_functions(table)
     for score in scores:
         basis = score_functions(score)
         functions = basis.shape[1] + attribute.shape[1]
-        if functions + 1 >= len(score):  # the two spans would meet, whatever the data
+        if functions + 1 >= len(score):  # the correlation would be 1 for any data
             raise InputError(
                 "maximal correlation needs more rows than functions of score and "
                 f"sensitive_features, got {len(score)} rows in a stratum and {functions} "
                 "functions; leave out columns or merge levels"
             )
         values = np.linalg.svd(orthonormal(basis).T @ orthonormal(attribute), compute_uv=False)
-        # A basis without variation is correlated with nothing.
+        # A basis without variation has no correlation.
         correlations.append(min(1.0, float(values[0])) if values.size else 0.0)
     return np.array(correlations)
 
 
 def attribute_functions(table: SensitiveTable) -> Floats:
-    """The functions of A that maximal correlation ranges over, (n, q)."""
+    """The functions of A for maximal correlation, (n, q)."""
     bases = [
         _indicators(column.codes) if column.codes is not None else _polynomials(_values(column))
         for column in table.columns
@@ -261,7 +257,7 @@ def attribute_functions(table: SensitiveTable) -> Floats:
 
 
 def score_functions(score: Floats) -> Floats:
-    """The functions of a score (n,) that maximal correlation ranges over, (n, p)."""
+    """The functions of a score (n,) for maximal correlation, (n, p)."""
     few = len(np.unique(score)) <= MAX_DISCRETE_NUMBERS
     return _indicators(score) if few else _polynomials(score)
 
@@ -286,7 +282,7 @@ def _normal_scores(values: NDArray[Any]) -> Floats:
 
 
 def _indicators(labels: NDArray[np.generic]) -> Floats:
-    """One column per level of `labels` (n,) but the first, which the others imply."""
+    """One 0/1 column for each level of `labels` (n,) except the first, which the others imply."""
     levels, codes = np.unique(labels, return_inverse=True)
     return np.asarray(codes[:, None] == np.arange(1, len(levels)), dtype=np.float64)
 
@@ -302,13 +298,14 @@ def distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
         V(a, b) = mean_ij(a_ij b_ij) - 2 mean_i(a_i. b_i.) + a.. b..,
 
-    dots standing for means over an index, and the distance correlation is
+    where a dot is a mean over an index, and the distance correlation is
     sqrt(V(a, b) / sqrt(V(a, a) V(b, b))). At independence it is positive and falls as 1 / sqrt(n).
 
-    One continuous column enters by its values, a discrete one (or the intersection of several) by
-    its label: only sums over rows of distances and one sum of products are needed, in O(n log n)
-    (the idea of Huo and Szekely 2016 and of Chaudhuri and Hu 2019). A mixed vector or several
-    continuous columns enter as `SensitiveTable.encode` scales them, in O(n^2).
+    Distances are those between the values of one continuous column, or between the labels of a
+    discrete column (or of the intersection of several). Then only row sums of distances and one sum
+    of products are needed, in O(n log n) (an idea of Huo and Szekely 2016 and of Chaudhuri and Hu
+    2019). For a mixed vector or several continuous columns, distances are those between the rows of
+    `SensitiveTable.encode`, in O(n^2).
     """
     if table.is_discrete:
         return distance_correlation_with_label(scores, table.cells())
@@ -318,9 +315,7 @@ def distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
-    """Distance correlation of K scores (K, n) with one number per row (n,); (K,).
-
-    A constant on either side gives 0.
+    """Distance correlation (K,) of scores (K, n) with numbers (n,); 0 if either is constant.
 
     >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
@@ -336,7 +331,7 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
 
 
 def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Distance correlation of K scores (K, n) with labels (n,), any two of them 1 apart; (K,).
+    """Distance correlation (K,) of scores (K, n) with labels (n,); different labels are 1 apart.
 
     This is also the distance correlation with the one-hot vector of the label.
     """
@@ -345,7 +340,7 @@ def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -
     by_label = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
 
     def products(score: Floats, score_sums: Floats) -> float:
-        """All pairs less the pairs within a label, which are 0 apart."""
+        """Sum over all pairs, without the pairs of equal labels, which are 0 apart."""
         within = sum(float(_distance_sums(score[rows]).sum()) for rows in by_label)
         return float(score_sums.sum()) - within
 
@@ -353,7 +348,7 @@ def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -
 
 
 def distance_correlation_with_vector(scores: Floats, vectors: Floats) -> Floats:
-    """Distance correlation of K scores (K, n) with Euclidean vectors (n, q); (K,)."""
+    """Distance correlation (K,) of scores (K, n) with Euclidean vectors (n, q)."""
     distances = cdist(vectors, vectors)
     return _correlations(
         scores,
@@ -368,8 +363,9 @@ def _correlations(
 ) -> Floats:
     """Distance correlations (K,) of scores (K, n) with an attribute.
 
-    sums: of the attribute's distances over rows, (n,); squares: of all its distances. products:
-    from a score and its own sums, the sum over all pairs of the products of both distances.
+    sums: row sums of the attribute's distances, (n,); squares: the sum of their squares. products:
+    takes a score and the row sums of its distances and returns the sum over all pairs of the
+    products of both distances.
     """
     variance = _covariance(squares, sums, sums)
     found = []
@@ -382,7 +378,7 @@ def _correlations(
 
 
 def _covariance(products: float, left: Floats, right: Floats) -> float:
-    """V of two distances from their sum of products over all pairs and their row sums (n,)."""
+    """V of two distances, from their sum of products over all pairs and their row sums (n,)."""
     n = len(left)
     mean_product = products / n**2
     value = mean_product - 2 * float(left @ right) / n**3 + left.sum() * right.sum() / n**4
@@ -390,7 +386,7 @@ def _covariance(products: float, left: Floats, right: Floats) -> float:
 
 
 def _centered(values: Floats) -> Floats:
-    """Numbers (..., n) less their mean, which far from zero is not exact the first time."""
+    """Numbers (..., n) less their mean, in two steps: far from zero the first is not exact."""
     near = values - values.mean(axis=-1, keepdims=True)
     return np.asarray(near - near.mean(axis=-1, keepdims=True))
 
@@ -407,7 +403,7 @@ def _distance_sums(values: Floats) -> Floats:
     ascending = values[order]
     running = np.cumsum(ascending)
     sums = np.empty(n)
-    # With r values below or at i: r x_i - (their sum) + (sum of the others) - (n - r) x_i.
+    # With r values up to x_i: r x_i - (their sum) + (sum of the others) - (n - r) x_i.
     sums[order] = (2 * np.arange(1, n + 1) - n) * ascending - 2 * running + running[-1]
     return sums
 
@@ -415,10 +411,10 @@ def _distance_sums(values: Floats) -> Floats:
 def _sum_of_products(x: Floats, y: Floats) -> float:
     """Sum over all pairs of abs(x_i - x_j) abs(y_i - y_j), for x ascending; both (n,).
 
-    A pair i < j has abs(x_j - x_i) = x_j - x_i and abs(y_j - y_i) = (y_j - y_i)(2 [y_i < y_j] - 1),
-    so what is needed are sums of 1, x, y and x y over earlier rows, and over earlier rows of
-    smaller y. The latter come from a merge sort by y, all blocks of one width at once. Rows of
-    equal y may be counted or not: they add nothing.
+    A pair i < j has abs(x_j - x_i) = x_j - x_i and abs(y_j - y_i) = (y_j - y_i)(2 [y_i < y_j] - 1).
+    So sums of 1, x, y and x y are needed over earlier rows, and over earlier rows of smaller y. The
+    latter come from a merge sort by y, all blocks of one width at once. Rows of equal y add 0,
+    whether they are counted or not.
     """
     n = len(x)
     padded = 1 << (n - 1).bit_length()
@@ -428,7 +424,7 @@ def _sum_of_products(x: Floats, y: Floats) -> float:
     order = np.arange(padded)
     width = 1
     while width < padded:
-        blocks = order.reshape(-1, 2 * width)  # two sorted halves each, which merge in linear time
+        blocks = order.reshape(-1, 2 * width)  # each has two sorted halves, to be merged
         merged = np.argsort(keys[blocks], axis=1, kind="stable")
         from_left = (merged < width).ravel()
         order = np.take_along_axis(blocks, merged, axis=1).ravel()
@@ -448,12 +444,11 @@ def hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
     """Hilbert-Schmidt independence criterion with Gaussian kernels (Gretton et al. 2005), up to 1.
 
     HSIC = mean_ij(k_ij l_ij) - 2 mean_i(k_i. l_i.) + k.. l.., the biased estimate (a V-statistic),
-    with k a kernel of the scores and l one of the attribute, dots standing for means over an index.
-    Widths are the median of the positive distances between rows. In the population it is 0 exactly
-    at independence; in a sample it is above 0, by about (1 - k..)(1 - l..) / n at independence.
+    where k is a kernel of the scores, l a kernel of the attribute, and a dot a mean over an index.
+    The width of a kernel is the median of the positive distances between rows. In the population
+    HSIC is 0 exactly at independence; in a sample it is then about (1 - k..)(1 - l..) / n.
 
-    One continuous column enters by its values, everything else as `SensitiveTable.encode` scales
-    it.
+    The kernel of one continuous column uses its values, all others use `SensitiveTable.encode`.
     """
     attribute = gaussian_kernel(kernel_vectors(table))
     products = [float(np.vdot(gaussian_kernel(score[:, None]), attribute)) for score in scores]
@@ -462,7 +457,7 @@ def hilbert_schmidt(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def kernel_vectors(table: SensitiveTable) -> Floats:
-    """What the Gaussian kernel of A is taken of, (n, q)."""
+    """The vectors (n, q) for the Gaussian kernel of A."""
     alone = len(table.columns) == 1 and not table.is_discrete
     return _values(table.columns[0])[:, None] if alone else table.encode().astype(np.float64)
 
@@ -475,7 +470,7 @@ def _values(column: SensitiveColumn) -> Floats:
 def gaussian_kernel(vectors: Floats) -> Floats:
     """Double-centered exp(-d^2 / (2 w^2)) between rows of (n, q), w the median positive distance.
 
-    Zero distances, of equal rows, say nothing about scale; w is 1 if all are equal.
+    If all rows are equal, w is 1.
     """
     distances = pdist(vectors)
     positive = distances[distances > 0]
@@ -502,11 +497,11 @@ class _Measure(NamedTuple):
     formula: str
 
 
-#: The measures by the name they have in tables; "|Y" is added given the outcome.
+#: The measures by their names in tables; given the outcome, "|Y" is added.
 MEASURES = {
     "GDP": _Measure(
         generalized_demographic_parity,
-        "How far the mean score near one's A lies from the mean score, on average.",
+        "Average distance between the mean score at one's A and the mean score.",
         "E |E[score | A] - E[score]|, by level or by bins of equal frequency of A",
     ),
     "HGR": _Measure(
@@ -521,14 +516,14 @@ MEASURES = {
     ),
     "HSIC": _Measure(
         hilbert_schmidt,
-        "Distance of the joint law of (score, A) from independence, seen through Gaussian kernels.",
+        "Distance of the joint distribution of (score, A) from independence, by Gaussian kernels.",
         "mean(k l) - 2 mean(k. l.) + k.. l.., Gaussian kernels, median heuristic",
     ),
 }
 
 
 def _compute(sample: Sample, *, name: str, conditional: bool) -> Computed:
-    """The measure on a registry sample, NaN with the reason where it is undefined."""
+    """The measure for a sample; NaN and the reason if it is undefined."""
     scored = sample.scored
     if bool((scored.weights != 1).any()):
         full = f"{name}|Y" if conditional else name
@@ -540,7 +535,7 @@ def _compute(sample: Sample, *, name: str, conditional: bool) -> Computed:
     reasons: list[str | None] = [None] * len(value)
     try:
         value = measure_dependence(name, scored.scores, table, y=y, outcome=kind).value
-    except InputError:  # of some score; the others may have a value
+    except InputError:  # undefined for some score; the others may have a value
         for member, score in enumerate(scored.scores):
             try:
                 value[member] = measure_dependence(name, score, table, y=y, outcome=kind).value
@@ -553,12 +548,12 @@ for _name, _measure in MEASURES.items():
     for _notion in Notion:
         _given = _notion.conditions_on_outcome
         _within = (
-            "mean over strata of Y (levels, or fifths of a continuous Y, which is first taken out "
-            "of the score) of: "
+            "mean over strata of Y (levels, or fifths of a continuous Y, whose effect on the score "
+            "is first removed) of: "
         )
         _averaged = (
-            " Within strata of the outcome, averaged by size. A continuous outcome is first taken "
-            "out of the score, so that the value is 0 where separation holds."
+            " Within strata of the outcome, averaged by size. What a continuous outcome explains "
+            "is first removed from the score, so that the value is 0 if separation holds."
         )
         register_metric(
             Metric(

@@ -1,7 +1,7 @@
 """Kolmogorov-Smirnov distances between score distributions: KS-GSP and KS-GEO of the paper.
 
-They look at the whole distribution of the score, not at one threshold, so they see unfairness that
-no decision shows yet. Formulas: section 5 and supplements D.2, D.3 of Sohn, Song and Lin (2024).
+They compare whole distributions of the score, not decisions at one threshold. Formulas: section 5
+and supplements D.2, D.3 of Sohn, Song and Lin (2024).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 
-# Members are taken in blocks of about this many (weighting, member, row) numbers: 4 MiB of float64
-# stay in the processor's cache, and memory does not grow with K.
+# Members are processed in blocks of about this many (weighting, member, row) numbers: 4 MiB of
+# float64 fit into the processor's cache, and memory does not grow with K.
 _BLOCK = 2**19
 
 
@@ -28,9 +28,8 @@ def ks_distances(
 ) -> Tensor:
     """Largest |F(score | set) - F(score)| over all scores, for each set.
 
-    Both are weighted empirical distribution functions over the ranked rows, compared at distinct
-    scores. With a center, that difference under the center's weights is subtracted before the
-    largest is taken.
+    Both are weighted empirical distribution functions of the ranked rows, compared at distinct
+    scores. With a center, the same difference under the center's weights is subtracted first.
 
     ranking: of K scores over m rows; sets: of all n rows; weights: (R, n); center: (1, n).
     Returns (R, K, sets), NaN for a set without weight.
@@ -48,7 +47,7 @@ def ks_distances(
         pooled_center = None if center is None else _distribution(_ranked(center, order))
         for j in range(sets.n_sets):
             inside = sets.inside(j).to(weights.dtype)[None]
-            # Of several weightings, one set of rows is put in order rather than all the weights.
+            # With several weightings, it is faster to sort the set than all the weights.
             gap = _distribution(
                 ranked * _ranked(inside, order) if draws > 1 else _ranked(weights * inside, order)
             )
@@ -67,13 +66,13 @@ def _ranked(weights: Tensor, order: Tensor) -> Tensor:
 
 
 def _distribution(ranked: Tensor) -> Tensor:
-    """Share of the weight at or before each place, for weights at places (R, K, m); in place."""
+    """Cumulative share of the weights at places (R, K, m), computed in place."""
     running = ranked.cumsum_(-1)
     return running.div_(running[..., -1:].clone())
 
 
 def ks_gap(sample: Sample, center: Sample | None = None, *, notion: Notion) -> Tensor:
-    """Combine, as the paper does, the KS distances of A inside each set of rows; (R, K)."""
+    """Combine the KS distances of A inside each set of rows, as in the paper; (R, K)."""
     within = sample.within(notion)
     around = None if center is None else center.weights
     gaps = []
@@ -89,7 +88,7 @@ def ks_gap(sample: Sample, center: Sample | None = None, *, notion: Notion) -> T
 
 def _compute(sample: Sample, notion: Notion) -> Computed:
     values = ks_gap(sample, notion=notion)
-    # Sets do not depend on the score, so that all members share the reason.
+    # Sets do not depend on the score, so all members have the same reason.
     undefined = bool(values[0].isnan().any())
     reason = sample.empty_set(sample.within(notion)) if undefined else None
     return Computed(values, (reason,) * len(values[0]))
@@ -99,14 +98,14 @@ for _name, _notion, _description, _formula in (
     (
         "KS-GSP",
         Notion.INDEPENDENCE,
-        "Distance between the groups' score distributions and that of everybody.",
+        "Distance between the score distributions of the groups and that of everybody.",
         "discrete A: sum over a of max over s of |P(score<=s | A=a) - P(score<=s)|; "
         "continuous A: mean over the nine deciles a, with A<=a instead of A=a",
     ),
     (
         "KS-GEO",
         Notion.SEPARATION,
-        "KS-GSP among rows of equal outcome, added up over the outcomes.",
+        "KS-GSP among rows of equal outcome, summed over the outcomes.",
         "discrete Y: sum over y of KS-GSP among the rows with Y=y; "
         "continuous Y: mean over the nine deciles y of KS-GSP among the rows with Y<=y",
     ),
@@ -120,7 +119,7 @@ for _name, _notion, _description, _formula in (
             compute=partial(_compute, notion=_notion),
             attributes=frozenset({"discrete", "continuous"}),
             outcomes=frozenset({"binary", "multiclass", "continuous"}),
-            # Within Y <= y the groups differ in Y itself, and so do their scores.
+            # Among rows with Y <= y the groups differ in Y itself, and so do their scores.
             exact_for=frozenset(
                 {"binary", "multiclass"} if _notion is Notion.SEPARATION else get_args(OutcomeKind)
             ),

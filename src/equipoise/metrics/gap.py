@@ -1,26 +1,25 @@
 """The gap: the largest difference between a group and all others, beyond what chance explains.
 
 **Distance.** D(g) is the largest |P(score > t | g) - P(score > t | not g)| over all thresholds t:
-the two-sample Kolmogorov-Smirnov distance. It lies in [0, 1] and reads as percentage points of
-people selected, so it can be compared between attributes.
+the two-sample Kolmogorov-Smirnov distance. It lies in [0, 1] and is a difference in percentage
+points of people selected, so it can be compared between attributes.
 
-**Groups.** The levels of a discrete attribute. Of a continuous one, every range of consecutive
-twentieths of the people, and the tails beyond the 1st, 2nd, 98th and 99th percentiles. A group is
-judged if it and its complement have at least `SMALL_GROUP` rows.
+**Groups.** The groups of a discrete attribute are its levels. Those of a continuous attribute are
+all ranges of consecutive twentieths of the people, and the tails beyond the 1st, 2nd, 98th and 99th
+percentiles. A group is judged if it and its complement have at least `SMALL_GROUP` rows.
 
-**Chance.** Some of many groups differ by chance alone. If the score does not depend on A, any
+**Chance.** Among many groups, some differ by chance alone. If the score does not depend on A, any
 assignment of the values of A to the rows is as likely as any other. So permutations of A show how
-large D(g) / s(g) becomes over all groups at once, s(g) = sqrt(1 / n(g) + 1 / n(not g)) being its
-scale. With q the 95 % quantile of the largest, c(g) = q s(g) is the chance level of the group, and
-sqrt(max(0, D(g)^2 - c(g)^2)) is what counts beyond chance. The **gap** is the largest of these. It
-is 0 in 95 % of samples in which the score is fair.
+large D(g) / s(g) becomes over all groups, with the scale s(g) = sqrt(1 / n(g) + 1 / n(not g)). If q
+is the 95 % quantile of the largest one, c(g) = q s(g) is the chance level of the group, and
+sqrt(max(0, D(g)^2 - c(g)^2)) is its excess over chance. The **gap** is the largest excess. If the
+score is fair, it is 0 in 95 % of samples.
 
-**Given Y.** Among people of equal outcome: the largest gap over the classes of Y, whose chance
-level is for all classes together. For a continuous Y the score is first replaced by its rank among
-people of nearly equal Y (`rank_among_alike`), and A is permuted among those people.
+**Given Y.** Among people of equal outcome, it is the largest gap over the classes of Y; the chance
+level is for all classes together. For a continuous Y, the rank of the score among people of nearly
+equal Y replaces the score (`rank_among_alike`), and A is permuted among these people.
 
-Rows with unequal weights count as fewer: (sum w)^2 / sum w^2 of them (Kish 1965, Survey Sampling,
-section 11.7).
+Rows of unequal weight count as (sum w)^2 / sum w^2 rows (Kish 1965, Survey Sampling, section 11.7).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.metrics.outcome import OutcomeKind, equal_frequency
+from equipoise.metrics.outcome import OutcomeKind, equal_frequency, ranks_within
 from equipoise.metrics.partition import Ranking, quantiles, rank
 from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import SMALL_GROUP, Sample
@@ -49,27 +48,27 @@ Integers = NDArray[np.int64]
 #: Probability with which a fair score has no gap.
 LEVEL = 0.95
 PERMUTATIONS = 999
-# Shares of the people at which a continuous attribute is cut; between the tails, twentieths.
+# Shares of the people at which a continuous attribute is divided.
 _TWENTIETHS = tuple(k / 20 for k in range(1, 20))
 _TAILS = (0.01, 0.02, 0.98, 0.99)
 _CUTS = tuple(sorted((*_TWENTIETHS, *_TAILS)))
-# Numbers held at once: 2 MiB of float64 stay in the processor's cache.
+# Numbers in memory at once: 2 MiB of float64 fit into the processor's cache.
 _BLOCK = 2**18
-# Where the limit is read. The largest value of a random walk at so many steps falls short of that
-# of the limiting Brownian motion by 0.5826 / sqrt(steps) (Chernoff 1965; Broadie, Glasserman and
-# Kou 1997, A continuity correction for discrete barrier options).
+# Number of places at which the limiting process is read. The maximum of a random walk at this
+# number of steps is below that of the limiting Brownian motion by 0.5826 / sqrt(steps) (Chernoff
+# 1965; Broadie, Glasserman and Kou 1997, A continuity correction for discrete barrier options).
 _PLACES = 256
 _SHORTFALL = 0.5826
-# A score with more distinct values is treated as if all its values differed. That raises the
-# chance level a little.
-_TIED = 64
-# With more rows, the limit of the law under permutations is drawn from instead.
+# A score with more distinct values is treated as if it had no ties. That raises the chance level a
+# little.
+_MOST_TIED = 64
+# With more rows, draws come from the limit of the distribution under permutations.
 _EXACT_ROWS = 1_000
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Groups of cells: group g holds the cells from `first[g]` up to before `last[g]`."""
+    """Groups of consecutive cells: group g has the cells `first[g]`, ..., `last[g] - 1`."""
 
     cells: int
     first: tuple[int, ...]
@@ -78,14 +77,14 @@ class Spans:
 
     @property
     def inner(self) -> list[int]:
-        """Bounds of the groups that are at no end."""
+        """First and last cells of the groups that reach neither end."""
         pairs = zip(self.first, self.last, strict=True)
         return sorted(
             {each for pair in pairs if pair[0] > 0 and pair[1] < self.cells for each in pair}
         )
 
     def sums(self, by_cell: Tensor) -> Tensor:
-        """Sums (..., G) by group from sums (..., C) by cell."""
+        """Turn sums by cell (..., C) into sums by group (..., G)."""
         below = torch.nn.functional.pad(by_cell.cumsum(-1), (1, 0))
         return below[..., list(self.last)] - below[..., list(self.first)]
 
@@ -118,9 +117,9 @@ class Groups:
 
 
 def groups_of(column: SensitiveColumn, rows: Tensor, weights: Tensor) -> Groups:
-    """Every group of the rows (n,) that a column gives, small ones included; weights: (n,).
+    """All groups of a column among these rows (n,), including small ones; weights: (n,).
 
-    Of two groups that complement each other only the smaller is listed.
+    If two groups are complements of each other, only the smaller one is listed.
     """
     if column.codes is not None:
         cells = len(column.categories)
@@ -148,9 +147,9 @@ def groups_of(column: SensitiveColumn, rows: Tensor, weights: Tensor) -> Groups:
 
 
 def _ranges(cuts: Tensor) -> Spans:
-    """Ranges of consecutive twentieths, and tails, between `_CUTS` quantiles."""
+    """Ranges of consecutive twentieths, and tails, between the quantiles at `_CUTS`."""
     cells = len(cuts) + 1
-    # Equal cuts are one cut; the cells between them are empty.
+    # Equal quantiles count as one; the cells between them are empty.
     same = [0, *(torch.searchsorted(cuts, cuts) + 1).tolist(), cells]
     twentieths = [0, *(1 + _CUTS.index(cut) for cut in _TWENTIETHS), cells]
     pairs = {(same[i], same[j]) for i in twentieths for j in twentieths if i < j}
@@ -161,7 +160,7 @@ def _ranges(cuts: Tensor) -> Spans:
 
 
 def level_label(column: SensitiveColumn, number: int) -> str:
-    """A level in words, such as "sex = F"; of crossed columns "sex = F, race = Black"."""
+    """A level in words, such as "sex = F"; "sex = F, race = Black" for crossed columns."""
     category = column.categories[number]
     names = column.name.split(" x ")
     if isinstance(category, tuple) and len(category) == len(names):
@@ -171,7 +170,7 @@ def level_label(column: SensitiveColumn, number: int) -> str:
 
 
 def _range_labels(name: str, values: Tensor, codes: Tensor, spans: Spans) -> tuple[str, ...]:
-    """Ranges in words, by the smallest and largest value in them: "age 61 to 83"."""
+    """Ranges in words, from their smallest to their largest value, such as "age 61 to 83"."""
     ordered, cell = values.sort().values, codes.sort().values
     bounds = torch.arange(spans.cells + 1, device=codes.device)
     begin = torch.searchsorted(cell, bounds).tolist()
@@ -186,68 +185,45 @@ def rank_among_alike(scores: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, T
     """Rank of each score among people of nearly equal y, in (0, 1): an estimate of F(score | y).
 
     Under separation it does not depend on A. People of nearly equal y are strata of about
-    sqrt(n) rows, at least 10 and at most 50. What y still explains inside a stratum is taken out
-    first: a straight line, fitted to the rank of the score there.
+    sqrt(n) rows, at least 10 and at most 50. Before ranking, what y explains inside a stratum is
+    removed: a straight line, fitted to the ranks of the scores there.
 
-    scores: (K, n); y: (n,); rows: boolean (n,), who takes part. Returns ranks (K, n), 1/2 for all
-    others, and the stratum of each row (n,), from 0.
+    scores: (K, n); y: (n,); rows: boolean (n,). Returns ranks (K, n), 1/2 for other rows, and the
+    stratum of each row (n,).
     """
-    place = rows.nonzero()[:, 0]
-    m = len(place)
+    known_scores, known_y = scores[:, rows].cpu().numpy(), y[rows].cpu().numpy()
+    m = len(known_y)
     size = min(max(math.sqrt(m), 10), 50)
-    known = y[place].cpu().numpy()
-    strata = equal_frequency(known, max(1, round(m / size)))
-    stratum = torch.from_numpy(strata).to(scores.device)
-    count = int(strata.max()) + 1
-    ranks = _mid_ranks(scores[:, place], torch.zeros_like(stratum), 1)
-    along = _mid_ranks(y[place][None], torch.zeros_like(stratum), 1)
-    residual = _residuals(ranks, along, stratum, count)
-    # What is left of a score that y determines is rounding: equal, not ranked.
-    residual = (residual * 2.0**30).round()
-    out = torch.full_like(scores, 0.5)
-    out[:, place] = _mid_ranks(residual, stratum, count)
-    of_rows = torch.zeros_like(y, dtype=torch.int64)
-    of_rows[place] = stratum
-    return out, of_rows
+    strata = equal_frequency(known_y, max(1, round(m / size)))
+    score_ranks, y_ranks = (
+        ranks_within(values, np.zeros_like(strata)) for values in (known_scores, known_y[None])
+    )
+    residuals = _residuals(score_ranks, y_ranks, strata)
+    # If y determines the score, the residuals are rounding errors, which must not be ranked.
+    residuals = (residuals * 2.0**30).round()
+    ranks = torch.full_like(scores, 0.5)
+    ranks[:, rows] = torch.from_numpy(ranks_within(residuals, strata)).to(ranks)
+    stratum = torch.zeros_like(y, dtype=torch.int64)
+    stratum[rows] = torch.from_numpy(strata).to(stratum)
+    return ranks, stratum
 
 
-def _mid_ranks(values: Tensor, stratum: Tensor, count: int) -> Tensor:
-    """Mid-rank (K, m) of each value among its stratum, scaled to (0, 1)."""
-    # By value, then stably by stratum: places count through the strata one after the other.
-    order = values.argsort(dim=-1, stable=True)
-    order = order.gather(-1, stratum[order].argsort(dim=-1, stable=True))
-    sizes = torch.bincount(stratum, minlength=count)
-    starts = sizes.cumsum(0) - sizes
-    first, last = Ranking(order, _distinct(values, stratum, order)).ties
-    middle = (first + last).to(torch.float64) / 2
-    of_place = stratum[order]
-    ranked = (middle - starts[of_place] + 0.5) / sizes[of_place]
-    return torch.empty_like(ranked).scatter_(-1, order, ranked)
-
-
-def _distinct(values: Tensor, stratum: Tensor, order: Tensor) -> Tensor:
-    """A number (K, m) for each place that changes where the value or the stratum does."""
-    ordered, strata = values.gather(-1, order), stratum[order]
-    changes = (ordered[:, 1:] != ordered[:, :-1]) | (strata[:, 1:] != strata[:, :-1])
-    return torch.nn.functional.pad(changes.cumsum(-1), (1, 0))
-
-
-def _residuals(ranks: Tensor, along: Tensor, stratum: Tensor, count: int) -> Tensor:
+def _residuals(ranks: Floats, along: Floats, strata: Integers) -> Floats:
     """Ranks (K, m) less a straight line in `along` (1, m), fitted in each stratum."""
+    sizes = np.bincount(strata)
 
-    def mean(values: Tensor) -> Tensor:
-        sums = torch.zeros((len(values), count), dtype=values.dtype, device=values.device)
-        sums.index_add_(1, stratum, values)
-        return (sums / torch.bincount(stratum, minlength=count))[:, stratum]
+    def mean(values: Floats) -> Floats:
+        sums = np.stack([np.bincount(strata, weights=each) for each in values])
+        return np.asarray((sums / sizes)[:, strata])
 
     ranks, along = ranks - mean(ranks), along - mean(along)
-    spread = mean(along.square())
-    slope = torch.where(spread > 0, mean(ranks * along) / spread.clamp(min=1e-300), 0.0)
-    return ranks - slope * along
+    spread = mean(along**2)
+    slope = np.where(spread > 0, mean(ranks * along) / np.maximum(spread, 1e-300), 0.0)
+    return np.asarray(ranks - slope * along)
 
 
 class Small(NamedTuple):
-    """A group with fewer than `SMALL_GROUP` rows in it, or outside of it."""
+    """A group with fewer than `SMALL_GROUP` rows inside or outside."""
 
     label: str
     inside: int
@@ -256,13 +232,13 @@ class Small(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Scores of some rows beside the groups of one attribute among them."""
+    """Scores of some rows, and the groups of one attribute among these rows."""
 
-    ranking: Ranking  # of K scores over the m rows; places index all n rows
+    ranking: Ranking  # of K scores over the m rows; its order indexes all n rows
     groups: Groups  # those that are judged
     rows: Tensor  # boolean (n,)
     weights: Tensor  # (R, n)
-    strata: Tensor | None  # int64 (n,): rows among which A is permuted; None is all of them
+    strata: Tensor | None  # int64 (n,): A is permuted within these; None: among all rows
     small: tuple[Small, ...]  # groups with too few rows to judge
 
     def distances(self) -> Tensor:
@@ -280,7 +256,7 @@ class Comparison:
         return found.view(*shape[:2], -1)
 
     def scales(self) -> Tensor:
-        """Scale s(g) of D, (R, G), by the rows that weighted rows are worth."""
+        """Scale s(g) of D, (R, G), from the effective numbers of rows."""
         weights = self.weights * self.rows
         squares = weights.square()
         inside, of_squares = self.groups.sizes(weights), self.groups.sizes(squares)
@@ -296,7 +272,7 @@ class Comparison:
         shape = (int(strata.max()) + 1, spans.cells)
         cells = strata * spans.cells + codes
         counts = torch.bincount(cells, minlength=math.prod(shape)).view(shape).cpu().numpy()
-        if spans.levels:  # by size, so that names and order of levels do not matter
+        if spans.levels:  # sorted by size, so that names and order of levels do not matter
             order = np.lexsort(counts)
             counts = np.ascontiguousarray(counts[:, order])
             judged = np.flatnonzero(np.isin(order, spans.first))
@@ -304,9 +280,9 @@ class Comparison:
         return _permuted(counts.tobytes(), spans, self._ties(member), permutations, seed)
 
     def _ties(self, member: int) -> tuple[int, ...] | None:
-        """Sizes of the sets of equal scores, lowest first; None if they are treated as distinct."""
+        """Sizes of the sets of equal scores, lowest first; None if ties are ignored."""
         ends = self.ranking.ends[member].nonzero()[:, 0]
-        if self.strata is not None or len(ends) > _TIED:
+        if self.strata is not None or len(ends) > _MOST_TIED:
             return None
         return tuple(np.diff(ends.cpu().numpy(), prepend=-1).tolist())
 
@@ -324,7 +300,7 @@ def _from_places(codes: Tensor, weights: Tensor, ends: Tensor, spans: Spans) -> 
     """D of every group, (L, G), for L lists of rows in the order of their scores.
 
     codes, weights, ends: (L, m), the cell and the weight of the row at each place, and whether it
-    is the last of its score.
+    is the last one with its score.
     """
     lists, m = codes.shape
     weights = weights / weights.sum(-1, keepdim=True)
@@ -338,14 +314,16 @@ def _from_places(codes: Tensor, weights: Tensor, ends: Tensor, spans: Spans) -> 
         inside = weights.new_zeros((lists, spans.cells, cell.shape[-1]))
         inside.scatter_(1, cell, weight).cumsum_(-1).add_(reached)
         reached = inside[..., -1:].clone()
-        found = _excess(inside, of_cells, spans).mul_(ends[:, None, some])
+        found = _excess(inside, of_cells).mul_(ends[:, None, some])
         far = torch.maximum(far, _apart(found, spans))
     share = spans.sums(of_cells)
     return far / (share * (1 - share))
 
 
-def _excess(inside: Tensor, of_cells: Tensor, spans: Spans) -> Tensor:
-    """Paths (L, C + 1, places): share below each bound and place, less what independence gives.
+def _excess(inside: Tensor, of_cells: Tensor) -> Tensor:
+    """Paths (L, C + 1, places): share of rows below each cell and place, less the expected share.
+
+    The expected share is that under independence of cell and place.
 
     inside: (L, C, places), the share of all rows in each cell up to each place; of_cells: (L, C).
     """
@@ -355,13 +333,13 @@ def _excess(inside: Tensor, of_cells: Tensor, spans: Spans) -> Tensor:
 
 
 def _apart(excess: Tensor, spans: Spans) -> Tensor:
-    """Largest excess of each group over its share, (L, G), from paths (L, C + 1, places)."""
+    """Largest difference between each group and its expected share, (L, G), from such paths."""
     first, last = list(spans.first), list(spans.last)
     if spans.levels:
         return (excess[:, 1:] - excess[:, :-1]).abs_().amax(-1)[:, first]
     bounds = spans.cells + 1
     far = excess.new_zeros((len(excess), bounds, bounds))
-    # Paths begin and end at 0: groups at an end need no pairs.
+    # Paths begin and end at 0, so groups at an end need only one path.
     far[:, 0] = far[:, :, -1] = excess.abs().amax(-1)
     inner = torch.tensor(spans.inner, dtype=torch.int64, device=excess.device)
     some = excess[:, inner].contiguous()
@@ -383,7 +361,7 @@ def _permuted(
         (_apart(some, spans) / (share * (1 - share)).sqrt()).amax(-1)
         for some in paths(counts, spans, ties, permutations, np.random.default_rng(seed))
     ]
-    # What the largest at so few places falls short of the largest at all n places.
+    # Corrects for reading the paths at fewer than n places.
     missed = _SHORTFALL * (_PLACES**-0.5 - n**-0.5) if many and ties is None else 0.0
     return torch.cat(found).numpy() * math.sqrt(n) + missed
 
@@ -404,7 +382,7 @@ def _permuted_paths(
         flat = (np.arange(draws)[:, None] * spans.cells + shuffled) * n_bins + bins
         tables = np.bincount(flat.ravel(), minlength=draws * spans.cells * n_bins) / n
         inside = torch.from_numpy(tables).view(draws, spans.cells, n_bins).cumsum_(-1)
-        yield _excess(inside, shares, spans)
+        yield _excess(inside, shares)
 
 
 def _limiting_paths(
@@ -414,18 +392,21 @@ def _limiting_paths(
     permutations: int,
     random: np.random.Generator,
 ) -> Iterator[Tensor]:
-    """What `_permuted_paths` tend to for many rows: Brownian bridges, correlated between cells.
+    """The limit of `_permuted_paths` for many rows: Brownian bridges, correlated between cells.
 
     The counts of a permuted table with given margins are nearly normal. Their covariance between
-    cells is the mean over strata of diag(p) - p p', p being the shares of the cells in a stratum.
+    cells is the mean over strata of diag(p) - p p', where p are the shares of the cells in a
+    stratum.
     """
     n = int(counts.sum())
     sizes = counts.sum(axis=1)
     of_strata = counts / sizes[:, None]
     covariance = np.diag(counts.sum(axis=0) / n) - (of_strata * (sizes / n)[:, None]).T @ of_strata
     variances, directions = np.linalg.eigh(covariance)
+    # The symmetric root is unique. The directions are not, and differ between processors.
+    root = directions * np.sqrt(np.maximum(variances, 0.0) / n) @ directions.T
     below = np.vstack([np.zeros(spans.cells), np.tril(np.ones((spans.cells, spans.cells)))])
-    factor = below @ directions * np.sqrt(np.maximum(variances, 0.0) / n)  # (C + 1, C)
+    factor = below @ root  # (C + 1, C)
     steps = np.full(_PLACES, 1 / _PLACES) if ties is None else np.array(ties) / n
     reached = torch.from_numpy(steps.cumsum())
     for draws in _blocks(permutations, spans.cells * len(steps)):
@@ -435,13 +416,13 @@ def _limiting_paths(
 
 
 def _blocks(permutations: int, numbers: int) -> Iterator[int]:
-    """Sizes of blocks of permutations, each of which holds so many numbers."""
+    """Sizes of blocks of permutations; each permutation needs this many numbers."""
     size = max(1, _BLOCK // numbers)
     yield from (min(size, permutations - done) for done in range(0, permutations, size))
 
 
 def _bins_of_places(sizes: Integers, ties: tuple[int, ...] | None) -> Integers:
-    """Bin of each place of each stratum, stratum by stratum; distances are read at ends of bins."""
+    """Bin of each place, stratum by stratum; distances are read at the ends of bins."""
     if ties is not None:
         return np.repeat(np.arange(len(ties)), ties)
     within = np.concatenate([(np.arange(size) + 0.5) / size for size in sizes])
@@ -454,11 +435,11 @@ def _shuffles(counts: Integers, draws: int, random: np.random.Generator) -> Inte
     sizes = counts.sum(axis=1)
     out = np.empty((draws, int(sizes.sum())), dtype=np.int64)
     starts = sizes.cumsum() - sizes
-    for size in np.unique(sizes):  # strata of one size at once
-        alike = np.flatnonzero(sizes == size)
-        rows = np.stack([np.repeat(cells, counts[each]) for each in alike])
+    for size in np.unique(sizes):  # all strata of one size at once
+        strata = np.flatnonzero(sizes == size)
+        rows = np.stack([np.repeat(cells, counts[stratum]) for stratum in strata])
         shuffled = random.permuted(np.broadcast_to(rows, (draws, *rows.shape)), axis=-1)
-        for number, start in enumerate(starts[alike]):
+        for number, start in enumerate(starts[strata]):
             out[:, start : start + size] = shuffled[:, number]
     return out
 
@@ -474,7 +455,7 @@ class Gaps:
     small: tuple[Small, ...]  # groups with too few rows to judge
 
     def reach(self, level: float) -> Tensor:
-        """How far D is from its population value, at most, for all groups together: (R, K, G).
+        """Bound (R, K, G) on the error of D, for all groups together.
 
         Under permutations D(g) exceeds it for some group with probability at most 1 - level.
         """
@@ -485,10 +466,10 @@ class Gaps:
 
     @property
     def beyond(self) -> Tensor:
-        """What counts beyond chance, (R, K, G)."""
+        """Excess over chance, (R, K, G)."""
         chance = self.reach(LEVEL)
-        # D takes few values in small groups: one that equals its chance level is not beyond it,
-        # whatever the rounding.
+        # In small groups D has few possible values and may equal its chance level; rounding must
+        # not put it above.
         more = self.distances > chance * (1 + 1e-9)
         return torch.where(more, self.distances.square() - chance.square(), 0.0).sqrt()
 
@@ -498,9 +479,9 @@ class Gaps:
         return (self.distances / self.scales[:, None]).amax(-1)
 
     def located(self, member: int) -> tuple[Comparison, int, int]:
-        """Where the gap is attained: comparison, group in it, and group among all.
+        """The group with the gap: its comparison, its number there, and its number among all.
 
-        Where no group is beyond chance, the one that comes nearest to it.
+        If no group exceeds chance, it is the group that comes nearest to it.
         """
         beyond = self.beyond[0, member]
         nearest = (self.distances / self.scales[:, None])[0, member]
@@ -522,9 +503,9 @@ def gaps_of(
 ) -> Gaps:
     """Compare every group with all others, among all rows or among rows of equal outcome.
 
-    Samples set the same scores beside different attributes; the groups of all of them are judged
-    together. Each is permuted by itself: for attributes that go together, the chance level is then
-    a little too high.
+    Samples combine the same scores with different attributes; the groups of all attributes are
+    judged together. Each attribute is permuted separately. If attributes are correlated, the chance
+    level is then a little too high.
     """
     comparisons = [each for one in samples for each in _comparisons(one, notion, decisions)]
     judged = tuple(each for each in comparisons if len(each.groups))
@@ -550,7 +531,7 @@ def gaps_of(
 def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Comparison]:
     """The sets of rows inside which groups are compared."""
     scored = sample.scored
-    # Of several weightings, groups are those of the sample with every row counted once.
+    # With several weightings, groups are those of the sample with equal weights.
     known = torch.from_numpy(~sample.column.missing).to(sample.weights)
     base = sample.weights[0] if len(sample.weights) == 1 else known
     counted = base > 0
@@ -607,7 +588,7 @@ def too_few(found: Gaps) -> str:
 
 
 def listed_sizes(found: Gaps, most: int = 6) -> str:
-    """Groups with too few rows, the largest first, with their rows inside and outside."""
+    """Groups with too few rows, the largest first, with their numbers of rows."""
     ranked = sorted(found.small, key=lambda each: -min(each.inside, each.outside))
     listed = ", ".join(f"{e.label} ({e.inside} in, {e.outside} out)" for e in ranked[:most])
     more = f" and {len(ranked) - most} more" if len(ranked) > most else ""

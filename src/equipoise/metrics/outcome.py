@@ -1,4 +1,6 @@
-"""What kind of outcome y is, decided once by stated rules.
+"""The kind of an outcome y, and strata of rows with equal or similar outcomes.
+
+These rules decide the kind:
 
 1. A kind given by name wins.
 2. Two distinct values are a binary outcome; the larger one (in sorted order) is the positive class.
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,16 +31,16 @@ OutcomeKind = Literal["binary", "multiclass", "continuous"]
 def outcome_kind(
     y: Any, kind: OutcomeKind | None = None, *, counted: NDArray[np.bool_] | None = None
 ) -> OutcomeKind:
-    """Which kind of outcome `y` (n,) is, by the rules of this module.
+    """Kind of the outcome `y` (n,), by the rules of this module.
 
-    Rows that are not `counted` (n,) have no say.
+    Only rows that are `counted` (n,) matter.
 
     >>> outcome_kind([0, 1, 1]), outcome_kind(["a", "b", "c"]), outcome_kind(range(11))
     ('binary', 'multiclass', 'continuous')
     """
     if kind is not None and kind not in get_args(OutcomeKind):
         allowed = ", ".join(map(repr, get_args(OutcomeKind)))
-        raise InputError(f"outcome must be one of {allowed}, got {kind!r}")
+        raise InputError(f"outcome must be one of {allowed}, got {kind!r}; or leave it out")
     array = outcome_array(y)
     if counted is not None and len(counted) == len(array):
         array = array[counted]
@@ -45,10 +48,12 @@ def outcome_kind(
     if len(levels) < 2:
         raise InputError(
             f"y must have at least two distinct values, got {levels[0]} in all {len(array)} rows; "
-            "with one class there is nothing to separate"
+            "add rows with other outcomes"
         )
     if kind == "binary" and len(levels) != 2:
-        raise InputError(f"y must have two distinct values to be binary, got {len(levels)}")
+        raise InputError(
+            f"y must have two distinct values to be binary, got {len(levels)}; leave out outcome"
+        )
     if kind == "continuous":
         as_numbers("y", array)
     if kind is not None:
@@ -60,25 +65,28 @@ def outcome_kind(
 
 
 def kind_where_given(y: Any, kind: OutcomeKind | None = None) -> OutcomeKind | None:
-    """`outcome_kind`, or None where there is no y, which then has no kind."""
+    """`outcome_kind`, or None without y."""
     if y is not None:
         return outcome_kind(y, kind)
     if kind is not None:
         raise InputError(
-            f"outcome says what y is and must not be given when y is None, got {kind!r}"
+            f"outcome describes y and must not be given without y, got {kind!r}; leave it out"
         )
     return None
 
 
 def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[Partition, Tensor]:
-    """The sets of rows y gives, and y as numbers (n,): classes are their position in sorted order.
+    """The sets of rows by y, and y as numbers (n,), classes by their position in sorted order.
 
-    weights: (n,) on the device of the scores; deciles of a continuous y count them, and a class
-    without weight is none.
+    weights: (n,) on the device of the scores. They count in the deciles of a continuous y; a class
+    without weight is left out.
     """
     array = outcome_array(y)
     if len(array) != n:
-        raise InputError(f"y must have one value for each of the {n} scores, got {len(array)}")
+        raise InputError(
+            f"y must have one value for each of the {n} scores, got {len(array)}; pass the "
+            "outcomes of the same rows"
+        )
     if kind == "continuous":
         values = as_numbers("y", array).to(weights.device)
         return by_decile(values, weights, "y"), values
@@ -90,14 +98,15 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
 
 
 def outcome_array(y: Any, argument: str = "y") -> NDArray[Any]:
-    """Outcome as a 1-D array of numbers, booleans or text, nothing missing."""
+    """The outcome as a 1-D array of numbers, booleans or text without missing values."""
     given = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
     array = read_values(given, argument=argument, remedy="drop these rows")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or len(array) == 0:
         raise InputError(
-            f"{argument} must have shape (n,) with at least one row, got {array.shape}"
+            f"{argument} must have shape (n,) with at least one row, got {array.shape}; pass one "
+            "value for each row"
         )
     if array.dtype.kind in "biuf":
         as_numbers(argument, array)
@@ -110,27 +119,30 @@ Integers = NDArray[np.int64]
 
 
 def rows_of(scores: Floats, table: SensitiveTable, y: Any) -> NDArray[np.intp]:
-    """Positions of the rows whose sensitive values are all known; scores: (K, n)."""
+    """Positions of the rows without a missing sensitive value; scores: (K, n)."""
     n = scores.shape[1]
-    if table.n_rows != n:
-        raise InputError(
-            f"sensitive_features must have one row for each of the {n} scores, got {table.n_rows}"
-        )
-    if y is not None and len(y) != n:
-        raise InputError(f"y must have one value for each of the {n} scores, got {len(y)}")
+    for argument, found in (
+        ("sensitive_features", table.n_rows),
+        ("y", n if y is None else len(y)),
+    ):
+        if found != n:
+            raise InputError(
+                f"{argument} must have one row for each of the {n} scores, got {found}; pass the "
+                "same rows"
+            )
     rows = np.flatnonzero(table.known)
     if len(rows) < 2:
         raise InputError(
-            "sensitive_features must have at least two rows in which every column is known, got "
-            f"{len(rows)}"
+            "sensitive_features must have at least two rows without a missing value, got "
+            f"{len(rows)}; fill in missing values, or leave out columns"
         )
     return rows
 
 
 def strata_of(y: NDArray[Any], kind: OutcomeKind, groups: int) -> Integers:
-    """Stratum of every row (n,): the level of a discrete y, one of equal `groups` of a continuous.
+    """Stratum of every row (n,): the level of a discrete y, or one of `groups` of a continuous y.
 
-    Equal values of a continuous y share a stratum, so there can be fewer than `groups`.
+    The groups have equal size. Equal values of y share a stratum, so there can be fewer groups.
 
     >>> strata_of(np.array(["no", "yes", "no"]), "binary", groups=10)
     array([0, 1, 0])
@@ -141,7 +153,7 @@ def strata_of(y: NDArray[Any], kind: OutcomeKind, groups: int) -> Integers:
 
 
 def equal_frequency(values: NDArray[Any], groups: int) -> Integers:
-    """Group (n,) of every value in at most `groups` of equal size, numbered from 0 without gaps.
+    """Divide values (n,) into at most `groups` groups of equal size, numbered 0, 1, ...
 
     >>> equal_frequency(np.array([3.0, 1.0, 1.0, 2.0]), 2)
     array([1, 0, 0, 1])
@@ -151,17 +163,28 @@ def equal_frequency(values: NDArray[Any], groups: int) -> Integers:
     return np.unique(places, return_inverse=True)[1].astype(np.int64)
 
 
-def crossed(codes: Sequence[Integers]) -> tuple[Integers, Integers]:
-    """Number of every row's combination of codes, and the combinations that occur, in order.
+def ranks_within(values: Floats, strata: Integers) -> Floats:
+    """Mid-rank of each value (n,) or (K, n) within its stratum (n,), scaled to (0, 1).
 
-    codes: m arrays (n,) of numbers from 0. Returns (n,) and (combinations, m).
+    >>> ranks_within(np.array([3.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1]))
+    array([0.75, 0.25, 0.25, 0.75])
+    """
+    ranks = pd.DataFrame(values.T).groupby(strata).rank().to_numpy().T
+    return np.asarray((ranks - 0.5) / np.bincount(strata)[strata]).reshape(values.shape)
+
+
+def crossed(codes: Sequence[Integers]) -> tuple[Integers, Integers]:
+    """Number the combinations of codes that occur, in order.
+
+    codes: m arrays (n,) of codes 0, 1, ... Returns the number of each row's combination (n,), and
+    the combinations (combinations, m).
 
     >>> crossed([np.array([0, 1, 0]), np.array([2, 0, 2])])
     (array([0, 1, 0]), array([[0, 2], [1, 0]]))
     """
     cell = np.zeros(len(codes[0]), dtype=np.int64)
     for column in codes:
-        # Numbered anew after each column, so that many columns cannot overflow.
+        # Renumbered after each column, so that many columns cannot overflow.
         pairs = cell * (int(column.max()) + 1) + column
         first, cell = np.unique(pairs, return_index=True, return_inverse=True)[1:]
     return cell.astype(np.int64), np.stack([column[first] for column in codes], axis=1)

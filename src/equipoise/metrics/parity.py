@@ -1,11 +1,11 @@
-"""Parity of rates: SP and EO of the paper, demographic parity, equalized odds, and their kin.
+"""Parity of rates: SP and EO of the paper, demographic parity, equalized odds, and similar metrics.
 
-A decision rate is the share of positive decisions in a set of rows; where nothing is decided (a
-continuous outcome), the mean score takes its place, as in supplement D.3 of Sohn, Song and Lin
-(2024). Independence metrics look at all rows; separation metrics at each class of Y, or at the rows
-with Y at most each decile.
+A decision rate is the share of positive decisions in a set of rows. Without decisions (a continuous
+outcome), the mean score replaces it, as in supplement D.3 of Sohn, Song and Lin (2024).
+Independence metrics use all rows; separation metrics use each class of Y, or the rows with Y at
+most each decile.
 
-Other means are compared between groups in the same way: true and false positive rates, and, under
+Other means are compared between groups in the same way: true and false positive rates and, under
 neither notion, precision, accuracy, calibration and the errors of a regression.
 """
 
@@ -27,11 +27,11 @@ from equipoise.tables import Kind
 
 
 class Departures(NamedTuple):
-    """Signed departures from parity, all 0 or all equal for parity, and how to size them up."""
+    """Signed departures from parity, which are all 0 or all equal at parity, and their size."""
 
     signed: Tensor  # (..., R, K, sets of A, sets of within)
     size: Callable[[Tensor], Tensor]  # seminorm of such a tensor, (R, K)
-    denominators: dict[str, Tensor]  # (R, K, sets of within), by whose rate was divided by
+    denominators: dict[str, Tensor]  # rates (R, K, sets of within) that ratios divide by, by name
 
 
 def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> Tensor:
@@ -42,13 +42,13 @@ def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> T
     draws = len(weights)
     sums = torch.zeros((draws, len(values), n_cells), dtype=weights.dtype, device=weights.device)
     index = codes.expand(draws, -1)
-    for k, row in enumerate(values):  # member by member: (R, n) is all that need be in memory
+    for k, row in enumerate(values):  # member by member, so that memory is (R, n)
         sums[:, k].scatter_add_(1, index, weights * row)
     return sums
 
 
 def pooled_sums(values: Tensor, sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
-    """Weighted sums of values (K, n) over each set of A, and all rows, inside sets of `within`.
+    """Weighted sums of values (K, n) over each set of A and over all rows, inside sets of `within`.
 
     Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within).
     """
@@ -61,7 +61,7 @@ def pooled_sums(values: Tensor, sample: Sample, within: Partition) -> tuple[Tens
 
 
 def rates(sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
-    """Decision rate of each set of A, and of all rows, inside each set of `within`.
+    """Decision rate of each set of A and of all rows, inside each set of `within`.
 
     Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within); NaN for empty sets.
     """
@@ -74,10 +74,10 @@ def rates(sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
 def relative_departures(sample: Sample, within: Partition) -> Departures:
     """Rate / reference rate - 1 of every set of A; undefined for a reference rate of 0.
 
-    Discrete A: every group against the reference group. Continuous A: the rows at or below each
-    decile against all rows. Their size is the sum (levels) or mean (deciles) of absolute values.
-    Where several groups are equally large and none is named, each is tried as the reference and the
-    largest size counts, so that no name or order of groups decides.
+    Discrete A: every group is compared with the reference group. Continuous A: the rows at or below
+    each decile are compared with all rows. The size is the sum (levels) or mean (deciles) of
+    absolute values. If several groups are equally large and none is named, each is tried as the
+    reference and the largest size counts, so that names and order of groups do not matter.
     """
     of_sets, overall = rates(sample, within)
     denominators = _references(sample, of_sets, overall)
@@ -95,21 +95,21 @@ def relative_departures(sample: Sample, within: Partition) -> Departures:
 
 
 def _references(sample: Sample, of_sets: Tensor, overall: Tensor) -> dict[str, Tensor]:
-    """What ratios divide by, (R, K, sets of within) each: all rows, or every reference group."""
+    """Rates (R, K, sets of within) that ratios divide by: of all rows, or of reference groups."""
     if sample.attribute.nested:
         return {"everybody": overall[..., 0, :]}
     return {sample.attribute.labels[g]: of_sets[..., g, :] for g in sample.references}
 
 
 def near_zero(sample: Sample, within: Partition) -> dict[str, Tensor]:
-    """Which references' rates lie within two standard errors of 0, boolean (R, K, sets of within).
+    """Whether reference rates are within two standard errors of 0, boolean (R, K, sets of within).
 
-    A ratio to such a rate could be anything: an SP of 34 875 says no more than that hardly anybody
-    in the reference was selected. With k positive decisions in n rows, k (n + 4) <= 4 n: at most
-    three positive decisions, fewer still where there are hardly more rows.
+    A ratio to such a rate is too uncertain: an SP of 34 875 only says that hardly anybody in the
+    reference group was selected. With k positive decisions in n rows, the rule is
+    k (n + 4) <= 4 n: at most three positive decisions, or fewer if n is small.
     """
     responses = sample.scored.responses
-    # The rule has no unit; a power of two keeps squares within what a float can hold.
+    # The rule does not depend on the unit; dividing by a power of two keeps squares finite.
     power = torch.frexp(responses.abs().amax(-1, keepdim=True)).exponent
     small = torch.ldexp(responses, -power)
     sums, squares, sizes = (
@@ -124,15 +124,15 @@ def near_zero(sample: Sample, within: Partition) -> dict[str, Tensor]:
 
 
 def rate_departures(sample: Sample, within: Partition) -> Departures:
-    """Decision rates of the groups; their size is the range, the largest over `within`."""
+    """Decision rates of the groups; the size is their range, the largest over `within`."""
     of_sets, _ = rates(sample, within)
     return Departures(of_sets, _range, {})
 
 
 def log_rate_departures(sample: Sample, within: Partition) -> Departures:
-    """Logarithms of the groups' rates; exp(-size) is lowest over highest rate.
+    """Logarithms of the groups' rates; exp(-size) is the lowest over the highest rate.
 
-    Undefined where every group has rate 0.
+    Undefined if every group has rate 0.
     """
     of_sets, _ = rates(sample, within)
     return Departures(of_sets.log(), _range, {"every group": of_sets.amax(-2)})
@@ -150,7 +150,7 @@ def _reasons(
     unsteady: dict[str, Tensor],
 ) -> tuple[str | None, ...]:
     """Why each member's value (R, K) is undefined under the first weighting, or None."""
-    # Read at once: on an accelerator every look at a single value waits for all before it.
+    # Read all at once: on an accelerator, reading each single value would wait.
     undefined = values[0].isnan().tolist()
     empty = sample.empty_set(within) if any(undefined) else None
     rate = "mean score" if sample.scored.threshold is None else "rate of positive decisions"
@@ -166,7 +166,7 @@ def _reasons(
                     f"{where} is {float(base[0, k, s]):.3g}, within two standard errors of 0, so "
                     "a ratio to it could be anything"
                 )
-        return f"the {rate} of a group is beyond what a float can hold; rescale the scores"
+        return f"the {rate} of a group is too large for a float; rescale the scores"
 
     return tuple((empty or of_member(k)) if nan else None for k, nan in enumerate(undefined))
 
@@ -178,7 +178,7 @@ def _register(
     description: str,
     formula: str,
 ) -> None:
-    """Enrol the size of departures among all rows, or among rows of equal outcome, as a metric."""
+    """Register the size of departures as a metric."""
     is_ratio = departures is log_rate_departures
     of_paper = departures is relative_departures
     both: frozenset[Kind] = frozenset({"discrete", "continuous"})
@@ -207,7 +207,7 @@ def _register(
             compute=compute,
             attributes=both if of_paper else frozenset({"discrete"}),
             outcomes=numbers if of_paper else frozenset({"binary"}),
-            # Within Y <= y the groups differ in Y itself, and so do their scores.
+            # Among rows with Y <= y the groups differ in Y itself, and so do their scores.
             exact_for=frozenset({"binary"}) if notion is Notion.SEPARATION else numbers,
             needs_decisions=True,
             range=(0.0, float("inf") if of_paper else 1.0),
@@ -222,7 +222,7 @@ _register(
     "SP",
     Notion.INDEPENDENCE,
     relative_departures,
-    "How far the groups' decision rates are from the reference, in proportion.",
+    "Relative difference between the decision rates of the groups and of the reference.",
     "discrete A: sum over a of |P(D=1 | A=a) / P(D=1 | A=ref) - 1|; "
     "continuous A: mean over the nine deciles a of |P(D=1 | A<=a) / P(D=1) - 1|; "
     "continuous Y: E(score | .) instead of P(D=1 | .)",
@@ -231,7 +231,7 @@ _register(
     "EO",
     Notion.SEPARATION,
     relative_departures,
-    "SP among rows of equal outcome, added up over the outcomes.",
+    "SP among rows of equal outcome, summed over the outcomes.",
     "binary Y: sum over y of SP among the rows with Y=y; "
     "continuous Y: mean over the nine deciles y of SP among the rows with Y<=y",
 )
@@ -266,10 +266,10 @@ _register(
 
 
 def group_means(mean: GroupMean, sample: Sample) -> Tensor:
-    """The number of every group, (R, K, groups, 1); NaN where no row counts."""
+    """The mean of every group, (R, K, groups, 1); NaN if no row counts."""
     scored = sample.scored
     y = scored.y
-    if mean.outcome == "binary":  # the positive class is the second in order
+    if mean.outcome == "binary":  # the positive class is the second one
         assert scored.outcome is not None
         y = scored.outcome.codes.to(torch.float64)
     values, counted = mean.of(scored.scores, scored.responses, y)
@@ -279,8 +279,8 @@ def group_means(mean: GroupMean, sample: Sample) -> Tensor:
     return sums / sizes
 
 
-def _enrol(mean: GroupMean, name: str, *, ratio: bool = False) -> None:
-    """Register how far apart the groups' means are, or lowest over highest."""
+def _register_mean(mean: GroupMean, name: str, *, ratio: bool = False) -> None:
+    """Register the highest minus the lowest mean of the groups, or the lowest over the highest."""
     lowest, highest = f"min over a of {mean.formula}", f"max over a of {mean.formula}"
 
     def departures(sample: Sample) -> Tensor:
@@ -306,7 +306,7 @@ def _enrol(mean: GroupMean, name: str, *, ratio: bool = False) -> None:
             compute=compute,
             attributes=frozenset({"discrete"}),
             outcomes=frozenset({mean.outcome}),
-            needs_decisions="decisions" in mean.uses,
+            needs_decisions=mean.uses == "decisions",
             range=(0.0, 1.0 if ratio else mean.limits[1] - mean.limits[0]),
             fair_value=1.0 if ratio else 0.0,
             is_ratio=ratio,
@@ -328,7 +328,7 @@ def _reasons_of_means(mean: GroupMean, sample: Sample, values: Tensor) -> tuple[
             return f"no row of {sample.attribute.labels[g]} has {has}, so it has no {mean.name}"
         if bool((of_groups[k] == 0).all()):
             return f"the {mean.name} of every group is 0, so the ratio has no denominator"
-        return f"the {mean.name} of a group is beyond what a float can hold; rescale the scores"
+        return f"the {mean.name} of a group is too large for a float; rescale the scores"
 
     return tuple(of_member(k) if nan else None for k, nan in enumerate(undefined))
 
@@ -338,8 +338,8 @@ for _of, _name in (
     ("false positive rate", "false positive rate"),
     ("precision", "predictive parity"),
 ):
-    _enrol(MEANS[_of], f"{_name} difference")
-    _enrol(MEANS[_of], f"{_name} ratio", ratio=True)
+    _register_mean(MEANS[_of], f"{_name} difference")
+    _register_mean(MEANS[_of], f"{_name} ratio", ratio=True)
 for _of, _name in (
     ("false negative rate", "false negative rate"),
     ("accuracy", "accuracy"),
@@ -347,4 +347,4 @@ for _of, _name in (
     ("mean error", "error"),
     ("mean absolute error", "absolute error"),
 ):
-    _enrol(MEANS[_of], f"{_name} difference")
+    _register_mean(MEANS[_of], f"{_name} difference")

@@ -1,7 +1,7 @@
 """Sets of rows: levels of a discrete variable, or "at most the r-th decile" of a continuous one.
 
-Every metric of the paper compares sets of rows that are given by A, inside sets of rows that are
-given by Y. Both kinds of set are a bin number per row, so that sums over bins hold all it takes.
+Every metric of the paper compares sets of rows by A inside sets of rows by Y. Either set is stored
+as a bin number per row, so that sums over bins are enough.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DECILES = tuple(r / 10 for r in range(1, 10))
 class Partition:
     """Sets of rows by one variable.
 
-    Set j is {code = j} (levels) or, if nested, {code <= j} (quantile cuts). Then the last bin,
-    above every cut, belongs to no set.
+    Set j is {code = j} (levels) or, if nested, {code <= j} (quantiles). If nested, the last bin is
+    above every quantile and belongs to no set.
     """
 
     codes: Tensor  # int64 (n,): bin of each row
-    labels: tuple[str, ...]  # one per set, in words
+    labels: tuple[str, ...]  # one for each set, in words
     nested: bool
 
     @property
@@ -47,11 +47,11 @@ class Partition:
         return self.codes <= j if self.nested else self.codes == j
 
     def pool(self, sums: Tensor, dim: int) -> Tensor:
-        """Sums per set from sums per bin, along `dim`."""
+        """Turn sums per bin into sums per set, along `dim`."""
         return sums.cumsum(dim).narrow(dim, 0, self.n_sets) if self.nested else sums
 
     def combine(self, values: Tensor, dim: int) -> Tensor:
-        """One value from one per set, as in the paper: levels are summed, deciles averaged."""
+        """Combine the values of the sets as in the paper: sum over levels, average over deciles."""
         return values.mean(dim) if self.nested else values.sum(dim)
 
 
@@ -63,8 +63,8 @@ def everybody(n: int, device: torch.device) -> Partition:
 def by_decile(values: Tensor, weights: Tensor, name: str) -> Partition:
     """Nine nested sets {value <= r-th decile}, r = 10 %, ..., 90 %.
 
-    values, weights: (n,), a weight being the number of rows a row stands for. Rows of weight 0 take
-    no part in the deciles.
+    values, weights: (n,); a weight is the number of rows that a row counts for. Rows of weight 0 do
+    not affect the deciles.
     """
     cuts = quantiles(values, weights, DECILES)
     codes = torch.searchsorted(cuts, values.contiguous(), side="left")
@@ -75,9 +75,9 @@ def by_decile(values: Tensor, weights: Tensor, name: str) -> Partition:
 def quantiles(values: Tensor, weights: Tensor, levels: Sequence[float]) -> Tensor:
     """Linearly interpolated quantiles of rows repeated `weights` times.
 
-    With W the sum of weights, the quantile at level p sits at position h = (W - 1) p of the sorted,
-    repeated values, counted from 0, between its two neighbors in proportion: definition 7 of
-    Hyndman and Fan (1996), which ``numpy.quantile`` uses by default.
+    With W the sum of weights, the quantile at level p is at position h = (W - 1) p of the sorted,
+    repeated values, counted from 0, interpolated between its two neighbors. This is definition 7 of
+    Hyndman and Fan (1996), the default of ``numpy.quantile``.
 
     values, weights: (n,); weights need not be whole numbers. Returns (len(levels),).
 
@@ -93,7 +93,7 @@ def quantiles(values: Tensor, weights: Tensor, levels: Sequence[float]) -> Tenso
     last = len(sorted_values) - 1
     low = sorted_values[torch.searchsorted(reached, below, side="right").clamp(max=last)]
     high = sorted_values[torch.searchsorted(reached, below + 1, side="right").clamp(max=last)]
-    # The form numpy.quantile uses, so that both agree to the last bit and pick the same rows.
+    # The formula of numpy.quantile, so that both agree to the last bit and pick the same rows.
     fraction = position - below
     step = high - low
     return torch.where(fraction < 0.5, low + step * fraction, high - step * (1 - fraction))
@@ -108,29 +108,29 @@ class Ranking:
 
     @property
     def ends(self) -> Tensor:
-        """Whether a place is the last of its distinct score, boolean (K, m).
+        """Whether a place is the last one with its score, boolean (K, m).
 
-        Empirical distribution functions are read there only: between equal scores a running sum
-        has not reached its value yet. This is how ``scipy.stats.ks_2samp`` treats ties.
+        Empirical distribution functions are read only there: before, a running sum does not include
+        all equal scores. ``scipy.stats.ks_2samp`` treats ties in the same way.
         """
         last = torch.ones_like(self.values[:, :1], dtype=torch.bool)
         return torch.cat([self.values[:, 1:] != self.values[:, :-1], last], dim=1)
 
     @property
     def ties(self) -> tuple[Tensor, Tensor]:
-        """First and last place of the scores that equal the one at each place, int64 (K, m)."""
+        """First and last place with the same score as each place, int64 (K, m)."""
         ends = self.ends
         starts = torch.cat([torch.ones_like(ends[:, :1]), ends[:, :-1]], dim=1)
         place = torch.arange(ends.shape[-1], device=ends.device)
         first = torch.where(starts, place, 0).cummax(-1).values
-        # From the highest score down, the last end passed.
+        # From the highest score downwards, the latest end.
         last = torch.where(ends, place, len(place) - 1).flip(-1).cummin(-1).values.flip(-1)
         return first, last
 
     def restrict(self, rows: Tensor) -> Ranking:
-        """The ranking of the rows where the boolean `rows` (n,) holds, without sorting again."""
+        """The ranking of some rows, a boolean mask (n,), without sorting again."""
         members = len(self.order)
-        # Every member ranks the same rows, so each keeps the same number of them.
+        # Every member ranks the same rows, so each keeps the same number of rows.
         keep = rows.take(self.order)
         return Ranking(
             self.order.masked_select(keep).view(members, -1),

@@ -1,7 +1,7 @@
 """The list of metrics: what each measures, where it applies, and how to compute it.
 
-Audit, frontier and the common laws of the tests all go through `METRICS`; registering a metric
-enrols it everywhere.
+Audits, frontiers and the common tests use all of `METRICS`, so a registered metric is available
+everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equipoise.tables import Kind, SensitiveColumn
 class Computed(NamedTuple):
     """What a metric returns: values (R, K), NaN where undefined, and K reasons.
 
-    A reason says why the member's value is undefined under the first weighting, None where it is
+    A reason says why the member's value is undefined under the first weighting; None if it is
     defined.
     """
 
@@ -33,58 +33,57 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """One way to put a number on unfairness."""
+    """One measure of unfairness."""
 
     name: str  # as tables print it
-    #: The relation whose violation it measures. None for what belongs to neither notion: precision,
-    #: calibration, accuracy, errors. These describe a score; no method trains for them, and no
-    #: choice rests on them unless they are named.
+    #: The relation whose violation it measures. None if it belongs to neither notion: precision,
+    #: calibration, accuracy, errors. These describe a score. No method trains for them, and they
+    #: are used for a choice only if they are named.
     notion: Notion | None
     description: str  # one sentence in plain words
     formula: str  # in plain text
     compute: Callable[[Sample], Computed]
-    attributes: frozenset[Kind]  # kinds of A it is defined for
-    outcomes: frozenset[OutcomeKind]  # kinds of Y it is defined for; independence needs no Y
-    #: Whether it looks at decisions, not at scores. With a continuous outcome, where nothing is
-    #: decided, the paper's SP and EO take mean scores instead.
+    attributes: frozenset[Kind]  # kinds of A for which it is defined
+    outcomes: frozenset[OutcomeKind]  # kinds of Y for which it is defined; independence needs no Y
+    #: Whether it uses decisions, not scores. For a continuous outcome there are no decisions, and
+    #: the paper's SP and EO use mean scores instead.
     needs_decisions: bool
-    #: Kinds of Y for which it has the fair value wherever the notion holds in the population.
+    #: Kinds of Y for which it has the fair value whenever the notion holds in the population.
     exact_for: frozenset[OutcomeKind] = frozenset(get_args(OutcomeKind))
     range: tuple[float, float] = (0.0, float("inf"))
     fair_value: float = 0.0  # of a score that satisfies the notion
-    rank_based: bool = False  # whether increasing transformations of the score leave it unchanged
+    rank_based: bool = False  # whether increasing transformations of the score do not change it
     weighted: bool = True  # whether it takes row weights
-    #: Whether it is what exceeds chance on as many rows. A row that is there twice does not say
-    #: more than once, so of weights only ratios count.
+    #: Whether it is the excess over what chance explains. A repeated row adds no information about
+    #: chance, so only the ratios of weights matter.
     beyond_chance: bool = False
     needs_probabilities: bool = False  # whether the scores must lie in [0, 1]
     is_ratio: bool = False  # whether it is exp(-size) of the departure from fairness, not its size
     #: For metrics whose size is a seminorm of signed departures from fairness. Takes a sample and a
     #: center (the same rows with weights (1, n)) and returns the size (R, K) of the difference
-    #: between their departures; the two sizes differ by at most that, on which bootstrap intervals
-    #: rest.
+    #: between their departures. The two sizes differ by at most this, which bootstrap intervals
+    #: use.
     deviation: Callable[[Sample, Sample], Tensor] | None = None
-    #: Whether such a metric needs no more than the weight of every (score, set of A, set of Y), so
-    #: that many rows can be summed up before draws.
+    #: Whether such a metric needs only the weight of every (score, set of A, set of Y), so that
+    #: many rows can be summed up before drawing.
     from_counts: bool = True
 
     @property
     def needs_outcome(self) -> bool:
-        """Whether it needs y: all but metrics of independence do."""
+        """Whether it needs y, as all metrics do except those of independence."""
         return self.notion is None or self.notion.conditions_on_outcome
 
     def caveat(self, outcome: OutcomeKind | None) -> str:
-        """What a reader must know of its value for this kind of outcome, or ""."""
+        """What a reader must know about its value for this kind of outcome, or ""."""
         if outcome is None or outcome in self.exact_for:
             return ""
         return (
-            f"{self.name} is not {self.fair_value:g} for a fair score when y is {outcome}: even a "
-            "perfect prediction departs from it. It says nothing about unfairness here; "
-            "gap given Y does"
+            f"{self.name} is not {self.fair_value:g} for a fair score if y is {outcome}, not even "
+            "for a perfect prediction. So it does not show unfairness here; use gap given Y"
         )
 
     def why_not(self, sample: Sample) -> str | None:
-        """Why the metric is not defined for this kind of attribute, outcome or score, or None."""
+        """Why the metric is not defined for this kind of attribute, outcome or score; or None."""
         scored = sample.scored
         if sample.column.kind not in self.attributes:
             return (
@@ -118,7 +117,9 @@ METRICS: dict[str, Metric] = {}
 def register_metric(metric: Metric) -> Metric:
     """Add a metric to `METRICS`; its name must be new."""
     if metric.name in METRICS:
-        raise InputError(f"metric name must be new, got {metric.name!r}, which is registered")
+        raise InputError(
+            f"metric name must be new, got {metric.name!r}, which is registered; choose another"
+        )
     METRICS[metric.name] = metric
     return metric
 
@@ -162,25 +163,25 @@ def measure(
         A name in `METRICS`, or the metric itself.
     scores : array or tensor, shape (n,) or (K, n)
     column : SensitiveColumn
-        Rows in which it is missing take no part.
+        Rows in which it is missing are left out.
     y : array or tensor, shape (n,), optional
     weights : array or tensor, shape (n,) or (R, n), optional
-        How many rows each row stands for. (n,) weighs the sample: quantiles and thresholds count
-        it. (R, n) are R re-weightings of one sample, as bootstrap draws are: quantiles, reference
-        groups and thresholds stay those of the sample with every row counted once.
+        How many rows each row counts for. Weights (n,) describe the sample and count in quantiles
+        and thresholds. Weights (R, n) are R re-weightings of one sample, such as bootstrap draws:
+        quantiles, reference groups and thresholds stay those of the sample with equal weights.
     threshold : "paper", "youden", float, array of shape (K,), or None
-        Decision = score > threshold. "youden" maximizes Youden's J; None makes no decisions, and
-        for a continuous outcome mean scores take the place of decision rates. "paper" is what the
-        paper does: "youden" for a binary y, None for a continuous one.
+        Decision = score > threshold. "youden" maximizes Youden's J. With None there are no
+        decisions; for a continuous outcome mean scores replace decision rates. "paper" does what
+        the paper does: "youden" for a binary y, None for a continuous one.
     outcome : "binary", "multiclass", "continuous", optional
-        What y is, where the rules of `equipoise.metrics.outcome` would say otherwise.
+        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
     reference : category, optional
-        The group that SP and EO of a discrete column divide by; by default the largest group.
+        The group whose rate SP and EO of a discrete column divide by; by default the largest group.
 
     Returns
     -------
     Measurement
-        `values` of the kind of `scores`: () or (K,), with R in front for weights (R, n).
+        `values` of the type of `scores`, with shape () or (K,); weights (R, n) add a first axis R.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def measure(
     >>> from equipoise.tables import SensitiveTable
     >>> sex = SensitiveTable.from_data({"sex": ["F", "F", "M", "M", "M"]})["sex"]
     >>> scores = np.array([0.1, 0.2, 0.2, 0.6, 0.9])
-    >>> float(measure("SP", scores, sex, threshold=0.15))  # P(F) / P(M) - 1, M being larger
+    >>> float(measure("SP", scores, sex, threshold=0.15))  # |P(F) / P(M) - 1|; M is larger
     0.5
     >>> float(measure("KS-GSP", scores, sex))  # 0.4 for F, 0.2667 for M
     0.666...

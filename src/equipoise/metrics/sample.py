@@ -1,6 +1,6 @@
-"""What a metric sees: scores, weights, decisions, and the sets of rows that A and Y give.
+"""The input of a metric: scores, weights, decisions, and the sets of rows by A and Y.
 
-`prepare` checks and sorts the scores once; `Scored.against` sets them beside one sensitive column.
+`prepare` checks and sorts the scores once; `Scored.against` combines them with a sensitive column.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
 
 UtilityMeasure = Literal["AUC", "R2", "MAE"]
 Threshold = Literal["paper", "youden"] | float | None | Any
-# Below this many rows a rate is a few people: at a rate of 1/2 its 95 % interval is 0.36 wide.
+# Smaller groups say little: with 30 rows the 95 % interval of a rate of 1/2 is 0.36 wide.
 SMALL_GROUP = 30
-# More combinations than this cannot be listed for a person, nor do they hold enough rows.
+# More combinations cannot be listed, and hardly any would have enough rows.
 MAX_COMBINATIONS = 10_000
 
 
@@ -43,17 +43,16 @@ class Scored:
 
     scores: Tensor  # (K, n)
     ranking: Ranking
-    weights: Tensor  # (R, n): how many rows each row stands for
-    # (K,): decision = score > threshold; None: the mean score takes the place of the decision rate.
-    threshold: Tensor | None
-    outcome: Partition | None  # the sets of rows y gives: classes, or deciles of a continuous y
+    weights: Tensor  # (R, n): how many rows each row counts for
+    threshold: Tensor | None  # (K,): decision = score > threshold; None: no decisions
+    outcome: Partition | None  # the sets of rows by y: classes, or deciles of a continuous y
     outcome_kind: OutcomeKind | None
     y: Tensor | None  # (n,): numbers, or the position of the class in sorted order
-    threshold_found: bool = False  # on these very rows, by Youden's J; else it was given
+    threshold_found: bool = False  # whether Youden's J chose the threshold on these rows
 
     @property
     def responses(self) -> Tensor:
-        """Decisions as 0 and 1 (K, n), or the scores themselves without a threshold."""
+        """Decisions as 0 and 1 (K, n), or the scores if there is no threshold."""
         if self.threshold is None:
             return self.scores
         return (self.scores > self.threshold[:, None]).to(torch.float64)
@@ -61,11 +60,11 @@ class Scored:
     def utility(self, measure: UtilityMeasure | None = None, *, columns: int = 1) -> Tensor:
         """Utility (R, E) of E models, from scores (E * columns, n), a model's columns together.
 
-        Unless named, it is R2 for a continuous outcome, else AUC. There is one column, or one for
-        each of several classes. The AUC of several classes is the mean, over the classes, of the
-        AUC of a class's probability for that class against the rest, every class counting the same
-        (Fawcett 2006, An introduction to ROC analysis, section 9, without the weights by class
-        size; ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr", average="macro"``).
+        The default measure is R2 for a continuous outcome, else AUC. A model has one column, or one
+        for each of several classes. The AUC of several classes is the mean over classes of the AUC
+        of the class's probability for the class against the rest, with equal weight for every class
+        (Fawcett 2006, An introduction to ROC analysis, section 9, without weights by class size;
+        ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr", average="macro"``).
         """
         assert self.y is not None
         if measure == "MAE":
@@ -85,11 +84,23 @@ class Scored:
         ]
         return torch.stack(by_class).mean(0)
 
-    def against(self, column: SensitiveColumn, reference: Hashable | None = None) -> Sample:
-        """Set the scores beside one sensitive column.
+    def take(self, rows: Tensor, weights: Tensor) -> Scored:
+        """These rows (positions, repeats allowed) under weights (R, m); same thresholds."""
+        scores = self.scores[:, rows]
+        return replace(
+            self,
+            scores=scores,
+            ranking=rank(scores),
+            weights=weights,
+            outcome=None if self.outcome is None else self.outcome.take(rows),
+            y=None if self.y is None else self.y[rows],
+        )
 
-        Rows in which the column is missing get weight 0. `reference` is the category that parity
-        ratios of a discrete column divide by; by default the largest group does.
+    def against(self, column: SensitiveColumn, reference: Hashable | None = None) -> Sample:
+        """Combine the scores with one sensitive column.
+
+        Rows in which the column is missing get weight 0. `reference` is the category by whose rate
+        the parity ratios of a discrete column divide; by default it is the largest group.
         """
         if not isinstance(column, SensitiveColumn):
             raise InputError(
@@ -100,18 +111,18 @@ class Scored:
         if len(column.missing) != n:
             raise InputError(
                 f"sensitive_features column {column.name!r} must have one value for each of the "
-                f"{n} scores, got {len(column.missing)}"
+                f"{n} scores, got {len(column.missing)}; pass the attribute of the same rows"
             )
         device = self.scores.device
         known = torch.from_numpy(~column.missing).to(device)
         weights = self.weights * known
-        # R weightings are re-weightings of one sample, whose cuts and groups stay as they are.
+        # Under R re-weightings of one sample, its deciles and groups stay the same.
         base = weights[0] if len(weights) == 1 else known.to(torch.float64)
         if column.values is not None:
             if reference is not None:
                 raise InputError(
                     f"reference must not be given for the continuous column {column.name!r}, got "
-                    f"{reference!r}; its parity ratios divide by the rate of all rows"
+                    f"{reference!r}; leave it out: parity ratios divide by the rate of all rows"
                 )
             values = torch.from_numpy(np.nan_to_num(column.values)).to(device)
             _refuse_constant(column.name, values[base > 0])
@@ -134,38 +145,29 @@ class Scored:
         else:
             raise InputError(
                 f"reference must be a category of sensitive_features column {column.name!r} "
-                f"({', '.join(map(repr, column.categories))}), got {reference!r}"
+                f"({', '.join(map(repr, column.categories))}), got {reference!r}; name one of these"
             )
         return Sample(self, column, weights, Partition(codes, labels, nested=False), references)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Scores beside one sensitive column: the argument of every metric."""
+    """Scores with one sensitive column: the argument of every metric."""
 
     scored: Scored
-    column: SensitiveColumn  # as the user gave it, missing values included
+    column: SensitiveColumn  # as the user gave it, including missing values
     weights: Tensor  # (R, n): those of the scores, 0 where the column is missing
-    attribute: Partition  # the sets of rows A gives: levels, or deciles of a continuous A
-    references: tuple[int, ...]  # discrete A: the groups that parity ratios may divide by
+    attribute: Partition  # the sets of rows by A: levels, or deciles of a continuous A
+    references: tuple[int, ...]  # discrete A: the possible reference groups of parity ratios
 
     def reweight(self, weights: Tensor) -> Sample:
-        """The same rows, sets and thresholds under other weights (R, n)."""
+        """The same rows, sets and thresholds with other weights (R, n)."""
         known = torch.from_numpy(~self.column.missing).to(weights.device)
         return replace(self, weights=weights * known, scored=replace(self.scored, weights=weights))
 
     def take(self, rows: Tensor) -> Sample:
-        """These rows (positions, repeats allowed) with the same sets and thresholds, weight 1."""
-        scored = self.scored
-        scores = scored.scores[:, rows]
-        taken = replace(
-            scored,
-            scores=scores,
-            ranking=rank(scores),
-            weights=torch.ones_like(scores[:1]),
-            outcome=None if scored.outcome is None else scored.outcome.take(rows),
-            y=None if scored.y is None else scored.y[rows],
-        )
+        """These rows (positions, repeats allowed) with weight 1; same sets and thresholds."""
+        taken = self.scored.take(rows, torch.ones_like(self.weights[:1, rows]))
         column = self.column.take(rows.cpu().numpy())
         weights = torch.from_numpy(~column.missing).to(taken.weights)[None]
         return Sample(taken, column, weights, self.attribute.take(rows), self.references)
@@ -176,14 +178,14 @@ class Sample:
         return everybody(self.weights.shape[-1], self.weights.device)
 
     def within(self, notion: Notion | None) -> Partition:
-        """The sets of rows inside which a notion is judged: all rows, or those Y gives."""
+        """The sets of rows inside which a notion is judged: all rows, or the sets by Y."""
         if notion is None or not notion.conditions_on_outcome:
             return self.everybody
-        assert self.scored.outcome is not None  # or else `Metric.why_not` says so
+        assert self.scored.outcome is not None  # `Metric.why_not` checks it
         return self.scored.outcome
 
     def empty_set(self, within: Partition) -> str | None:
-        """The first set of A that has no row in a set of `within`, in words; None if all have."""
+        """Name the first set of A that has no row in a set of `within`; None if all have rows."""
         present = self.weights[0] > 0
         for s, place in enumerate(within.labels):
             inside = present & within.inside(s)
@@ -203,8 +205,8 @@ def prepare(
 ) -> Scored:
     """Check scores, outcome and weights, sort the scores once and find the thresholds.
 
-    Arguments are those of `equipoise.metrics.measure`. `outcome` also says what the score predicts
-    where y is not at hand.
+    Arguments are those of `equipoise.metrics.measure`. Without y, `outcome` says what the score
+    predicts.
     """
     check_aligned(scores=scores, y=y, weights=weights)
     tensor = as_scores(scores)
@@ -220,15 +222,16 @@ def prepare(
     if isinstance(threshold, str):
         if threshold not in ("paper", "youden"):
             raise InputError(
-                f"threshold must be 'paper', 'youden', None or numbers, got {threshold!r}"
+                f"threshold must be 'paper', 'youden', None or numbers, got {threshold!r}; use one "
+                "of these"
             )
         if kind == "binary" and values is not None:
             cut = youden_of_ranking(ranking, values, base)
         elif threshold == "youden":
             raise InputError(
                 "threshold='youden' needs a binary y, got "
-                f"{'no y' if kind is None else f'a {kind} y'}; give a number, or None for mean "
-                "scores"
+                f"{'no y' if kind is None else f'a {kind} y'}; pass a number, or None to compare "
+                "mean scores"
             )
     elif threshold is not None:
         cut = _given(threshold, tensor)
@@ -237,12 +240,12 @@ def prepare(
 
 
 def _given(threshold: Any, scores: Tensor) -> Tensor:
-    """Thresholds (K,) the user gave; a number strictly between 0 and 1 is a probability."""
+    """Thresholds (K,) of the user; a number strictly between 0 and 1 is a probability."""
     cut = as_numbers("threshold", threshold).to(scores.device)
     if cut.ndim > 1 or (cut.ndim == 1 and len(cut) != len(scores)):
         raise InputError(
             f"threshold must be one number or one for each of the {len(scores)} members, got shape "
-            f"{tuple(cut.shape)}"
+            f"{tuple(cut.shape)}; pass a number"
         )
     cut = cut.expand(len(scores))
     probability = (cut > 0) & (cut < 1)
@@ -262,17 +265,16 @@ def _refuse_constant(name: str, present: Tensor) -> None:
         found = "no known value" if len(present) == 0 else "one"
         raise InputError(
             f"sensitive_features column {name!r} must have at least two distinct values, got "
-            f"{found}; a constant cannot be depended on, so leave the column out"
+            f"{found}; no score can depend on a constant, so leave out the column"
         )
 
 
 def even_ranges(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Range of equal frequency (n,) of every value, numbered from 0 without gaps.
+    """Divide values (n,) into ranges of equal frequency, numbered 0, 1, ...
 
     There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.
     """
-    count = int(np.clip(len(values) // SMALL_GROUP, 2, most))
-    return equal_frequency(values, count)
+    return equal_frequency(values, int(np.clip(len(values) // SMALL_GROUP, 2, most)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,16 +282,16 @@ class Intersection:
     """All combinations of categories of several discrete columns."""
 
     column: SensitiveColumn  # its categories are the combinations that occur, as tuples
-    sizes: dict[tuple[Hashable, ...], int]  # rows per combination, those without rows included
+    sizes: dict[tuple[Hashable, ...], int]  # rows of each combination, also of those without rows
 
     @property
     def empty(self) -> tuple[tuple[Hashable, ...], ...]:
-        """Combinations without rows: nothing can be said about them."""
+        """Combinations without rows."""
         return tuple(group for group, size in self.sizes.items() if size == 0)
 
 
 def intersect(columns: Sequence[SensitiveColumn]) -> Intersection:
-    """Cross discrete columns into one; missing where any of them is.
+    """Cross discrete columns into one, which is missing where any of them is.
 
     >>> from equipoise.tables import SensitiveTable
     >>> data = {"sex": ["F", "F", "M", "M", "F"], "old": [True, False, True, True, True]}

@@ -1,7 +1,7 @@
 """Utility of K scores at once: AUC, Youden's threshold, MAE, MSE, R2.
 
 Every function takes scores (n,) or (K, n), NumPy or torch, and returns a scalar or (K,) of the same
-kind; weights (R, n) put an R axis in front. A weight says how many rows a row stands for.
+type; weights (R, n) add a first axis R. A weight is the number of rows that a row counts for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from equipoise.metrics.partition import Ranking, rank
 
 
 def auc(scores: Any, y: Any, *, weights: Any = None) -> Array:
-    """Area under the ROC curve: P(score of a positive > score of a negative), ties counting half.
+    """Area under the ROC curve: P(score of a positive > score of a negative); ties count half.
 
     >>> auc(np.array([[0.1, 0.4, 0.4, 0.8], [0.8, 0.4, 0.1, 0.1]]), [0, 0, 1, 1])
     array([0.875, 0.   ])
@@ -33,12 +33,12 @@ def auc(scores: Any, y: Any, *, weights: Any = None) -> Array:
 
 
 def youden_threshold(scores: Any, y: Any, *, weights: Any = None) -> Array:
-    """The threshold at which true-positive rate minus false-positive rate is largest.
+    """The threshold with the largest true-positive rate minus false-positive rate (Youden's J).
 
-    ``sklearn.metrics.roc_curve`` counts score >= t as positive, the paper score > threshold. The
-    number returned is the largest float64 below the first t that maximizes J on sklearn's curve, so
-    that score > threshold and score >= t are the same rows. Where no threshold beats deciding
-    nothing (t = inf), it is the largest float64. Compare in float64: float32 would round it to t.
+    A decision is positive if score >= t in ``sklearn.metrics.roc_curve``, and if score > threshold
+    in the paper. The number returned is the largest float64 below the first t that maximizes J on
+    sklearn's curve, so that both decide the same. If no threshold is better than no positive
+    decision (t = inf), it is the largest float64. Compare in float64: float32 would round it to t.
 
     Youden (1950), Index for rating diagnostic tests.
 
@@ -48,7 +48,8 @@ def youden_threshold(scores: Any, y: Any, *, weights: Any = None) -> Array:
     tensor = as_scores(scores)
     if weights is not None and np.ndim(weights) != 1:
         raise InputError(
-            f"weights must have shape (n,) to pick one threshold, got {np.ndim(weights)} axes"
+            f"weights must have shape (n,) to find one threshold, got {np.ndim(weights)} axes; "
+            "pass one weight for each row"
         )
     rows = as_weights(weights, tensor.shape[-1], tensor.device)
     positive = _binary(y, rows[0])
@@ -77,7 +78,7 @@ def mse(scores: Any, y: Any, *, weights: Any = None) -> Array:
 def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     """Share of the variance of y that the score explains, 1 - E (y - score)^2 / Var y.
 
-    A constant y has no variance to explain and is refused.
+    A constant y is refused, since it has no variance.
 
     >>> float(r2(np.array([1.0, 2.0, 3.0]), [1.0, 2.0, 4.0]))
     0.785...
@@ -87,7 +88,7 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     if bool((counted == counted[0]).all()):
         raise InputError(
             f"y must have at least two distinct values for r2, got {float(counted[0]):g} in all "
-            f"{len(counted)} rows"
+            f"{len(counted)} rows; add rows with other outcomes"
         )
     found = explained_share(tensor, values, rows)
     return like(_finite(found, "give both in the same unit"), scores, weights)
@@ -102,7 +103,7 @@ def mean_absolute(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
 def explained_share(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """R2 (R, K) of scores (K, n) for y (n,) under weights (R, n).
 
-    Not finite where all rows of positive weight have one outcome.
+    Not finite if all rows of positive weight have the same outcome.
     """
     scores, y, _ = _of_size_one(scores, y)
     center = _mean(y[None], weights)  # (R, 1)
@@ -115,7 +116,7 @@ def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tenso
     """AUC (R, K) from a ranking, positive (n,) of 0 and 1, and weights (R, n)."""
     first, last = ranking.ties
     areas = []
-    # Member by member: (R, n) is all that need be in memory, and nothing is read off the device.
+    # Member by member, so that memory is (R, n), without reading values from the device.
     for order, start, end in zip(ranking.order, first, last, strict=True):
         won = (weights * positive)[:, order]
         lost = functional.pad((weights * (1 - positive))[:, order].cumsum(-1), (1, 0))
@@ -132,16 +133,16 @@ def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Te
     false = (weights * (1 - positive)).take(ranking.order).flip(-1).cumsum(-1)
     if float(true[0, -1]) == 0 or float(false[0, -1]) == 0:
         raise InputError(
-            "y must have both classes among the rows of positive weight, got one; "
-            "Youden's J compares the two"
+            "y must have both classes among the rows of positive weight for Youden's J, got one; "
+            "pass a number as threshold"
         )
-    # Places are counted from the highest score down, so first and last of equal scores swap.
+    # Places are counted from the highest score downwards, which swaps first and last of ties.
     values = ranking.values.flip(-1)
     place = torch.arange(values.shape[-1], device=values.device)
     last, first = (len(place) - 1 - tied.flip(-1) for tied in ranking.ties)
     gain = true / true[:, -1:] - false / false[:, -1:]
-    # roc_curve leaves out points inside a straight run of equal steps. They tie with its ends up to
-    # rounding, so they are left out here too: the same point is then first among the best.
+    # roc_curve drops points inside a straight line of equal steps. They are better than its ends
+    # only by rounding. They are dropped here, too, so that the same point is first among the best.
     before = (first - 1).clamp_min(0)
     after = last.gather(-1, (last + 1).clamp_max(len(place) - 1))
     straight = (first > 0) & (last < len(place) - 1)
@@ -156,8 +157,8 @@ def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Te
 def youden_of_weightings(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
     """Youden's threshold (R,) of one member under each of the weights (R, n).
 
-    NaN where a weighting leaves out a class. Where several scores are best up to rounding, any may
-    be found, so that draws use this one and values use `youden_of_ranking`.
+    NaN if a weighting leaves out a class. If several scores are best up to rounding, any of them
+    may be returned. So this function is for draws; values use `youden_of_ranking`.
     """
     order, values = ranking.order[0].flip(-1), ranking.values[0].flip(-1)
     ends = torch.cat([values[1:] != values[:-1], torch.ones_like(values[:1], dtype=torch.bool)])
@@ -172,9 +173,11 @@ def youden_of_weightings(ranking: Ranking, positive: Tensor, weights: Tensor) ->
 
 
 def _binary(y: Any, weights: Tensor) -> Tensor:
-    """Outcome as 0 and 1 (n,), for weights (n,); the larger of its two values is 1."""
+    """The outcome as 0 and 1 (n,), for weights (n,); 1 is the larger of its two values."""
     if outcome_kind(y, counted=(weights > 0).cpu().numpy()) != "binary":
-        raise InputError("y must have two distinct values, got more; AUC ranks one class over one")
+        raise InputError(
+            "y must have two distinct values, got more; compare one class with the rest"
+        )
     return split_outcome(y, "binary", weights, len(weights))[1]
 
 
@@ -185,25 +188,29 @@ def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tens
     values = as_numbers("y", y).to(tensor.device)
     if values.shape != (n,):
         raise InputError(
-            f"y must have one value for each of the {n} scores, got shape {tuple(values.shape)}"
+            f"y must have one value for each of the {n} scores, got shape {tuple(values.shape)}; "
+            "pass the outcomes of the same rows"
         )
     return tensor, values, as_weights(weights, n, tensor.device)
 
 
 def _finite(errors: Tensor, remedy: str = "divide scores and y by the same number") -> Tensor:
-    """Refuse errors that are too large for a number."""
+    """Refuse errors that are too large for a float."""
     if not bool(errors.isfinite().all()):
         raise InputError(
-            "scores must be so near to y that their mean error is a number, got one above "
+            "scores must be close enough to y that their mean error is finite, got one above "
             f"{torch.finfo(errors.dtype).max:.3g}; {remedy}"
         )
     return errors
 
 
 def _of_size_one(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Both over one power of two, so that none is above 1 and squares are numbers, and its log."""
+    """Divide both by one power of two, so that none is above 1 and squares stay finite.
+
+    Also returns the power.
+    """
     power = math.frexp(max(float(part.abs().max()) for part in (scores, y)))[1]
-    # In two steps: the inverse of the smallest numbers is beyond the largest.
+    # In two steps, because the inverse of the smallest floats overflows.
     first = -(power // 2)
     small, small_y = (part * 2.0**first * 2.0 ** (-power - first) for part in (scores, y))
     return small, small_y, power

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from equipoise.frontier.comparison import BUDGETS, Comparison, Measure
-from equipoise.frontier.offer import DRAWS
-from equipoise.frontier.snapshots import families_in_words, one_in_words
+from equipoise.frontier.judging import DRAWS_FOR_MANY
+from equipoise.frontier.snapshots import families_in_words, predictor_in_words
 from equipoise.report.frontier_page import gap_in_words
-from equipoise.report.page import listed, number, records, render_page
+from equipoise.report.page import records, render_page
+from equipoise.words import listed, number
 
 
 def compare_page(found: Comparison) -> str:
@@ -41,12 +42,14 @@ def compare_page(found: Comparison) -> str:
         answer=_answer(found),
         found=found,
         budgets=BUDGETS,
-        draws=DRAWS,
+        draws=DRAWS_FOR_MANY,
         panels=panels,
         gap_in_words=gap_in_words(metric for metric, _ in found.fronts),
         rows=records(found.table),
         mixed=mixed,
-        one_of={each: one_in_words(each) for each in found.table["predictor"].unique() if each},
+        one_of={
+            each: predictor_in_words(each) for each in found.table["predictor"].unique() if each
+        },
     )
 
 

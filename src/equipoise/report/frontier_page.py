@@ -12,12 +12,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.judging import Floats
-from equipoise.frontier.offer import DRAWS, Offer, SmallestGroup, Spread, View, offer
+from equipoise.frontier.judging import DRAWS_FOR_MANY, Floats
 from equipoise.metrics import find_metric
 from equipoise.metrics.gap import GAPS, LEVEL
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors import FAMILIES
+from equipoise.report.frontier_data import PageData, SmallestGroup, Spread, View, page_data
 from equipoise.report.page import render_page
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")
@@ -62,8 +62,9 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     6 MB and fetches nothing. It holds counts, rates and quantiles of the test rows by group, no
     single row.
     """
-    offered = offer(frontier, selection)
-    best = offered.most_useful
+    offered = page_data(frontier, selection)
+    best, families = offered.most_useful, offered.curve.families
+    metrics = offered.curve.snapshots.criteria.metrics
     return render_page(
         "frontier.html",
         scripts=_SCRIPTS,
@@ -80,17 +81,17 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         selection=selection,
         joint=offered.models[offered.place(selection.snapshot)].joint_certificates,
         models=len(offered.models),
-        draws=DRAWS,
+        draws=DRAWS_FOR_MANY,
         thinned=any(len(view.shown) < len(view.steps) for view in offered.views),
-        kept=offered.kept,
+        kept=selection.picked_among,
         left_out=offered.left_out,
-        metrics=[find_metric(name) for name in offered.criteria.metrics],
-        gap_in_words=gap_in_words(offered.criteria.metrics),
+        metrics=[find_metric(name) for name in metrics],
+        gap_in_words=gap_in_words(metrics),
         marks=[
             f"{mark}: {FAMILIES[family].many}"
-            for mark, family in zip(_MARKS, offered.families, strict=False)
+            for mark, family in zip(_MARKS, families, strict=False)
         ],
-        moment=" or ".join(dict.fromkeys(FAMILIES[family].unit for family in offered.families)),
+        moment=" or ".join(dict.fromkeys(FAMILIES[family].unit for family in families)),
         front=_front(offered),
         labels=offered.labels,
         sensitive=frontier.sensitive_,
@@ -98,24 +99,24 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     )
 
 
-def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, Any]:
+def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str, Any]:
     """Everything that the page's script reads."""
-    criteria = offered.criteria
+    criteria = offered.curve.snapshots.criteria
     return {
         "utility": criteria.utility,
         "labels": offered.labels,
         "target": about.target,
         "level": selection.level,
-        "validation_rows": offered.validation_rows,
-        "test_rows": offered.test_rows,
+        "validation_rows": selection.validation_rows,
+        "test_rows": selection.test_rows,
         "measures": criteria.measures,
-        "points": vars(offered.points),
+        "points": offered.points,
         "families": [
             {"name": name, "one": FAMILIES[name].one, "moment": FAMILIES[name].unit}
-            for name in offered.families
+            for name in offered.curve.families
         ],
         "entries": [
-            vars(entry) | {"task": _to_draw(entry.task), "penalty": _to_draw(entry.penalty)}
+            {**entry, "task": _to_draw(entry["task"]), "penalty": _to_draw(entry["penalty"])}
             for entry in offered.entries
         ],
         "views": [_view(view, offered) for view in offered.views],
@@ -152,30 +153,29 @@ def _data(offered: Offer, selection: Selection, about: RunFacts) -> dict[str, An
     }
 
 
-def _front(offered: Offer) -> list[dict[str, Any]]:
-    """The models on the first staircase, for readers without a script."""
-    view, points = offered.views[offered.first], offered.points
+def _front(offered: PageData) -> list[dict[str, Any]]:
+    """The models of the first view, for readers without JavaScript."""
+    view, curve = offered.views[offered.first], offered.curve
     found = []
     for step in (view.steps[position] for position in view.shown):
-        at = np.flatnonzero(points.number == step.snapshot)[0]
-        entry = offered.entries[points.entry[at]]
+        _, entry = curve.owner(step.snapshot)
         found.append(
             {
-                "predictor": FAMILIES[entry.predictor].one,
+                "predictor": FAMILIES[entry.family].one,
                 "unfairness": step.unfairness,
-                "utility": points.utility[at],
+                "utility": curve.snapshots.utility[step.snapshot],
                 "strength": entry.strength,
-                "seed": entry.seed if entry.averaged == 1 else f"average of {entry.averaged}",
-                "iteration": points.iteration[at],
+                "seed": f"average of {len(entry.members)}" if entry.is_average else entry.seed,
+                "iteration": curve.snapshots.iteration[step.snapshot],
             }
         )
     return found
 
 
-def _view(view: View, offered: Offer) -> dict[str, Any]:
+def _view(view: View, offered: PageData) -> dict[str, Any]:
     return {
         **{name: getattr(view, name) for name in ("metric", "attribute", "columns")},
-        "by_gap": view.metric == gap_among(offered.criteria.metrics),
+        "by_gap": view.metric == gap_among(offered.curve.snapshots.criteria.metrics),
         "unfairness": [step.unfairness for step in view.steps],
         "snapshots": [step.snapshot for step in view.steps],
         "shown": [
@@ -189,14 +189,15 @@ def _view(view: View, offered: Offer) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Spread, offered: Offer) -> dict[str, Any]:
-    edges = vars(spread.edges).copy()
+def _spread(spread: Spread, offered: PageData) -> dict[str, Any]:
+    edges, test = vars(spread.edges).copy(), offered.curve.test
+    weighted = test is not None and test.weights is not None
     return {
         "class": offered.labels[spread.column] if len(offered.labels) > 2 else None,
         "bins": len(edges.pop("values")) - 1,
         **edges,
         # Whole numbers of rows are written as such, which is shorter.
-        "counts": spread.counts.round(4) if offered.weighted else spread.counts.astype(np.int64),
+        "counts": spread.counts.round(4) if weighted else spread.counts.astype(np.int64),
         "quantiles": _to_draw(spread.quantiles),
         "bands": None if spread.bands is None else _to_draw(spread.bands),
     }

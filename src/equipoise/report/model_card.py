@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
-from equipoise.frontier.snapshots import one_in_words
+from equipoise.frontier.snapshots import predictor_in_words
 from equipoise.methods import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
@@ -217,7 +217,7 @@ def _tradeoff(selection: Selection, frontier: FairFrontier) -> str:
     table = frontier.table()
     best = table.iloc[int(np.nanargmax(table["utility"].to_numpy()))]
     # The table names the family where there are two.
-    family = f"{one_in_words(best['predictor'])}, " if "predictor" in table else ""
+    family = f"{predictor_in_words(best['predictor'])}, " if "predictor" in table else ""
     chosen = selection.rows[0]
     return (
         f"Strength trades {chosen.metric} for less dependence. On the validation rows the best "

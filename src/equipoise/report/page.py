@@ -8,6 +8,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+
+from equipoise.words import number, percent, points
 
 #: Characters that could end a script element, or begin a comment in one, as JSON writes them.
 _ESCAPES = str.maketrans(
@@ -29,6 +33,15 @@ _LIST_OR_RULE = re.compile(r"^(\d*)([.)](?= |$)|[-+=]+(?= |$))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where the numbers of a page come from."""
+
+    name: str = ""  # of the data file; "" for data that came from no file
+    sha256: str = ""  # of the file, or of the values
+    made: str = field(default_factory=lambda: date.today().isoformat())
+
+
 def render_page(template: str, *, scripts: Sequence[str], data: object, **context: Any) -> str:
     """Fill a template that extends ``base.html`` with the variables of `context`.
 
@@ -39,7 +52,9 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
     """
     script = Markup("\n".join(read_template(name) for name in scripts))
     digest = hashlib.sha256(script.encode()).digest()
-    return find_template(template, number=number, cell=_cell).render(
+    return find_template(
+        template, number=number, cell=_cell, percent=percent, points=points
+    ).render(
         style=Markup(read_template("style.css")),
         script=script,
         script_hash=base64.b64encode(digest).decode(),
@@ -49,7 +64,9 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file begins as the pages of `render_page` do."""
+    """Whether a file is there and begins as the pages of `render_page` do."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         return b'<meta name="generator" content="equipoise">' in file.read(500)
 
@@ -103,29 +120,6 @@ def _cell(value: Any, form: str | None = None) -> Markup:
         return Markup('<td class="number"></td>')
     text = number(value) if form is None else form % value
     return Markup('<td class="number" data-value="{}">{}</td>').format(value, text)
-
-
-def number(value: float) -> str:
-    """Write a number for people; nothing where it is undefined.
-
-    >>> number(0.12345), number(1234.5), number(1e-12), number(math.nan)
-    ('0.123', '1,234.5', '1e-12', '')
-    """
-    if math.isnan(value):
-        return ""
-    if value != 0 and not 1e-9 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
-
-
-def listed(items: Sequence[str], word: str = "and") -> str:
-    """Put a word before the last of several items.
-
-    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], "or")
-    ('a', 'a and b', 'a, b or c')
-    """
-    *others, last = items
-    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
