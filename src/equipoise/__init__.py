@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from equipoise.penalty import SBPPenalty as SBPPenalty
     from equipoise.tables import SensitiveTable as SensitiveTable
 
-#: Where each public name is defined. They are loaded when they are first asked for, since they
-#: load torch, and ``equipoise --help`` has no use for it.
+#: The module that defines each public name. A name is imported at first use, because most modules
+#: import torch, which ``equipoise --help`` does not need.
 _HOMES = {
     "FairBoostingClassifier": "equipoise.estimators",
     "FairBoostingRegressor": "equipoise.estimators",

@@ -301,7 +301,7 @@ def test_features_that_are_the_attribute_itself_are_reported():
         strength=0.99, hidden=(16,), normalization="batch", iterations=500, random_state=0
     )
     with pytest.warns(
-        ConvergenceWarning, match=r"At strength 0\.99 the critic still sees a plain dependence"
+        ConvergenceWarning, match=r"At strength 0\.99 the critic still sees a strong dependence"
     ):
         model.fit(a[:, None], a, sensitive_features=a)
     assert not model.health_.ok
@@ -333,7 +333,7 @@ def test_a_healthy_fit_says_so(rows):
     ("options", "message"),
     [
         ({"strength": 1.0}, r"strength must lie in \[0, 1\), got 1.0"),
-        ({"notion": "sufficiency"}, "notion must be one of 'independence', 'separation'"),
+        ({"notion": "sufficiency"}, "notion must be 'independence' or 'separation'"),
         ({"method": "hgr2"}, "method must be one of 'sbp', .*, got 'hgr2'; did you mean 'hgr'"),
         ({"divergence": "tv"}, "divergence must be one of 'js', 'kl', 'chi2'"),
         ({"density_ratio": "gan", "notion": "separation"}, "density_ratio must be one of 'auto'"),

@@ -58,7 +58,7 @@ def test_the_papers_frontier_has_the_papers_strengths():
     assert (frontier.seeds, frontier.evaluate_every) == (5, "default")
 
 
-def test_the_papers_network_is_dense_normalised_and_cut_three_times():
+def test_the_papers_network_is_dense_normalized_and_cut_three_times():
     rows = make_synthetic(200, random_state=0)
     model = FairClassifier.as_in_paper(strength=0, iterations=3, random_state=0)
     layers = list(model.fit(rows.X, rows.y).predictor_.network.layers)

@@ -18,7 +18,7 @@ from equipoise import (
 from equipoise.errors import ConvergenceWarning
 
 MINI_BATCHES = (
-    "mini-batches and batch normalisation see rows, not weights: a row of weight two is not two "
+    "mini-batches and batch normalization see rows, not weights: a row of weight two is not two "
     "rows, as for scikit-learn's own SGD and MLP estimators"
 )
 COUNTS = "LightGBM makes its bins and leaves by numbers of rows, whatever these weigh"

@@ -51,7 +51,7 @@ def fitted(name):
 def kept_numbers(frontier, family):
     """Snapshots of a family that have weights."""
     curve = frontier.fitted_curve()
-    return [n for n in curve.snapshots.weights if curve.owner(n)[0].predictor == family]
+    return [n for n in curve.snapshots.weights if curve.owner(n)[0].name == family]
 
 
 def assert_same(first, second):

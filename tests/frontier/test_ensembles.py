@@ -1,6 +1,5 @@
 """Averages over seeds: judged beside their members, chosen, kept and exported like any model."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -139,24 +138,24 @@ def test_numbers_of_an_average_are_those_of_its_model():
 
 
 def test_an_average_stops_with_its_first_member_and_no_sooner():
-    (strand,) = fitted("two classes, ensemble").fitted_curve().strands
-    average = strand.entries[6]
+    (estimator,) = fitted("two classes, ensemble").fitted_curve().trained
+    average = estimator.entries[6]
     assert average.members == (0, 2, 4)
     stops = np.array([0, 5, 50, 0, 30, 0])
-    stopped = replace(strand, history=replace(strand.history, stopped_at=stops))
+    stopped = replace(estimator, history=replace(estimator.history, stopped_at=stops))
     for iteration, expected in ((20, 0), (30, 30), (40, 30), (80, 30)):
         assert stopped.history_until(average, iteration).stopped_at.tolist() == [expected]
-    assert stopped.history_until(strand.entries[2], 40).stopped_at.tolist() == [0]
-    assert stopped.history_until(strand.entries[2], 50).stopped_at.tolist() == [50]
+    assert stopped.history_until(estimator.entries[2], 40).stopped_at.tolist() == [0]
+    assert stopped.history_until(estimator.entries[2], 50).stopped_at.tolist() == [50]
 
 
 def test_an_average_tells_which_of_its_members_are_unwell():
     curve = fitted("two classes, ensemble").fitted_curve()
-    (strand,) = curve.strands
-    healths = [replace(health, messages=()) for health in strand.member_health]
+    (estimator,) = curve.trained
+    healths = [replace(health, messages=()) for health in estimator.member_health]
     healths[2] = replace(healths[2], messages=("It is dull.", "It is slow."))
-    unwell = replace(strand, member_health=tuple(healths))
-    said = members_of(replace(curve, strands=(unwell,)))["health"].tolist()
+    unwell = replace(estimator, member_health=tuple(healths))
+    said = members_of(replace(curve, trained=(unwell,)))["health"].tolist()
     expected = ["healthy"] * 8
     expected[2] = "It is dull.\nIt is slow."
     expected[6] = "seed 8: It is dull.\nseed 8: It is slow."
@@ -228,9 +227,8 @@ def test_an_average_of_networks_of_ones_own(tmp_path):
 
 
 def test_averages_need_seeds():
-    message = "ensemble=True averages over seeds and needs at least 2, got seeds=1"
     data = rows()
-    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InputError, match=r"^seeds must be at least 2 .*, got 1; raise seeds"):
         composed(ensemble=True, **{**SMALL, "seeds": 1}).fit(
             data.X, data.y, sensitive_features=data.A
         )

@@ -21,7 +21,7 @@ from equipoise import (
     FairRegressor,
 )
 from equipoise.errors import ConvergenceWarning, InputError
-from equipoise.frontier.offer import steps
+from equipoise.frontier.selection import steps
 from tests.composing import composed
 
 MEASURES = tuple(f"{metric} {by}" for metric in ("gap", "KS-GSP", "SP") for by in ("age", "group"))

@@ -78,8 +78,7 @@ def test_the_file_holds_the_trees_that_are_needed_and_no_more(path):
 def test_a_network_of_ones_own_beside_trees_is_handed_over_again(path):
     frontier = fitted("own network")
     assert {
-        frontier.fitted_curve().owner(n)[0].predictor
-        for n in frontier.fitted_curve().snapshots.weights
+        frontier.fitted_curve().owner(n)[0].name for n in frontier.fitted_curve().snapshots.weights
     } == {
         "network",
         "boosting",
@@ -122,7 +121,7 @@ def test_a_file_with_damaged_trees_is_refused(path):
     write_model_file(path, Contents(made.document, others))
     with pytest.raises(InputError, match=r"whose contents are not a model \(KeyError: "):
         load(path)
-    # A strand must be what it says it is.
+    # Each strand, the part of the file for one estimator, must belong to its estimator.
     network, trees = made.document["strands"]
     for strands in (
         [trees, network],

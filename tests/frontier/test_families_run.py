@@ -13,6 +13,7 @@ from small_frontiers import rows
 from equipoise import FairBoostingClassifier
 from equipoise.errors import ConvergenceWarning, InputError
 from tests.composing import composed
+from tests.error_parts import says
 
 
 def fit(options, **run):
@@ -140,11 +141,11 @@ def test_another_run_of_both_is_not_gone_on_with(tmp_path):
         ),
         (networks, ".*estimator__class was not given, is 'FairClassifier'"),
     ):
-        with pytest.raises(InputError, match=rf"^resume must go on with the run .*, but {change}"):
+        with pytest.raises(InputError, match=rf"^resume must continue the run .*, but {change}"):
             fit(other, checkpoint=path, resume=True)
     data = rows()
     model = FairBoostingClassifier(random_state=7)
-    with pytest.raises(InputError, match=r"^resume must go on with the run that wrote "):
+    with pytest.raises(InputError, match=r"^resume must continue the run that wrote "):
         model.fit(data.X, data.y, sensitive_features=data.A, checkpoint=path, resume=True)
     assert path.read_bytes() == before
 
@@ -175,13 +176,11 @@ def interrupting(family):
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_ends_both_families(family, at, tmp_path):
     path = tmp_path / "run.checkpoint"
-    message = (
-        f"training was interrupted at {at} and returns what it had until then; call fit(..., "
-        f"checkpoint='{path}', resume=True) to go on from the last checkpoint"
-    )
-    with pytest.warns(ConvergenceWarning, match=f"^{re.escape(message)}$"):
+    with pytest.warns(ConvergenceWarning, match="interrupted") as warned:
         stopped = fit(LEAST, callback=interrupting(family), checkpoint=path)
-    families = [strand.predictor for strand in stopped.fitted_curve().strands]
+    said = next(str(each.message) for each in warned if "interrupted" in str(each.message))
+    says(said, f"interrupted at {at}", f"checkpoint='{path}', resume=True")
+    families = [estimator.name for estimator in stopped.fitted_curve().trained]
     assert families == (["network"] if family == "network" else ["network", "boosting"])
     assert_same(least(), fit(LEAST, checkpoint=path, resume=True))
 
@@ -189,8 +188,8 @@ def test_ctrl_c_ends_both_families(family, at, tmp_path):
 def test_what_can_not_be_resumed_is_told_before_networks_train(tmp_path):
     told = []
     drawing = {"lightgbm": {"bagging_fraction": 0.5, "bagging_freq": 1}}
-    message = "checkpoint must be left out where lightgbm sets 'bagging_fraction', got 0.5: "
-    message += "LightGBM would draw anew after resuming; leave one of the two out"
+    message = "checkpoint must be left out if lightgbm sets 'bagging_fraction', got 0.5: "
+    message += "LightGBM would draw differently after resuming; leave one of the two out"
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         fit({**LEAST, "boosting": drawing}, checkpoint=tmp_path / "run", callback=told.append)
     assert told == []

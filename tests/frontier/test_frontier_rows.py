@@ -53,12 +53,12 @@ def test_the_draw_is_fixed_by_the_seed():
         ),
         (
             {"validation": 0.5, "test": 0.5},
-            "validation and test must leave at least 2 of the 20 rows to train on, they leave 0; "
-            "lower the shares",
+            "validation and test must leave at least 2 of the 20 rows to train on, got 0; lower "
+            "the shares",
         ),
         (
             {"validation": [1, 2], "test": [2, 3]},
-            "validation and test must share no row, got 1 in both (first 2)",
+            "validation and test must share no row, got 1 in both (first 2); leave them out of one",
         ),
         (
             {"validation": [1, 20], "test": 0.2},

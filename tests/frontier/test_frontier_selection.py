@@ -180,16 +180,15 @@ def test_a_selection_says_what_it_is(frontier):
     said = " ".join(str(selection).split())
     assert said.startswith(
         f"Snapshot {selection.snapshot} (strength {selection.strength:g}, seed {selection.seed}, "
-        f"iteration {selection.iteration}) has the best AUC with gap by group <= 0.2, of "
+        f"iteration {selection.iteration}) has the best AUC with gap by group <= 0.2, among "
         f"{selection.picked_among} snapshots on a front, on 300 validation rows. On 300 test rows, "
-        "used neither to train nor to pick, it "
-        f"{'keeps' if group.test <= 0.2 else 'does not keep'} what was wished (95 % intervals in "
-        f"brackets): AUC {utility.test:.4f} ({utility.low:.4f} to {utility.high:.4f}), "
-        f"{utility.validation:.4f} on validation rows"
+        f"used neither to train nor to pick, it is {'' if group.test <= 0.2 else 'not '}within the "
+        f"limits (95 % intervals in brackets): AUC {utility.test:.4f} ({utility.low:.4f} to "
+        f"{utility.high:.4f}), {utility.validation:.4f} on validation rows"
     )
     assert (
         f"gap by group {group.test:.4f} ({group.low:.4f} to {group.high:.4f}), certified to be "
-        f"at most {group.certificate:.4f}, {group.validation:.4f} on validation rows, wished at "
+        f"at most {group.certificate:.4f}, {group.validation:.4f} on validation rows, limit: at "
         "most 0.2"
     ) in said
     assert max(map(len, str(selection).splitlines())) <= 100
@@ -225,13 +224,13 @@ def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(front
     [
         (
             {},
-            "select needs a wish, got none: pass max_gap for the best utility within it, or "
-            "min_utility for the least unfairness that keeps it; for example max_gap=0.05",
+            "select needs a limit, got none; pass max_gap to get the best utility within it, or "
+            "min_utility to get the least unfairness at that utility, for example max_gap=0.05",
         ),
         (
             {"max_unfairness": 0.1, "metric": "KS-GPS"},
-            "metric must be one the frontier was judged by (gap, KS-GSP, SP), got 'KS-GPS'; name "
-            "it in metrics= and fit again to add it; did you mean 'KS-GSP'?",
+            "metric must be one the frontier was judged by (gap, KS-GSP, SP), got 'KS-GPS'; to "
+            "add it, fit again with it in metrics=; did you mean 'KS-GSP'?",
         ),
         (
             {"max_gap": 0.1, "attribute": "gruop"},
@@ -359,7 +358,7 @@ def test_a_measure_that_no_fair_score_satisfies_is_shown_but_does_not_pick():
                 frontier.select(**wish, metric=metric)
             says(str(refused.value), "metric", "a fair score can satisfy", f"got {metric!r}")
             says(str(refused.value), find_metric(metric).caveat("continuous"))
-            says(str(refused.value), "even a perfect prediction departs", "gap given Y does")
+            says(str(refused.value), "not even for a perfect prediction", "use gap given Y")
     chosen = frontier.select(max_gap=1.0, draws=2)
     assert chosen.metric == "gap given Y"
     assert table.loc[chosen.snapshot, "utility"] == table["utility"].max()
@@ -369,7 +368,7 @@ def test_a_measure_that_no_fair_score_satisfies_is_shown_but_does_not_pick():
 def test_other_questions_refuse_wrong_names(frontier):
     with pytest.raises(
         InputError,
-        match=r"^attribute must be named where there are several \(age, group\), got none$",
+        match=r"^attribute must be named if there are several, got None; choose one of age, group$",
     ):
         frontier.front()
     with pytest.raises(InputError, match=r"^most_unfairness must be positive, got 0$"):
@@ -401,7 +400,7 @@ def test_few_test_rows_have_a_wide_certificate_and_name_the_ranges_they_do_not_j
     for row in (gap, age):
         assert row.low <= row.test <= row.high <= row.certificate
         assert row.test + 0.3 < row.certificate
-    assert gap.note.startswith("too few rows to say, fewer than 30 in or outside: age ")
+    assert gap.estimate.unjudged.startswith("age ")
     assert age.note == ""
 
 

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from small_frontiers import rows
 
-from equipoise.frontier.judging import Criteria, HeldOut, Judge, criteria_for
+from equipoise.frontier.judging import Criteria, HeldOut, Judge, criteria_for, samples_of
 from equipoise.frontier.snapshots import Entry, Recorder, entries_of, scores_of
 from equipoise.metrics import measure, youden_threshold
 from equipoise.networks import StackedMLP
@@ -61,7 +61,7 @@ def test_a_judge_says_what_metrics_say_one_by_one():
     scores = torch.rand(4, len(held), 1, generator=generator, dtype=torch.float64)
     scores[1] = scores[1].round(decimals=1)  # ties
     scores[2] = 0.5  # no decision at all: parity ratios are undefined
-    found = Judge(held, criteria, torch.device("cpu"))(scores)
+    found = Judge(samples_of(held), criteria)(scores)
     assert found.shape == (4, 8)
     for row, score in zip(found.numpy(), scores[..., 0].numpy(), strict=True):
         assert row[0] == pytest.approx(roc_auc_score(held.y, score), abs=1e-12)

@@ -112,7 +112,7 @@ def test_ctrl_c_returns_what_there_is():
     at = answer["history"][-1]
     (warning,) = [text for text in answer["warnings"] if "interrupted" in text]
     assert f"iteration {at} of 10000000" in warning
-    assert "cannot be resumed" in warning and "fit(..., checkpoint=path)" in warning
+    assert "to be able to resume" in warning and "fit(..., checkpoint=path)" in warning
     assert answer["iterations"] == answer["history"]
     *regular, _ = answer["history"]
     assert regular == list(range(10, at, 10))
@@ -230,9 +230,9 @@ def test_another_run_is_not_gone_on_with(rows, checkpoint, change, options, diff
             checkpoint=checkpoint,
             resume=True,
         )
-    start = f"resume must go on with the run that wrote '{checkpoint}', but {difference}"
+    start = f"resume must continue the run that wrote '{checkpoint}', but {difference}"
     assert str(refused.value).startswith(start)
-    assert str(refused.value).endswith("; fit as that run did, or remove the file to start anew")
+    assert str(refused.value).endswith("of that run, or remove the file to start anew")
     assert checkpoint.read_bytes() == before
 
 
@@ -261,7 +261,7 @@ def test_another_network_of_the_users_own_is_noticed(rows, tmp_path):
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Failure):
         fit(rows, {"network": network(4)}, checkpoint=path, callback=failing_at(20))
-    with pytest.raises(InputError, match="but start weights differ; fit as that run did"):
+    with pytest.raises(InputError, match="but start weights differ; use the data and options"):
         fit(rows, {"network": network(5)}, checkpoint=path, resume=True)
     assert_same(
         fit(rows, {"network": network(4)}),

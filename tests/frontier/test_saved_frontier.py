@@ -117,7 +117,7 @@ def test_without_test_rows_it_picks_the_same_and_says_that_it_can_not_report(pat
     assert second.holds_on_test is None
     said = " ".join(str(second).split())
     assert "There are no test rows any more." in said
-    assert f": AUC {second.rows[0].validation:.4f} on validation rows, wished at least 0.5" in said
+    assert f": AUC {second.rows[0].validation:.4f} on validation rows, limit: at least 0.5" in said
     assert "test rows, used neither" not in said and "certificate" not in said.lower()
     again.save(path)  # what is gone stays gone
     assert load(path).select(min_utility=0.5).test_rows == 0

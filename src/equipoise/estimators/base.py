@@ -1,4 +1,4 @@
-"""What all estimators share: fit, files, and evaluation of what was fitted."""
+"""What all estimators share: options, fitting, saving and predicting."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Options:
 
 
 class FairEstimator(Options, Fits):
-    """Fit and evaluation; subclasses have more options, and say what Y and outputs mean."""
+    """Fits and evaluates; subclasses add options and say what Y and the outputs mean."""
 
-    #: These have defaults of their own in the subclasses, which a field here would win over.
+    #: Options whose defaults differ between subclasses. A dataclass field here would override them.
     critic_hidden: tuple[int, ...]
     critic_steps: int
-    #: Where to train, and the task loss of a continuous outcome; not an option of all.
+    #: Values for subclasses that do not have these options.
     device: str = "cpu"
     loss: str = "squared"
 
@@ -76,19 +76,14 @@ class FairEstimator(Options, Fits):
     history_: History
     sensitive_: str
     n_features_in_: int
-    #: Seeds of the members whose scores are averaged; only an average that was selected on a
-    #: frontier has it.
+    #: Seeds of the averaged members; set only on an average that was selected from a frontier.
     averaged_seeds_: tuple[int, ...]
-    #: How sensitive features become inputs; only methods that need them to predict have it.
+    #: How sensitive features become inputs; set only if the method needs them to predict.
     attribute_inputs_: tuple[LearnedInput, ...]
 
-    def _run_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = self.get_params(deep=False)
-        return options
-
     def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        # A fit that fails leaves the estimator as it was, and one that succeeds leaves nothing of
-        # an earlier one behind.
+        # A copy is fitted: if that fails, the estimator stays as it was; if not, nothing of an
+        # earlier fit is left.
         fitted = self._unfitted()
         member = Member(self.strength, read_seed(self.random_state))
         fitting = Fitting(fitted)
@@ -106,7 +101,7 @@ class FairEstimator(Options, Fits):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _unfitted(self) -> Self:
-        """Return an estimator of the same options that has learned nothing."""
+        """Return a copy with the same options that has learned nothing."""
         other = copy.copy(self)
         for name in vars(self):
             if name.endswith("_") and not name.startswith("_"):
@@ -116,47 +111,50 @@ class FairEstimator(Options, Fits):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file, for ``equipoise.load``.
 
-        The file holds arrays (safetensors) and JSON, no code. It is written whole or not at all,
-        and over nothing but an older model. A network of your own is kept without its code:
-        hand the same function to ``load`` again. Trees are kept as the text that LightGBM writes.
+        The file holds arrays (safetensors) and JSON, no code. It is written completely or not at
+        all, and replaces only a file that holds a model. If the network is your own, pass the same
+        function to ``load``. Trees are stored as the text that LightGBM or XGBoost writes.
 
         Parameters
         ----------
         path : path of a file
-            Ends in ``.equipoise`` by custom.
+            By convention it ends in ``.equipoise``.
         """
         check_is_fitted(self)
         write_model_file(path, contents_of(self))
 
     @abstractmethod
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
-        """Check and encode the outcome (n,) of rows of these weights (n,), none of which is 0."""
+        """Check and encode the outcome (n,); all ``weights`` (n,) are positive."""
 
     def _task(self, outcome: Outcome) -> str:
-        """Name the task loss."""
+        """Return the name of the task loss."""
         if outcome.classes is not None:
             return "binary" if outcome.n_outputs == 1 else "multiclass"
         check_choice("loss", self.loss, ("absolute", "squared", "huber"))
         return self.loss
 
     def _keep_outcome(self, outcome: Outcome) -> None:
-        """Store what turns a network's outputs into answers; a representation needs nothing."""
+        """Store what turns outputs into predictions; an encoder needs nothing."""
 
     @property
     @abstractmethod
     def family(self) -> str:
-        """Name of the family of predictors, as in `equipoise.predictors.FAMILIES`."""
+        """Name of the family of predictors, a key of `equipoise.predictors.FAMILIES`."""
 
     @abstractmethod
     def _recipe(self) -> Recipe:
-        """Check all options at once, before any data is touched."""
+        """Check all options, before any data is read, and return them as a recipe."""
 
     @abstractmethod
     def _new_encoder(self) -> Encoder[Any]:
-        """Return what turns features into inputs."""
+        """Return an unfitted encoder of the features."""
 
     def _critic(self, **optimizer: Any) -> CriticSettings:
-        """Check and return the critic's settings; ``optimizer``: all but its learning rate."""
+        """Check and return the critic's settings.
+
+        ``optimizer`` are the settings of its optimizer, without the learning rate.
+        """
         rate = self.critic_learning_rate
         check_number("critic_learning_rate", rate, "must be positive", lambda rate: rate > 0)
         return CriticSettings(
@@ -169,7 +167,7 @@ class FairEstimator(Options, Fits):
         )
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sample weights (n,) of mean one: a learning rate is for losses of one size."""
+        """Return sample weights (n,) of mean 1, so that they do not change the learning rate."""
         scaled: NDArray[np.float64] = weights / weights.mean()
         return scaled
 
@@ -215,14 +213,14 @@ class FairEstimator(Options, Fits):
 
 
 class Classifies(ClassifierMixin, FairEstimator):
-    """Labels in, probabilities out."""
+    """Predicts classes and their probabilities."""
 
     classes_: NDArray[Any]
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
         """Return the most probable class of each row, (n,).
 
-        ``sensitive_features`` are for methods that need them to predict, here and below.
+        Pass ``sensitive_features`` only if the method needs them to predict.
         """
         score = self.decision_function(X, sensitive_features=sensitive_features)
         chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
@@ -243,7 +241,7 @@ class Classifies(ClassifierMixin, FairEstimator):
         return output[:, 0] if len(self.classes_) == 2 else output
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose class is predicted rightly."""
+        """Return the accuracy: the share of rows whose class is predicted correctly."""
         check_aligned(X=X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 
@@ -256,7 +254,7 @@ class Classifies(ClassifierMixin, FairEstimator):
 
 
 class Regresses(RegressorMixin, FairEstimator):
-    """Numbers in, numbers out."""
+    """Predicts a continuous outcome."""
 
     center_: float
     scale_: float
@@ -264,13 +262,13 @@ class Regresses(RegressorMixin, FairEstimator):
     def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return the predicted outcome of each row, (n,).
 
-        ``sensitive_features`` are for methods that need them to predict.
+        Pass ``sensitive_features`` only if the method needs them to predict.
         """
         output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] * self.scale_ + self.center_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R2, the share of the outcome's variance that predictions explain."""
+        """Return R2, the share of the outcome's variance that the predictions explain."""
         check_aligned(X=X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 

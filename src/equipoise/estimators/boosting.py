@@ -21,7 +21,7 @@ from equipoise.training import TrainingSettings
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingEstimator(FairEstimator):
-    """Options of boosted trees; subclasses say what their outputs mean."""
+    """Options of boosted trees; subclasses say what the outputs mean."""
 
     rounds: int = 400
     learning_rate: float = 0.05
@@ -35,12 +35,12 @@ class BoostingEstimator(FairEstimator):
     batch_size: int = 2048
 
     def to_onnx(self, path: str | PathLike[str]) -> NoReturn:
-        """Refuse in words: boosted trees have no ONNX file; ``save`` writes them."""
+        """Raise an error: boosted trees cannot be exported to ONNX; use ``save``."""
         raise InputError(f"to_onnx cannot write the trees of {type(self).__name__}; use save")
 
     @property
     def family(self) -> str:
-        """Name of the family of predictors: that of the library's trees."""
+        """Name of the family of predictors, which depends on the library."""
         check_choice("library", self.library, tuple(LIBRARIES))
         return LIBRARIES[self.library].family
 
@@ -48,8 +48,9 @@ class BoostingEstimator(FairEstimator):
         return TreeEncoder(largest_power=LIBRARIES[self.library].largest_power)
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # The least sum of weights in a leaf is for weights near one. Whole multiples of the
-        # least weight stay exact, so that a row of weight two is two rows, and splits still tie.
+        # The libraries' limit on the sum of weights in a leaf is meant for weights near 1. Scaling
+        # by a power of two keeps multiples of the smallest weight exact: a row of weight 2 counts
+        # as two rows, and equally good splits stay equally good.
         multiples = weights / weights.min()
         return np.asarray(np.ldexp(multiples, -round(np.log2(multiples.mean()))))
 
@@ -80,11 +81,11 @@ class BoostingEstimator(FairEstimator):
 
 
 class FairBoostingClassifier(Classifies, BoostingEstimator):
-    """Gradient-boosted trees trained to keep the score from depending on A.
+    """Gradient-boosted trees trained so that the score depends little on the sensitive features.
 
-    As :class:`FairClassifier`, with trees in place of the network: every round follows the gradient
-    of (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a critic can
-    tell about the sensitive features from the score. LightGBM or XGBoost grows the trees and
+    Like :class:`FairClassifier`, with trees in place of the network: every round follows the
+    gradient of (1 - strength) * cross-entropy + strength * penalty. The penalty measures how well a
+    critic can tell the sensitive features from the score. LightGBM or XGBoost grows the trees and
     handles missing values and categories in X. Needs ``pip install equipoise[boosting]``, or
     ``equipoise[xgboost]``.
 
@@ -95,27 +96,27 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
     strength : float in [0, 1)
         Weight of the penalty; 0 gives the predictions of the plain library.
     method : str
-        A fairness method whose penalty sits on the score.
+        A fairness method that penalizes the score.
     divergence, density_ratio
         As for :class:`FairClassifier`.
     rounds : int
-        Number of boosting rounds; each adds one tree (one per class beyond two classes).
+        Number of boosting rounds. Each adds one tree, or one per class if there are three or more.
     learning_rate : float
-        What each tree is multiplied by.
+        Factor by which each tree is multiplied.
     library : "lightgbm" or "xgboost"
-        What grows the trees.
+        The library that grows the trees.
     lightgbm, xgboost : mapping, optional
         Further parameters of the library by its own names, such as ``{"num_leaves": 15}`` of
         LightGBM, or ``{"max_depth": 4}`` of XGBoost.
     warmup : int
-        Rounds over which the strength grows from 0 to what it is.
+        Number of rounds over which the strength grows from 0 to its full value.
     early_stopping : int, optional
-        Sets a fifth of the rows aside, ends growing after so many rounds without a better
-        (1 - strength) * task + strength * penalty on them, and keeps the best rounds.
+        Sets a fifth of the rows aside and stops after this many rounds in which
+        (1 - strength) * task + strength * penalty did not improve on them; keeps the best rounds.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
         The critic, as for :class:`FairClassifier`; critic_steps is per round.
     batch_size : int
-        Rows whose penalty a round follows; all rows count for the task.
+        Number of rows on which a round computes the penalty; the task loss uses all rows.
     sensitive_types, missing_sensitive, random_state, verbose
         As for :class:`FairClassifier`.
 
@@ -140,16 +141,17 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
 class FairBoostingRegressor(Regresses, BoostingEstimator):
     """Gradient-boosted trees for a continuous outcome, under the same penalty.
 
-    As :class:`FairBoostingClassifier`. The outcome keeps its units; the penalty weighs against it
-    as if it had been scaled to unit variance, so ``strength`` means the same whatever they are. An
-    outcome that single precision cannot hold is centred and scaled first.
+    Like :class:`FairBoostingClassifier`. The trees learn the outcome in its own units. The penalty
+    is weighed as if the outcome had unit variance, so ``strength`` means the same in any units. An
+    outcome that single precision cannot hold is centered and scaled first.
 
     Parameters
     ----------
     loss : "squared", "absolute" or "huber"
-        Task loss: squared error, absolute error, or Huber's (one standard deviation of Y). At
-        strength 0 both libraries refit leaves to medians for the absolute error; a penalized model
-        has no such step. XGBoost has no Huber loss: its trees follow the gradient at any strength.
+        Task loss: squared error, absolute error, or Huber's loss with its threshold at one standard
+        deviation of Y. For the absolute error both libraries set leaves to medians at strength 0;
+        a penalized model has no such step. XGBoost has no Huber loss of its own: its trees follow
+        the gradient at any strength.
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
     xgboost, warmup, early_stopping, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive

@@ -1,7 +1,7 @@
-"""From the user's rows to trained members: the one sequence of an estimator and of a frontier.
+"""What ``fit`` does, for a single estimator and for a frontier.
 
-`read_rows` checks what the user gave. `Fitting` checks the options of one estimator, learns from
-rows how to encode them, and trains members on them. `Run` looks after the training.
+`read_rows` checks the user's rows. `Fitting` checks the options of one estimator, learns how to
+encode rows and trains members on them. `Run` holds the checkpoint file and the callback.
 """
 
 from __future__ import annotations
@@ -50,36 +50,37 @@ Model = TypeVar("Model", bound="FairEstimator")
 Positions = NDArray[np.intp]
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
-#: Options that change nothing about what is trained, or that other parts of an identity cover.
-_NOT_OF_THE_RUN = ("verbose", "device", "network")
+#: Options that a resumed run may change, or that its identity covers in another way.
+_NOT_IN_IDENTITY = ("verbose", "device", "network")
 
 UtilityName = Literal["AUC", "macro AUC", "R2"]
-#: What is called utility, by the kind of outcome.
+#: The measure of utility for each kind of outcome.
 UTILITIES: Mapping[OutcomeKind, UtilityName] = {
     "binary": "AUC",
     "multiclass": "macro AUC",
     "continuous": "R2",
 }
 
-#: What helps against overfitting, by the unit in which a family trains.
+#: Remedies for overfitting, by the unit in which a family of predictors trains.
 AGAINST_OVERFITTING = {
     "iteration": "fewer iterations, a larger weight_decay or a narrower hidden",
     "round": "fewer rounds or smaller trees (num_leaves of LightGBM, max_depth of XGBoost)",
 }
 
-#: Spreads off zero, and sizes of the spread, at which trees keep the outcome's own units.
-_OFF_ZERO = 2.0**7
+#: Trees get an outcome uncentered if its mean is at most this many standard deviations from zero,
+_MOST_FROM_ZERO = 2.0**7
+#: and unscaled if its standard deviation is in this range.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-12, 1e12
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The user's rows, checked; weights are None where all count the same, table without A."""
+    """The user's rows, checked."""
 
     X: Any
     y: NDArray[Any]
-    weights: NDArray[np.float64] | None
-    table: SensitiveTable | None
+    weights: NDArray[np.float64] | None  # None if all rows count the same
+    table: SensitiveTable | None  # None without sensitive features
 
     def __len__(self) -> int:
         return len(self.y)
@@ -90,7 +91,7 @@ class Rows:
         return np.ones(len(self), dtype=bool) if self.weights is None else self.weights > 0
 
     def alone(self, positions: Positions) -> Rows:
-        """Return these rows as if the others had never been there: their categories and ranks."""
+        """Return these rows, with sensitive columns encoded as if there were no others."""
         table = None
         if self.table is not None:
             table = SensitiveTable(
@@ -107,7 +108,10 @@ class Rows:
 def read_rows(
     models: Sequence[FairEstimator], X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> Rows:
-    """Check rows for models that read sensitive features alike; each learns the columns' names."""
+    """Check rows for models that type sensitive columns the same way.
+
+    Each model stores the number and names of the feature columns.
+    """
     check_aligned(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     for model in models:
         X = checked_features(model, X, reset=True)
@@ -117,7 +121,10 @@ def read_rows(
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Check X as scikit-learn does; frames keep their typed columns, arrays become numeric."""
+    """Check X as scikit-learn does; a frame keeps its columns, an array becomes numeric.
+
+    ``reset`` stores the number and names of the columns; otherwise X must have those stored.
+    """
     if nw.dependencies.is_into_series(X):
         raise InputError(
             f"X must have two dimensions, got a {type(X).__name__}; pass a frame of one column, "
@@ -126,7 +133,7 @@ def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
     refuse_repeated_names(X, argument="X")
-    with _told_as("X"):
+    with _errors_about("X"):
         if not nw.dependencies.is_into_dataframe(X):
             return validate_data(
                 estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan"
@@ -138,19 +145,19 @@ def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 class _InputTypeError(InputError, TypeError):
-    """What scikit-learn wants a TypeError for."""
+    """An `InputError` where scikit-learn's checks expect a TypeError."""
 
 
 @contextmanager
-def _told_as(argument: str) -> Iterator[None]:
-    """Tell what scikit-learn says about an argument as an error of ours that names it."""
+def _errors_about(argument: str) -> Iterator[None]:
+    """Raise scikit-learn's errors as an `InputError` that names the argument."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
         kind = _InputTypeError if isinstance(error, TypeError) else InputError
-        said = str(error)
-        named = re.search(rf"\b{argument}\b", said) is not None
-        raise kind(said if named else f"{argument} is refused: {said}") from None
+        message = str(error)
+        named = re.search(rf"\b{argument}\b", message) is not None
+        raise kind(message if named else f"{argument} is refused: {message}") from None
 
 
 def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
@@ -160,7 +167,7 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
             "This estimator requires y to be passed, but the target y is None; call fit(X, y)"
         )
     given = read_values(y, argument="y", remedy="leave out rows whose outcome is unknown")
-    with _told_as("y"):
+    with _errors_about("y"):
         values: NDArray[Any] = column_or_1d(given, warn=True)
         check_consistent_length(X, values)
         assert_all_finite(values, input_name="y")
@@ -170,10 +177,10 @@ def checked_outcome(X: Any, y: Any) -> NDArray[Any]:
 
 
 def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """Return sample weights (n,) of at most 1; None when there are none.
+    """Return sample weights (n,) of at most 1; None if none are given.
 
-    Only their ratios count, so they are halved or doubled until the largest is near 1. A weight too
-    small beside the largest for float32 is 0.
+    Only ratios of weights count, so all are divided by the power of two that brings the largest
+    near 1. A weight that is then too small for float32 becomes 0.
     """
     if sample_weight is None:
         return None
@@ -184,7 +191,7 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         raise InputError(
             f"sample_weight must hold numbers, got {values.dtype} such as {values.flat[0]!r}"
         )
-    with _told_as("sample_weight"):
+    with _errors_about("sample_weight"):
         weights: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
         assert_all_finite(weights, input_name="sample_weight")
     if len(weights) != n:
@@ -194,8 +201,8 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if (weights < 0).any():
         row = int((weights < 0).argmax())
         raise InputError(
-            f"sample_weight must not be negative, got {weights[row]} in row {row}; "
-            "leave out rows that should not count, or give them weight 0"
+            f"sample_weight must not be negative, got {weights[row]} in row {row}; give weight 0 "
+            "to rows that should not count"
         )
     if not weights.any():
         raise InputError("sample_weight must be positive for some row, got zeros only")
@@ -205,28 +212,27 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome Y, encoded once: for the task loss, and for a critic that conditions on it.
+    """The encoded outcome Y.
 
-    target: (n,) float, or class numbers. seen: (n, v) float32 for the critic. classes: the
-    labels; center and scale: of a continuous outcome, which is trained on in standard units or, for
-    trees, in its own. The scale of a constant is 0, so that nothing but this is predicted.
+    A continuous outcome is trained on as (y - center) / scale. A constant outcome has scale 0, so
+    every prediction is that constant.
     """
 
-    target: NDArray[Any]
-    seen: NDArray[np.float32]
-    classes: NDArray[Any] | None = None
+    target: NDArray[Any]  # for the task loss: numbers, or class numbers, (n,)
+    encoded: NDArray[np.float32]  # for a critic that conditions on Y, (n, v)
+    classes: NDArray[Any] | None = None  # the labels; None if Y is continuous
     center: float = 0.0
     scale: float = 1.0
 
     @property
     def n_outputs(self) -> int:
-        """How many outputs the predictor needs: one, or one per class beyond two classes."""
+        """How many outputs the predictor needs: one, or one per class if more than two."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
 
 def read_classes(labels: NDArray[Any]) -> Outcome:
-    """Read labels of two or more classes."""
-    with _told_as("y"):
+    """Encode labels of two or more classes."""
+    with _errors_about("y"):
         check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -244,11 +250,10 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
 def read_numbers(
     y: NDArray[Any], weights: NDArray[np.float64] | None = None, *, own_units: bool = False
 ) -> Outcome:
-    """Read a continuous outcome; the task gets it in standard units, or in its own.
+    """Encode a continuous outcome: standardized by its weighted mean and standard deviation.
 
-    Mean and spread count rows by their ``weights`` (n,). LightGBM reads an outcome in single
-    precision, so its own units are kept where that can tell values apart: at most 128 spreads off
-    zero, with a spread from 1e-12 to 1e12.
+    With ``own_units``, for trees, the target keeps the user's units unless its values are too far
+    from zero, too small or too large for single precision, in which LightGBM reads them.
     """
     try:
         values = y.astype(np.float64)
@@ -261,7 +266,7 @@ def read_numbers(
     standard = standardized(values, center, scale).astype(np.float32)
     if not own_units:
         return Outcome(standard, standard[:, None], center=center, scale=scale)
-    if abs(center) <= _OFF_ZERO * scale:
+    if abs(center) <= _MOST_FROM_ZERO * scale:
         center = 0.0
     if _LEAST_SPREAD <= scale <= _MOST_SPREAD:
         scale = 1.0
@@ -277,7 +282,7 @@ def training_data(
     table: SensitiveTable | None,
     weights: NDArray[np.float64] | None,
 ) -> TrainingData:
-    """Put together the rows to train on, as tensors."""
+    """Return the rows to train on as tensors."""
     discrete = outcome.classes is not None
 
     def tensor(values: NDArray[Any]) -> torch.Tensor:
@@ -286,7 +291,7 @@ def training_data(
     return TrainingData(
         x=tensor(x),
         target=tensor(outcome.target),
-        outcome=tensor(outcome.seen),
+        outcome=tensor(outcome.encoded),
         outcome_class=tensor(outcome.target.astype(np.int64)) if discrete else None,
         attribute=None if table is None else tensor(table.encode()),
         attribute_cell=tensor(table.cells()) if table is not None and table.is_discrete else None,
@@ -296,7 +301,7 @@ def training_data(
 
 
 def read_seed(random_state: Any) -> int:
-    """Return the seed: the integer given, one drawn from a given RandomState, or a fresh one."""
+    """Return a seed: the given integer, a draw from the given RandomState, or a fresh one."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
@@ -311,30 +316,34 @@ def read_seed(random_state: Any) -> int:
 
 
 def read_device(device: str) -> torch.device:
-    """Return the device named; "auto" is the accelerator where CUDA has one, else the CPU."""
+    """Return the named device; "auto" is CUDA if available, else the CPU."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
-        said = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise InputError(
-            f"device must be 'auto' or a device torch can use here, got {device!r}: {said}"
+            f"device must be 'auto' or a device torch can use here, got {device!r}: {reason}"
         ) from None
 
 
 def learned_inputs(model: FairEstimator) -> AttributeInputs:
-    """Return what a fitted model makes of sensitive features; nothing where it needs none."""
+    """Return how a fitted model encodes sensitive features; without columns if it needs none."""
     return AttributeInputs(getattr(model, "attribute_inputs_", ()))
 
 
 def n_inputs(model: FairEstimator) -> int:
-    """Return the number of inputs of a fitted model's network."""
+    """Return the number of inputs of a fitted model's predictor."""
     return len(model.encoder_.names_) + learned_inputs(model).width
 
 
 def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) -> Floats:
-    """Return the inputs (n, n_inputs) that train: features x (n, p), and what a method needs."""
+    """Return the inputs (n, n_inputs) to train on.
+
+    These are the encoded features x (n, p), followed by the sensitive features if the method needs
+    them to predict.
+    """
     if not parse_method(model.method).capabilities.needs_attribute:
         return x
     if table is None:
@@ -367,12 +376,12 @@ def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floa
 
 
 class Fitting(Generic[Model]):
-    """One estimator on its way to trained members; all its options are checked at once.
+    """The training of one estimator, step by step. The constructor checks all its options.
 
-    The model learns the encoding of features and outcome, and nothing about how training went.
+    The estimator itself learns the encoding of features and outcome, but no weights.
     """
 
-    # What `learn` made of the rows that train.
+    # Set by `learn`, from the training rows.
     outcome: Outcome
     table: SensitiveTable | None
     data: TrainingData
@@ -383,7 +392,7 @@ class Fitting(Generic[Model]):
         self.device = read_device(model.device)
 
     def learn(self, rows: Rows) -> None:
-        """Learn from these rows how features and outcome are encoded, and encode them."""
+        """Learn the encoding of features and outcome from the training rows, and encode them."""
         model = self.model
         self.table = rows.table
         self.outcome = model._read_outcome(rows.y, rows.weights)
@@ -395,7 +404,7 @@ class Fitting(Generic[Model]):
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
 
     def encode(self, X: Any, table: SensitiveTable) -> Tensor:
-        """Return inputs (n, p) of other rows, in double precision where scores are computed."""
+        """Return inputs (n, p) of other rows, in double precision, on the device that scores."""
         x, inputs = self.model.encoder_.transform(X), learned_inputs(self.model)
         if inputs.columns:
             x = np.concatenate([x, inputs.encode(table)], axis=1)
@@ -410,7 +419,7 @@ class Fitting(Generic[Model]):
         note: Callable[[Progress], str] | None = None,
         on_check: Callable[[int, Predictor], bool] | None = None,
     ) -> Trained:
-        """Train members on the rows learned from; ``note`` ends each line of progress."""
+        """Train members on the rows of `learn`; ``note`` gives the end of a progress line."""
         inputs = Inputs(
             task=self.model._task(self.outcome),
             n_outputs=self.outcome.n_outputs,
@@ -429,38 +438,41 @@ class Fitting(Generic[Model]):
 
     @property
     def remedy(self) -> str:
-        """Options that help against overfitting."""
+        """Advice against overfitting."""
         return AGAINST_OVERFITTING[FAMILIES[self.model.family].unit]
 
     def health_of(self, trained: Trained) -> Health:
-        """Return the health of a single member, whose rows set aside say whether it overfits."""
+        """Return the health of a single member.
+
+        If training set rows aside, they show whether the member overfits.
+        """
         (health,), (member,) = trained.health, trained.members
         if not member.rows:
             return health
         aside = np.setdiff1d(np.arange(len(self.data)), member.rows)
-        found = []
+        utilities = []
         for rows in (member.rows, tuple(aside.tolist())):
-            seen = self.data.sample(HEALTH_ROWS, rows)
-            output, _ = trained.predictor.evaluate(seen.x)
+            sample = self.data.sample(HEALTH_ROWS, rows)
+            output, _ = trained.predictor.evaluate(sample.x)
             scores = trained.predictor.task.score(output.double())
-            found += utilities_of(scores, seen)
-        return compare(health, member.strength, *found, part="set-aside", remedy=self.remedy)
+            utilities += utilities_of(scores, sample)
+        return compare(health, member.strength, *utilities, part="set-aside", remedy=self.remedy)
 
     def warn_if_interrupted(self, trained: Trained, run: Run) -> None:
-        """Say that Ctrl-C ended training, and what can be done about it."""
+        """Warn that Ctrl-C ended training, and say how to continue."""
         if not trained.interrupted_at:
             return
         remedy = (
             f"call fit(..., checkpoint='{run.file}', resume=True) to go on from the last checkpoint"
             if run.file is not None and run.file.exists()
-            else "it cannot be resumed without one: fit(..., checkpoint=path) keeps checkpoints"
+            else "to be able to resume a run, call fit(..., checkpoint=path)"
         )
         unit = FAMILIES[self.model.family].unit
         moment = f"{unit} {trained.interrupted_at} of {self.recipe.training.iterations}"
         if trained.interrupted_in:
-            moment += f", while it trained what comes first ({trained.interrupted_in}),"
+            moment += f", in the phase before it ({trained.interrupted_in}),"
         warnings.warn(
-            f"training was interrupted at {moment} and returns what it had until then; {remedy}",
+            f"training was interrupted at {moment} and returns the result so far; {remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -469,7 +481,7 @@ class Fitting(Generic[Model]):
 def utilities_of(scores: Tensor, rows: TrainingData) -> list[Utility]:
     """Return the utility of E models, from scores (E, n, s) in the units of the targets.
 
-    It is not finite where a class has no row, or all rows have the same outcome.
+    It is not finite if a class has no row, or if all rows have the same outcome.
     """
     columns = scores.shape[-1]
     flat, y = scores.transpose(1, 2).flatten(0, 1), rows.target.to(scores)
@@ -486,7 +498,7 @@ def utilities_of(scores: Tensor, rows: TrainingData) -> list[Utility]:
 def effective_sizes(
     y: Tensor, weights: Tensor, kind: OutcomeKind, columns: int
 ) -> tuple[float, ...]:
-    """How many rows of each class speak for a utility, by `Utility`; of all where y is a number."""
+    """Effective number of rows of each class, as in `Utility`; of all rows if y is continuous."""
     codes = torch.zeros_like(y, dtype=torch.long) if kind == "continuous" else y.long()
     classes = {"continuous": 1, "binary": 2}.get(kind, columns)
     total, squares = (
@@ -497,33 +509,55 @@ def effective_sizes(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """How one training is looked after."""
+    """Checkpoints and callback of one call of ``fit``."""
 
     callback: Callback | None
-    options: Mapping[str, Any]  # that a state in the store must be of
+    options: Mapping[str, Any]  # a checkpoint to resume from must have the same
     file: CheckpointFile | None = None
-    store: Store | None = None  # where in the file this training keeps its state
+    store: Store | None = None  # the place in the file where this training keeps its state
     seconds: float = 0.0  # least time between checkpoints
-    # Rows beside those that train on which the result depends.
+    # Rows on which the result depends, besides the training rows.
     rows: Mapping[str, Iterable[Tensor]] = field(default_factory=dict)
-    parts: Mapping[str, Stateful] = field(default_factory=dict)  # what else must be remembered
+    parts: Mapping[str, Stateful] = field(default_factory=dict)  # further state to keep
 
-    def supervision(self, data: TrainingData, shown: Callback | None) -> Supervision:
-        """Return the supervision of a training on these rows; ``shown`` shows its progress."""
-        told = tuple(callback for callback in (shown, self.callback) if callback is not None)
+    def supervision(self, data: TrainingData, show: Callback | None) -> Supervision:
+        """Return the supervision of a training on ``data``; ``show`` displays its progress."""
+        callbacks = tuple(each for each in (show, self.callback) if each is not None)
         if self.store is None:
-            return Supervision(callbacks=told)
+            return Supervision(callbacks=callbacks)
         return Supervision(
             store=self.store,
             seconds=self.seconds,
-            identity=_identity(self.options, data, self.rows),
+            identity=self._identity(data),
             parts=self.parts,
-            callbacks=told,
+            callbacks=callbacks,
         )
+
+    def _identity(self, data: TrainingData) -> Identity:
+        """Return the options, versions and rows that a resumed run must share with this one."""
+        stated = {
+            name: repr(same_form(value))
+            for name, value in self.options.items()
+            if name.rpartition("__")[2] not in _NOT_IN_IDENTITY
+        }
+        stated |= {f"version of {name}": version(name) for name in ("equipoise", "torch")}
+        stated["device"] = data.x.device.type
+        rows: dict[str, Iterable[Tensor | None]] = {
+            "features": [data.x],
+            "outcomes": [data.target, data.outcome],
+            "sensitive features": [data.attribute, data.known],
+            "sample weights": [data.weight],
+            **self.rows,
+        }
+        hashed = {
+            name: digest(tensor for tensor in tensors if tensor is not None)
+            for name, tensors in rows.items()
+        }
+        return Identity(stated, hashed)
 
 
 class Fits(BaseEstimator, ABC):
-    """What ``fit`` trains: an estimator, or a frontier of several."""
+    """The method ``fit`` of estimators and frontiers."""
 
     def fit(
         self,
@@ -549,21 +583,21 @@ class Fits(BaseEstimator, ABC):
             Any mix of discrete and continuous attributes; an estimator with ``strength=0`` needs
             none.
         sample_weight : (n,), optional
-            Weights of the rows, in training and wherever a frontier judges; only their ratios
-            count. Rows of weight 0 are left out, as if they had not been given: their classes and
-            categories are not known, and their values rank nothing.
+            Weights of the rows, for training and for all that a frontier measures. Only their
+            ratios count. Rows of weight 0 are left out, as if they had not been given.
         checkpoint : path of a file, optional
             Where to keep the state of the run; needs an integer ``random_state``.
         checkpoint_every : float
-            Least seconds between checkpoints, which are written at evaluations; 0 is at each one.
+            Least number of seconds between two checkpoints. Checkpoints are written at
+            evaluations; 0 writes one at each.
         resume : bool
-            Go on from the checkpoint to what an uninterrupted run gives (bit for bit on one CPU);
-            begin where there is none yet. A finished run is returned as it was.
+            Go on from the checkpoint, or start if there is none. The result is that of an
+            uninterrupted run, bit for bit on the same CPU. A finished run is returned as it was.
         callback : callable, optional
-            Receives an :class:`equipoise.training.Progress` at every evaluation of a frontier, or
-            every 50 iterations or 10 rounds of an estimator; returning True ends training.
+            Gets an :class:`equipoise.training.Progress` at every evaluation of a frontier, or
+            every 50 iterations or 10 rounds of an estimator. It ends training by returning True.
 
-        Ctrl-C ends training and returns what there is, with a warning; a second one raises.
+        Ctrl-C ends training with a warning and returns the result so far; a second Ctrl-C raises.
         """
         with (
             gradients_on(),
@@ -572,13 +606,14 @@ class Fits(BaseEstimator, ABC):
             self._fit(run, X, y, sensitive_features, sample_weight)
         return self
 
-    @abstractmethod
     def _run_options(self) -> dict[str, Any]:
-        """Return the options that a run must share with the checkpoint it goes on from."""
+        """Return the options that a checkpoint to resume from must share."""
+        options: dict[str, Any] = self.get_params(deep=False)
+        return options
 
     @abstractmethod
     def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        """Train, and keep what was learned."""
+        """Train, and store what was learned."""
 
 
 @contextmanager
@@ -589,7 +624,7 @@ def begin_run(
     resume: bool,
     callback: Callback | None,
 ) -> Iterator[Run]:
-    """Check what ``fit`` was asked besides training, and lock the checkpoint until the end.
+    """Check the arguments of ``fit`` about checkpoints and progress, and lock the checkpoint file.
 
     ``options`` are those of the estimator or frontier.
     """
@@ -617,12 +652,12 @@ def begin_run(
     if not isinstance(options["random_state"], int | np.integer):
         raise InputError(
             "random_state must be a whole number when checkpoints are kept, got "
-            f"{options['random_state']!r}: a resumed run has to draw what the first one drew"
+            f"{options['random_state']!r}; a resumed run must draw the same random numbers"
         )
     with file.in_use():
         if file.exists() and not resume:
             raise InputError(
-                f"checkpoint must be new unless resume=True, got '{file}', which is there; "
+                f"checkpoint must be a new file unless resume=True, got '{file}', which exists; "
                 "call fit(..., resume=True) to go on from it, or remove it to start anew"
             )
         yield Run(
@@ -631,7 +666,7 @@ def begin_run(
 
 
 def changed_options(model: FairEstimator) -> dict[str, Any]:
-    """Options of an estimator that differ from their defaults, with their values."""
+    """Return the options of an estimator that differ from their defaults."""
     defaults = inspect.signature(type(model)).parameters
     return {
         name: value
@@ -641,9 +676,9 @@ def changed_options(model: FairEstimator) -> dict[str, Any]:
 
 
 def same_form(value: Any) -> Any:
-    """Return an option in the one form in which equal options are equal.
+    """Return an option in a form in which options that mean the same are equal.
 
-    A list, an array and a tuple of the same numbers ask for the same, and so do 1 and 1.0.
+    A list, an array and a tuple of the same numbers mean the same, and so do 1 and 1.0.
 
     >>> same_form([64, 64.0]) == same_form(np.array([64, 64])) == (64, 64)
     True
@@ -655,28 +690,3 @@ def same_form(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: same_form(item) for name, item in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _identity(
-    options: Mapping[str, Any], data: TrainingData, more: Mapping[str, Iterable[Tensor]]
-) -> Identity:
-    """Return what makes a run of these options on these rows the run it is."""
-    stated = {
-        name: repr(same_form(value))
-        for name, value in options.items()
-        if name.rpartition("__")[2] not in _NOT_OF_THE_RUN
-    }
-    stated |= {f"version of {name}": version(name) for name in ("equipoise", "torch")}
-    tensors: dict[str, list[Tensor | None]] = {
-        "features": [data.x],
-        "outcomes": [data.target, data.outcome],
-        "sensitive features": [data.attribute, data.known],
-        "sample weights": [data.weight],
-    }
-    given: dict[str, Iterable[Tensor]] = {
-        name: [tensor for tensor in group if tensor is not None] for name, group in tensors.items()
-    }
-    return Identity(
-        stated | {"device": data.x.device.type},
-        {name: digest(group) for name, group in {**given, **more}.items()},
-    )

@@ -25,7 +25,7 @@ from equipoise.storage.onnx import Graph, onnx_bytes
 from equipoise.tables import FeatureEncoder, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
 
-#: How every model of the paper is trained. The number of iterations is ours: the paper has none.
+#: How every model of the paper is trained. The paper does not give the number of iterations.
 PAPER_TRAINING: Mapping[str, Any] = {
     "method": "sbp",
     "divergence": "js",
@@ -67,7 +67,7 @@ PAPER_REGRESSOR: Mapping[str, Any] = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkEstimator(FairEstimator):
-    """Options of networks and their training; subclasses say what a network's outputs mean."""
+    """Options of networks and their training; subclasses say what the outputs mean."""
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
 
@@ -90,13 +90,13 @@ class NetworkEstimator(FairEstimator):
     def as_in_paper(cls, **options: Any) -> Self:
         """Return a new estimator with the paper's network and training in place of the defaults.
 
-        These are ordinary options, which ``get_params`` shows. ``options`` are set as well, and
-        win over the paper's where both name one: ``as_in_paper(strength=0.9, iterations=2000)``.
-        Options of the paper that the method has no use for keep their defaults.
+        These are ordinary options, which ``get_params`` shows. ``options`` override the paper's:
+        ``as_in_paper(strength=0.9, iterations=2000)``. Options of the paper that the method does
+        not use keep their defaults.
         """
         method = parse_method(options.get("method", "sbp"))
         paper = {name: v for name, v in cls._paper_settings.items() if method.reads(name)}
-        if options.get("network") is not None:  # it has layers and normalization of its own
+        if options.get("network") is not None:  # it brings its own layers and normalization
             paper = {n: v for n, v in paper.items() if n not in ("hidden", "normalization")}
         return cls(**{**paper, **options})
 
@@ -117,7 +117,7 @@ class NetworkEstimator(FairEstimator):
         Parameters
         ----------
         path : path of a file that ends in ``.onnx``
-            Replaced if it is there.
+            An existing file is replaced.
         """
         check_is_fitted(self)
         target = checked_target(path)
@@ -140,14 +140,13 @@ class NetworkEstimator(FairEstimator):
 
     @abstractmethod
     def _add_answers(self, graph: Graph, output: str) -> None:
-        """Add to an ONNX graph what is made of the network's output (rows, o)."""
+        """Add the predictions to an ONNX graph, from the network's output (rows, o)."""
 
     def _new_encoder(self) -> FeatureEncoder:
         return FeatureEncoder(scaling=self.scaling)
 
     def _recipe(self) -> NetworkRecipe:
-        # An encoder has no network of the user's own; nothing else has an encoder.
-        network = getattr(self, "network", None)
+        network = getattr(self, "network", None)  # not an option of an encoder
         if network is not None and not callable(network):
             raise InputError(
                 "network must be a function (n_inputs, n_outputs) -> torch.nn.Module, "
@@ -157,8 +156,8 @@ class NetworkEstimator(FairEstimator):
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,
-            # Decay keeps a predictor from learning its rows by heart; a critic sees new pairs
-            # anyway.
+            # Weight decay keeps a predictor from memorizing its rows; a critic sees new pairs in
+            # every batch.
             critic=self._critic(kind=self.optimizer, momentum=self.momentum, weight_decay=0.0),
             training=TrainingSettings(
                 iterations=self.iterations,
@@ -181,29 +180,29 @@ class NetworkEstimator(FairEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FairClassifier(Classifies, NetworkEstimator):
-    """A neural-network classifier trained to keep its score from depending on sensitive features.
+    """A neural-network classifier whose score is trained to depend little on sensitive features.
 
-    It minimizes (1 - strength) * cross-entropy + strength * penalty, where the penalty is what a
-    critic can tell about the sensitive features from the score (Sohn, Song and Lin 2024). The
-    sensitive features may be discrete, continuous or any mix of columns; they are needed to fit,
-    and to predict only by ``method="scutari"``. How much dependence remains must be measured:
-    training promises nothing.
+    It minimizes (1 - strength) * cross-entropy + strength * penalty. The penalty measures how well
+    a critic can tell the sensitive features from the score (Sohn, Song and Lin 2024). Sensitive
+    features may be discrete, continuous or any mix of columns. They are needed to fit; only
+    ``method="scutari"`` needs them to predict. Measure how much dependence remains: training
+    promises nothing.
 
     Parameters
     ----------
     notion : "independence" or "separation"
-        Statistical parity: the score's distribution is the same whatever A; or equalized odds:
-        the same whatever A among rows of equal Y.
+        Independence (statistical parity): the score has the same distribution for every value of A.
+        Separation (equalized odds): the same holds among rows of equal Y.
     strength : float in [0, 1)
-        Weight of the penalty; 0 is plain training, and useful values often lie above 0.8.
+        Weight of the penalty; 0 is plain training, and useful values are often above 0.8.
     method : str
-        The fairness method; ``equipoise.methods.METHODS`` has them all, and
+        The fairness method, a key of ``equipoise.methods.METHODS``;
         ``equipoise.methods.capability_table()`` says what each can do.
     divergence : "js", "kl", "chi2", "hellinger" or "wasserstein"
-        What the critic estimates; "wasserstein" needs ``gradient_penalty=10``.
+        The divergence that the critic estimates; "wasserstein" needs ``gradient_penalty=10``.
     density_ratio : "auto", "counts", "network" or "none"
-        Weight beta(a', y) under separation: counted where A and Y are discrete, else learnt by a
-        small network; "none" leaves it out (the paper's SBP_NW).
+        The weight beta(a', y) under separation. "auto" counts rows if A and Y are discrete, and
+        else trains a small network; "none" leaves the weight out (the paper's SBP_NW).
     hidden : tuple of int
         Widths of the predictor's [dense - batch norm - ReLU] layers; () is a linear model.
     network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
@@ -211,25 +210,26 @@ class FairClassifier(Classifies, NetworkEstimator):
     scaling : "rank", "minmax", "standard" or "none"
         How numeric features are scaled.
     embedding : "pieces" or "none"
-        "pieces" also cuts numeric features at frequent values and quantiles, so that values that
-        lie close together can be told apart; "none" leaves them as they were scaled.
+        "pieces" also cuts numeric features at frequent values and quantiles, so that the network
+        can distinguish values that are close together; "none" only scales them.
     normalization : "batch" or "none"
-        Batch normalisation inside the predictor, or none.
+        Batch normalization in the predictor, or none.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
-        The critic: widths, updates per predictor update (T'), "none", "batch" or "spectral",
-        and weight of a penalty on its slope.
+        The critic: widths of its layers, updates per predictor update (T'), "none", "batch" or
+        "spectral" normalization, and weight of the penalty on its gradient.
     optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule
-        "adam" (with weight decay in the predictor) or "sgd" (with momentum); "decay" lowers the
-        predictor's learning rate linearly to zero over the second half, "constant" does not.
+        "adam" (with weight decay in the predictor) or "sgd" (with momentum). "decay" lowers the
+        predictor's learning rate linearly to zero over the second half of training; "constant"
+        does not.
     iterations, batch_size : int
-        Number of predictor updates, and rows in each.
+        Number of predictor updates, and of rows in each.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"
-        "skip" keeps rows with a missing sensitive value for the task and leaves them out of the
-        penalty.
+        "skip" uses rows with a missing sensitive value for the task, but not for the penalty.
     random_state : int, RandomState or None
-        Same integer, same weights: bit for bit on the same CPU, threads and versions.
+        The same integer gives the same weights, bit for bit on the same CPU with the same number of
+        threads and the same versions.
     device : "auto", "cpu", "cuda", ...
         Where to train.
     verbose : 0 or 1
@@ -238,8 +238,8 @@ class FairClassifier(Classifies, NetworkEstimator):
     Attributes
     ----------
     classes_ : the labels.
-    health_ : whether the critic collapsed, the score became constant or the loss blew up; in a
-        model from a frontier also whether it overfits.
+    health_ : whether the critic collapsed, the score became constant or the loss was not finite;
+        for a model from a frontier also whether it overfits.
     history_ : task loss and penalty over the iterations.
     sensitive_ : how each sensitive column was typed, as text.
     encoder_, predictor_ : the fitted feature encoding and network.
@@ -276,22 +276,23 @@ class FairClassifier(Classifies, NetworkEstimator):
 
 
 def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """Labels as ONNX knows them: int64, float64, booleans, or text as objects."""
+    """Return labels of a type that ONNX has: int64, float64, booleans, or text as objects."""
     labels = np.array(classes.tolist())
     return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FairRegressor(Regresses, NetworkEstimator):
-    """A neural-network regressor trained to keep its prediction from depending on A.
+    """A neural-network regressor whose prediction is trained to depend little on A.
 
-    As :class:`FairClassifier`, for a continuous outcome; Y is trained on in standard units, so
-    ``strength`` means the same whatever the outcome's scale.
+    Like :class:`FairClassifier`, for a continuous outcome. The network is trained on standardized
+    Y, so ``strength`` means the same for any units of Y.
 
     Parameters
     ----------
     loss : "squared", "absolute" or "huber"
-        Task loss: squared error, absolute error (the paper's), or Huber's (one standard unit).
+        Task loss: squared error, absolute error (the paper's), or Huber's loss with its threshold
+        at one standard deviation of Y.
     notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
     normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
     learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size
@@ -322,11 +323,11 @@ class FairRegressor(Regresses, NetworkEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEstimator):
-    """A transformer whose output keeps what predicts Y and little of what tells A.
+    """A transformer whose output predicts Y but reveals little about A.
 
-    A predictor is trained in two parts, encoder and head, with the penalty on the encoder's
-    output instead of the score (Sohn, Song and Lin 2024, section 3.2). ``transform`` returns that
-    output, for any model of yours to be trained on.
+    It trains an encoder and a head that predicts Y, with the penalty on the encoder's output
+    instead of the score (Sohn, Song and Lin 2024, section 3.2). ``transform`` returns that output,
+    on which you can train any model.
 
     Parameters
     ----------
@@ -338,7 +339,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     hidden : tuple of int
         Widths of the head's layers.
     critic_steps : int
-        Critic updates per predictor update; a representation is wider than a score and needs more.
+        Critic updates per predictor update; a representation needs more of them than a score.
     notion, strength, method, divergence, density_ratio, scaling, embedding, normalization
     critic_hidden, critic_normalization, gradient_penalty, optimizer, learning_rate
     critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size, sensitive_types
@@ -355,7 +356,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     True
     """
 
-    # The paper's tables have no encoder: how wide it is stays as it is here.
+    # The paper's tables have no encoder, so its widths stay at their defaults.
     _paper_settings = PAPER_TRAINING
 
     task: Literal["classification", "regression"] = "classification"

@@ -1,4 +1,4 @@
-"""A fitted estimator as plain values and arrays, and back."""
+"""Turns a fitted estimator into plain values and arrays for a file, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from equipoise.training import TASKS, Health, History, Task
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
 
-#: Learned attributes that are plain values, with their types; an estimator has some of them.
+#: Learned attributes that are plain values, with their types. An estimator has only some of them.
 _LEARNED = {
     "n_features_in_": int,
     "feature_names_in_": NDArray[np.object_],
@@ -35,7 +35,7 @@ _LEARNED = {
 
 
 def contents_of(model: FairEstimator) -> Contents:
-    """Return all that makes a fitted estimator what it is, except a user's own code."""
+    """Return everything a file must hold about a fitted estimator; never a user's own code."""
     shell = shell_of(model, own_network=model.predictor_.network.of_user)
     document = {
         **shell.document,
@@ -51,7 +51,7 @@ def contents_of(model: FairEstimator) -> Contents:
 
 
 def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
-    """Return an estimator without its network: options, labels, names and encoding of columns."""
+    """Return an estimator without its predictor: options, labels, names and encoding of columns."""
     (encoder,) = (name for name, kind in ENCODERS.items() if kind is type(model.encoder_))
     values, arrays = model.encoder_.state().parts()
     document = {
@@ -79,8 +79,8 @@ def refuse_foreign_class(kind: type) -> None:
     """Refuse a class whose code is not in this package."""
     if kind.__module__.partition(".")[0] != "equipoise":
         raise InputError(
-            f"save writes the estimators of equipoise, got {kind.__name__}, a class of your own "
-            "whose code a file cannot hold; save one of equipoise's and wrap it after loading"
+            f"save writes the estimators of equipoise, got {kind.__name__}, a class of your own, "
+            "whose code a file cannot hold; save the equipoise estimator and wrap it after loading"
         )
 
 
@@ -94,40 +94,40 @@ def history_in(arrays: Mapping[str, NDArray[Any]]) -> History:
     history = made(History, {f.name: arrays[f"history.{f.name}"] for f in fields(History)})
     checks, members = history.task.shape
     parts = history.iterations, history.penalty, history.stopped_at
-    fit = [part.shape for part in parts] == [(checks,), (checks, members), (members,)]
-    require(fit, "the parts of a history differ in length")
+    same = [part.shape for part in parts] == [(checks,), (checks, members), (members,)]
+    require(same, "the parts of a history differ in length")
     return history
 
 
 def needs_network(document: Mapping[str, Any]) -> bool:
-    """Whether the user's function that makes the network is missing from this document."""
+    """Whether `load` needs the user's function that builds the network."""
     own: bool = document["own_network"]
-    require(isinstance(own, bool), "a network is the user's own or not")
+    require(isinstance(own, bool), "own_network must be true or false")
     return own
 
 
 def require(right: bool, rule: str) -> None:
-    """Refuse what somebody wrote into a file by hand: ``load`` tells the ``rule`` it breaks."""
+    """Raise unless ``right``: somebody changed the file by hand, and ``load`` quotes the rule."""
     if not right:
         raise ValueError(rule)
 
 
 def fill(model: FairEstimator, contents: Contents, network: NetworkFactory | None) -> None:
-    """Give a new estimator everything the fitted one had learned."""
+    """Set everything that the saved estimator had learned on a new one."""
     document, arrays = contents.document, contents.arrays
     fill_shell(model, contents)
-    require(hasattr(model, "sensitive_"), "every estimator says what its sensitive columns were")
+    require(hasattr(model, "sensitive_"), "sensitive_ is missing")
     model.history_ = history_in(arrays)
     model.health_ = made(Health, read(document["health"]))
     task = TASKS[document["task"]]
     model.predictor_ = predictor_in(arrays, task, n_inputs(model), n_outputs(model, task), network)
     encodes = model.predictor_.encoder is not None
-    fit = encodes == isinstance(model, TransformerMixin)
-    require(fit, "an encoder, and nothing else, has a representation")
+    right = encodes == isinstance(model, TransformerMixin)
+    require(right, "an encoder must have a representation, and nothing else may")
 
 
 def n_outputs(model: FairEstimator, task: Task) -> int | None:
-    """Return how many outputs the network of an estimator has; None for any number."""
+    """Return the number of outputs that the predictor must have; None for any number."""
     if isinstance(model, TransformerMixin):
         return None
     tasks: tuple[str, ...] = ("absolute", "squared", "huber")
@@ -135,16 +135,16 @@ def n_outputs(model: FairEstimator, task: Task) -> int | None:
     if isinstance(model, ClassifierMixin):
         classes = len(model.classes_)
         tasks, outputs = (("binary",), 1) if classes == 2 else (("multiclass",), classes)
-    require(task.name in tasks, f"the task {task.name!r} is another estimator's")
+    require(task.name in tasks, f"the task {task.name!r} belongs to another estimator")
     return outputs
 
 
 def fill_shell(model: FairEstimator, contents: Contents) -> None:
-    """Give a new estimator the labels, names and encoding that `shell_of` wrote."""
+    """Set the labels, names and encoding that `shell_of` wrote on a new estimator."""
     learned = read(contents.document["learned"])
     for name, value in learned.items():
         known = name in _LEARNED and holds(value, _LEARNED[name])
-        require(known, f"no estimator learns such a {name!r}")
+        require(known, f"the learned attribute {name!r} is unknown or of a wrong type")
         setattr(model, name, value)
     (encoder,) = ENCODERS.keys() & contents.document.keys()
     kind = ENCODERS[encoder]
@@ -154,15 +154,15 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
     model.encoder_ = kind.from_state(state)
     columns = list(state.families)
     named = learned.get("feature_names_in_", np.array(columns)).tolist()
-    fit = model.n_features_in_ == len(columns) and named == columns
-    require(fit, "the columns of the estimator are not those of its encoding")
+    same = model.n_features_in_ == len(columns) and named == columns
+    require(same, "the estimator and its encoding must have the same columns")
     if isinstance(model, RegressorMixin):
         finite = bool(np.isfinite([model.center_, model.scale_]).all())
-        require(finite, "the units of the outcome must be finite")
+        require(finite, "center and scale of the outcome must be finite")
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain values as JSON; errors name them."""
+    """Return plain values as JSON; an error about one of them has its name."""
     return {name: to_json(value, argument=name) for name, value in values.items()}
 
 

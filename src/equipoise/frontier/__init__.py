@@ -1,4 +1,4 @@
-"""The whole frontier at once: train every strength and seed together, then choose."""
+"""The frontier: train every strength and seed together, then select a model."""
 
 from equipoise.frontier.estimator import FairFrontier, load
 from equipoise.frontier.selection import Selection, SelectionRow

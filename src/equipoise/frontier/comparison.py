@@ -1,4 +1,4 @@
-"""Several frontiers beside one another: what each reaches, and at what budget."""
+"""Compares several frontiers: what utility each reaches within the same limits on unfairness."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import same_form
 from equipoise.frontier.estimator import FairFrontier
-from equipoise.frontier.judging import HeldOut, ReportSettings
-from equipoise.frontier.offer import DRAWS
+from equipoise.frontier.judging import DRAWS_FOR_MANY, HeldOut, ReportSettings
 from equipoise.frontier.selection import SelectionRow, reports, steps
 from equipoise.frontier.snapshots import Curve
 from equipoise.inference.estimate import notes
 from equipoise.metrics import find_metric
 
-#: Tolerated unfairness at which runs are compared.
+#: Limits on unfairness at which runs are compared.
 BUDGETS = (0.02, 0.05, 0.1, 0.2)
 _PARTS = ("", "_test", "_low", "_high")
 COLUMNS = (
@@ -34,21 +33,21 @@ Measure = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """One of the runs to compare, fitted or loaded."""
+    """A fitted frontier to compare."""
 
     name: str
     frontier: FairFrontier
-    settings: Mapping[str, object]  # what to look for differences in
+    settings: Mapping[str, object]  # the comparison lists those that differ
 
     @property
     def curve(self) -> Curve:
-        """What training left behind."""
+        """The result of training."""
         return self.frontier.fitted_curve()
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that is not the same in all runs, and what it is in each, as text."""
+    """A setting that differs between runs, and its value in each run as text."""
 
     name: str
     values: tuple[str, ...]
@@ -56,28 +55,27 @@ class Difference:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
-    """What several frontiers reach, side by side.
+    """A comparison of several frontiers.
 
-    The table has one row for each metric, attribute, run and budget. hypervolume: of the front, as
-    `FairFrontier.hypervolume` gives it. snapshot: what ``select`` picks within the budget, NA where
-    there is none. utility, unfairness: its values on the validation rows, which picked it; with
-    _test on the test rows, and _low and _high the interval. where: the group and the score at which
-    a gap is attained on the test rows. predictor: family of the snapshot, empty where there is
-    none. note: what to beware of.
+    The table has one row for each metric, attribute, run and budget. ``hypervolume`` is that of the
+    front. ``snapshot`` is the one that ``select`` picks within the budget, NA for none. ``utility``
+    and ``unfairness`` are its values on the validation rows; with ``_test`` on the test rows, with
+    ``_low`` and ``_high`` the ends of the interval. ``where`` is the group and the score at which a
+    gap is largest on the test rows.
     """
 
     runs: tuple[str, ...]
     utility: str
     table: pd.DataFrame
-    # By measure and run: unfairness, utility and origin on the validation rows, fairest first.
+    # By measure and run: unfairness, utility and description of each snapshot, fairest first.
     fronts: Mapping[Measure, Mapping[str, pd.DataFrame]]
     families: Mapping[str, tuple[str, ...]]  # of predictors, by run
     differences: tuple[Difference, ...]
-    cautions: tuple[str, ...]  # on what makes the runs less comparable than they look
+    cautions: tuple[str, ...]  # reasons why the runs are less comparable than they look
 
 
 def compare(runs: Sequence[ComparedRun]) -> Comparison:
-    """Compare runs by every metric and attribute that all of them were judged by."""
+    """Compare runs by every metric and attribute by which all of them were judged."""
     measures = _common_measures(runs)
     reached = [_reached(run, measures, _other_test_rows(run, runs[0])) for run in runs]
     rows = [row for measure in measures for found in reached for row in found[measure]]
@@ -93,7 +91,7 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
 
 
 def _common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
-    """Metrics and attributes that all runs have, in the order of the first; InputError if none."""
+    """Return the measures that all runs share, in the order of the first run."""
     names = [run.name for run in runs]
     if len(names) < 2:
         raise InputError(f"runs must be at least two to compare, got {len(names)}")
@@ -109,20 +107,20 @@ def _common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
             )
     common = tuple(each for each in first.measures if all(each in c.measures for c in others))
     if not common:
-        said = "; ".join(
+        columns = "; ".join(
             f"{name!r} has {', '.join(criteria.columns)}"
             for name, criteria in zip(names, (first, *others), strict=True)
         )
         raise InputError(
-            f"runs must share a metric by the same attribute, got none: {said}; fit with the same "
-            "notion, or name metrics= that all have"
+            f"runs must share a metric by the same attribute, got none: {columns}; fit with the "
+            "same notion, or with the same metrics="
         )
     return common
 
 
 def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
     curve, front = run.curve, run.frontier.front(metric, attribute)
-    mixed = len(curve.strands) > 1
+    mixed = len(curve.trained) > 1
     return pd.DataFrame(
         {
             "unfairness": front[f"{metric} {attribute}"].to_numpy(),
@@ -138,7 +136,7 @@ def _front(run: ComparedRun, metric: str, attribute: str) -> pd.DataFrame:
 def _differences(runs: Sequence[ComparedRun]) -> Iterator[Difference]:
     for name in dict.fromkeys(name for run in runs for name in run.settings):
         values = [run.settings.get(name, "") for run in runs]
-        # The options of an estimator are settings by themselves.
+        # The settings list the options of an estimator one by one.
         estimators = any(hasattr(value, "get_params") for value in values)
         if not estimators and len({repr(same_form(value)) for value in values}) > 1:
             yield Difference(name, tuple(map(str, values)))
@@ -148,8 +146,8 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
     first, *others = runs
     notions = {run.name: run.curve.template.notion for run in runs}
     if len(set(notions.values())) > 1:
-        said = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
-        yield f"The runs were trained for different notions: {said}."
+        by_run = ", ".join(f"{name} for {notion}" for name, notion in notions.items())
+        yield f"The runs were trained for different notions: {by_run}."
     outcome = first.curve.snapshots.criteria.outcome
     for metric in dict.fromkeys(metric for metric, _ in common):
         if caveat := find_metric(metric).caveat(outcome):
@@ -163,7 +161,7 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
         if not np.array_equal(run.frontier.split_.validation, first.frontier.split_.validation):
             yield (
                 f"The validation rows of {run.name} are not those of {first.name}: hypervolumes "
-                "and picks rest on different rows."
+                "and selected models are based on different rows."
             )
     for run in runs:
         if run.curve.test is None:
@@ -178,7 +176,7 @@ def _cautions(runs: Sequence[ComparedRun], common: Sequence[Measure]) -> Iterato
 
 
 def _other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
-    """Whether both runs have test rows and these are not the same."""
+    """Whether both runs have test rows, but not the same."""
     here, there = run.curve.test, first.curve.test
     if here is None or there is None:
         return False
@@ -189,7 +187,7 @@ def _other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
 
 
 def _values(rows: HeldOut) -> tuple[list[object], list[NDArray[Any]]]:
-    """Names and categories of sensitive columns; outcome, weights and values of the rows."""
+    """Return names and categories of sensitive columns, and all values of the rows."""
     columns = rows.table.columns
     values = [each.codes if each.values is None else each.values for each in columns]
     named: list[object] = [(column.name, column.categories) for column in columns]
@@ -199,12 +197,13 @@ def _values(rows: HeldOut) -> tuple[list[object], list[NDArray[Any]]]:
 def _reached(
     run: ComparedRun, measures: Sequence[Measure], other_rows: bool
 ) -> dict[Measure, list[dict[str, object]]]:
-    """Rows of the table for one run, by measure: one for each budget."""
+    """Return the rows of the table for one run, by measure; each has one row for each budget."""
     curve = run.curve
     picks = {measure: _picks(curve, measure) for measure in measures}
     numbers = sorted({each for found in picks.values() for each in found if each is not None})
-    assessed = reports(curve, numbers, ReportSettings(draws=DRAWS)) if numbers else []
-    tested = dict(zip(numbers, assessed, strict=True))
+    settings = ReportSettings(draws=DRAWS_FOR_MANY)
+    assessed = reports(curve, numbers, settings) if numbers else []
+    report_of = dict(zip(numbers, assessed, strict=True))
     rows_note = "kept without test rows" if curve.test is None else ""
     if other_rows:
         rows_note = "other test rows than the first run"
@@ -222,7 +221,7 @@ def _reached(
             if number is None:
                 note, predictor, where = "no snapshot within the budget", "", ""
             else:
-                utility, *unfairness = tested[number]
+                utility, *unfairness = report_of[number]
                 (row,) = (r for r in unfairness if (r.metric, r.attribute) == (metric, attribute))
                 line |= _numbers("utility", utility) | _numbers("unfairness", row)
                 note = row.note if math.isnan(row.test) else ""
@@ -233,7 +232,7 @@ def _reached(
 
 
 def _picks(curve: Curve, measure: Measure) -> list[int | None]:
-    """What ``select`` picks within each budget."""
+    """Return the snapshot that ``select`` picks within each budget."""
     stairs = steps(curve.snapshots, *measure)
     within = [[step.snapshot for step in stairs if step.unfairness <= most] for most in BUDGETS]
     return [found[-1] if found else None for found in within]

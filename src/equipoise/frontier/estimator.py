@@ -1,4 +1,4 @@
-"""FairFrontier: strengths x seeds in one training run, then the model that is wanted."""
+"""FairFrontier: all strengths and seeds in one training run, then the model you want."""
 
 from __future__ import annotations
 
@@ -35,50 +35,50 @@ if TYPE_CHECKING:
 
 
 class FairFrontier(Fits):
-    """The curve of utility against unfairness, from one training run; then choose a point on it.
+    """The curve of utility against unfairness from one training run, and any model on it.
 
-    Trains every strength with every seed at once, evaluates all of them on validation rows as they
-    train, and keeps the weights of the snapshots on a Pareto front of utility (AUC, or R2) against
-    each metric and attribute. :meth:`select` picks one by a wish and reports on test rows that
-    nobody looked at before.
+    Trains every strength with every seed at once. During training it measures all of them on
+    validation rows and keeps the snapshots on a Pareto front of utility (AUC, or R2) against each
+    metric and attribute. :meth:`select` picks a snapshot within your limits and reports on test
+    rows that were not used before.
 
     Parameters
     ----------
     estimator : estimator or list of estimators, optional
-        What is trained: a :class:`FairClassifier` (the default), :class:`FairRegressor`,
-        :class:`FairBoostingClassifier` or :class:`FairBoostingRegressor`, with the options it
-        should have. The estimators of a list, all classifiers or all regressors, train on the same
-        rows and compete on one front. The frontier trains copies; it decides ``strength``,
-        ``random_state`` and ``verbose`` of each. A list is replaced as a whole by ``set_params``.
+        A :class:`FairClassifier` (the default), :class:`FairRegressor`,
+        :class:`FairBoostingClassifier` or :class:`FairBoostingRegressor` with its options. The
+        estimators of a list, all classifiers or all regressors, train on the same rows and compete
+        on one front. The frontier trains copies and sets ``strength``, ``random_state`` and
+        ``verbose`` of each. ``set_params`` replaces a list as a whole.
     strengths : tuple of float in [0, 1)
-        Weights of the penalty; 0 is plain training. The default adds 0 and more of the fair end
-        to the paper's strengths.
+        Weights of the penalty; 0 is plain training. The default has the paper's strengths, 0, and
+        some closer to 1.
     seeds : int
-        Members per strength; their seeds are random_state, random_state + 1, ...
+        Number of members per strength; their seeds are random_state, random_state + 1, ...
     ensemble : bool
-        Whether the average score of the members of each strength competes with its members.
+        Whether the average score of the members of each strength competes with these members.
     evaluate_every : "default", int, or a list with one of them for each estimator
-        Iterations of a network, or rounds of boosted trees, between snapshots; 100 or 20 by
-        default.
+        Number of iterations of a network (100 by default) or rounds of boosted trees (20) between
+        snapshots.
     metrics : "default" or sequence of str
-        Metrics of unfairness; questions that name none are about the first. Default: the gap,
-        then KS-GSP, and SP for two classes; under separation gap given Y, KS-GEO and EO. KS-GEO is
-        left out for a continuous outcome, where even a perfect prediction departs from it.
+        Metrics of unfairness. Methods that get no metric use the first. The default is the gap,
+        KS-GSP and, for two classes, SP; under separation it is gap given Y, KS-GEO and EO. KS-GEO
+        is left out for a continuous outcome, where it is not 0 for a perfect prediction.
     validation, test : float or sequence of int
-        Share of the rows, or positions of the rows, that pick and that report.
+        Share or positions of the rows that pick the model, and of those that report on it.
     random_state : int, RandomState or None
-        Seed of the first members; it also draws validation and test rows.
+        Seed of the first members; it also draws the validation and test rows.
     verbose : 0 or 1
         1 shows progress on standard error, with the best utility among the snapshots whose first
         metric is at most 0.1 for all attributes.
 
     Attributes
     ----------
-    split_ : positions of the train, validation and test rows.
+    split_ : positions of the training, validation and test rows.
     utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2".
     sensitive_ : how each sensitive column was typed, as text.
-    history_ : task loss and penalty of every member over the iterations; of several estimators by
-        name: "network", "boosting", "network 2".
+    history_ : task loss and penalty of every member over the iterations; with several estimators a
+        mapping by name, such as "network", "boosting" or "network 2".
 
     Examples
     --------
@@ -128,9 +128,9 @@ class FairFrontier(Fits):
     def as_in_paper(
         cls, estimator: Predicts | Sequence[Predicts] | None = None, **options: Any
     ) -> Self:
-        """Return a frontier with the paper's strengths, of the paper's classifier unless given.
+        """Return a frontier with the paper's strengths, by default of the paper's classifier.
 
-        For numbers: ``FairFrontier.as_in_paper(FairRegressor.as_in_paper())``.
+        For regression: ``FairFrontier.as_in_paper(FairRegressor.as_in_paper())``.
         """
         chosen = FairClassifier.as_in_paper() if estimator is None else estimator
         return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
@@ -146,37 +146,37 @@ class FairFrontier(Fits):
         self.split_ = curve.split
         self.utility_ = curve.snapshots.criteria.utility
         self.sensitive_ = curve.sensitive
-        histories = {strand.predictor: strand.history for strand in curve.strands}
-        self.history_ = histories if len(histories) > 1 else curve.strands[0].history
+        histories = {each.name: each.history for each in curve.trained}
+        self.history_ = histories if len(histories) > 1 else curve.trained[0].history
         return self
 
     def fitted_curve(self) -> Curve:
-        """Return everything that answers below come from; for the pages of this package."""
+        """Return the result of training, on which all methods below rest; for internal use."""
         check_is_fitted(self)
         return self._curve
 
     def table(self) -> pd.DataFrame:
-        """Every snapshot, judged on the validation rows, one a row.
+        """Return all snapshots with their values on the validation rows, one per row.
 
-        Columns: member, strength, seed, iteration (of trees the round), utility, threshold
-        (Youden's, two classes only), one column for every metric and attribute such as "KS-GSP age"
-        (NaN where undefined; of several classes the largest), and on_front: whether some front has
-        it, so that its weights are kept. With ``ensemble`` there is also averaged: how many
-        members' scores are averaged; averages have seed -1 and are numbered after the members.
-        With several estimators there is also predictor, "network" or "boosting", with a number
-        where there are several of a kind: "network 2". They come in the order of the list.
+        Columns are member, strength, seed, iteration (of trees the round), utility, threshold
+        (Youden's, for two classes only), one for every metric and attribute such as "KS-GSP age"
+        (NaN if undefined, the largest of several classes), and on_front: whether the snapshot is on
+        a front, so that its weights are kept. With ``ensemble`` the column averaged is the number
+        of members in an average; averages have seed -1 and come after the members. With several
+        estimators the column predictor is "network" or "boosting", from the second of a kind on
+        "network 2"; they come in the order of the list.
         """
         curve = self.fitted_curve()
         return table_of(curve.snapshots, curve.entries)
 
     def members(self) -> pd.DataFrame:
-        """Every member and average: strength, seed, snapshots on a front, how training ended."""
+        """Return all members and averages: strength, seed, snapshots on a front, and health."""
         return members_of(self.fitted_curve())
 
     def front(self, metric: str | None = None, attribute: str | None = None) -> pd.DataFrame:
-        """Rows of the table on the front of utility against one metric, fairest first.
+        """Return the rows of the table on the front of utility against one metric, fairest first.
 
-        It is the first metric unless named; the attribute may be left out where there is one.
+        The default is the first metric. The attribute may be left out if there is only one.
         """
         snapshots = self.fitted_curve().snapshots
         column = snapshots.criteria.one(metric, attribute)
@@ -190,10 +190,10 @@ class FairFrontier(Fits):
         *,
         most_unfairness: float = 0.3,
     ) -> float:
-        """Share of the rectangle of possible trade-offs that the front reaches, in [0, 1].
+        """Return the share of the achievable trade-offs that the front reaches, in [0, 1].
 
-        The rectangle spans utility from that of a score that knows nothing (AUC 0.5, R2 0) to 1,
-        and unfairness from 0 to ``most_unfairness``.
+        They form a rectangle: utility from that of an uninformative score (AUC 0.5, R2 0) to 1, and
+        unfairness from 0 to ``most_unfairness``.
         """
         snapshots = self.fitted_curve().snapshots
         check_number("most_unfairness", most_unfairness, "must be positive", lambda most: most > 0)
@@ -215,36 +215,36 @@ class FairFrontier(Fits):
         draws: int = 200,
         candidates: int = 1,
     ) -> Selection:
-        """Pick a snapshot on the validation rows and report on the test rows.
+        """Pick a snapshot on the validation rows and report on it on the test rows.
 
-        With ``max_gap`` the best utility within it is picked; with ``min_utility`` alone the least
-        unfairness (the largest over the attributes counts). Where no snapshot is within the limits,
-        the error names the nearest.
+        With a limit on unfairness it picks the best utility; with ``min_utility`` alone, the least
+        unfairness (the largest over the attributes). If no snapshot is within the limits, the
+        error names the nearest.
 
         Parameters
         ----------
         max_gap : float or mapping of attribute to float, optional
-            Limit on the gap, in [0, 1], for every attribute or for those named: the largest
-            difference between a group and all others, beyond chance, at any threshold.
+            Limit on the gap, in [0, 1], for all attributes or for those in the mapping. The gap is
+            the largest difference between a group and all others, beyond chance, at any threshold.
         max_unfairness : float or mapping of attribute to float, optional
-            The same for another metric, which ``metric`` names.
+            Limit on ``metric`` instead of the gap.
         min_utility : float, optional
             Least AUC, or R2.
         metric : str, optional
-            What the limits are on; the first metric unless named.
+            Metric of the limits; by default the first.
         attribute : str, optional
-            The only attribute that counts; all do unless named.
+            The only attribute that counts; by default all do.
         level, draws
-            Of bootstrap intervals and certificates on the test rows.
+            Level of intervals and certificates on the test rows, and draws of the bootstrap.
         candidates : int
-            How many selections you compare by their reports before you take one. Comparing lets
-            the test rows pick, and certificates must count that; 1 is right for a single one.
+            Number of selections whose reports you compare before you take one. The test rows then
+            help to pick, so certificates must hold for all of them.
 
         Returns
         -------
         Selection
-            ``model`` is a fitted FairClassifier or FairRegressor, or their counterpart of trees;
-            print the selection for its report.
+            Its ``model`` is a fitted estimator of the class that was trained. Print the selection
+            to read its report.
         """
         curve = self.fitted_curve()
         wish = read_wish(
@@ -258,7 +258,7 @@ class FairFrontier(Fits):
         return select(curve, wish, ReportSettings(level=level, draws=draws, candidates=candidates))
 
     def plot(self, metric: str | None = None, attribute: str | None = None) -> Figure:
-        """Draw utility against one metric: all snapshots, and the front. Needs matplotlib."""
+        """Plot utility against one metric, for all snapshots and the front. Needs matplotlib."""
         curve = self.fitted_curve()
         column = curve.snapshots.criteria.one(metric, attribute)
         with needs("matplotlib", user="plot", extra="report"):
@@ -267,7 +267,7 @@ class FairFrontier(Fits):
         x, strengths = curve.snapshots.criteria.columns[column], sorted(set(table["strength"]))
         figure = Figure(figsize=(6.4, 4.8), layout="constrained")
         axes = figure.add_subplot()
-        # The stronger, the darker; the front is a staircase.
+        # Stronger penalties are darker.
         for number, strength in enumerate(strengths):
             rows = table[table["strength"] == strength]
             shade = f"{0.85 - 0.5 * number / max(1, len(strengths) - 1):.2f}"
@@ -283,17 +283,17 @@ class FairFrontier(Fits):
     def save(self, path: str | PathLike[str], *, include_test_rows: bool = True) -> None:
         """Write the fitted frontier to one file, for ``equipoise.load``.
 
-        Everything that can be asked is answered the same by the loaded frontier, bit for bit. The
-        file holds arrays (safetensors) and JSON, no code; it is written whole or not at all, and
-        over nothing but an older model.
+        All methods of the loaded frontier return the same, bit for bit. The file holds arrays
+        (safetensors) and JSON, no code. It is written completely or not at all, and replaces only a
+        file that holds a model.
 
         Parameters
         ----------
         path : path of a file
-            Ends in ``.equipoise`` by custom.
+            By convention it ends in ``.equipoise``.
         include_test_rows : bool
-            Whether outcome, sensitive columns and scores of the test rows, which are personal data,
-            go into the file. Without them ``select`` picks the same but cannot report.
+            Whether the file holds outcome, sensitive columns and scores of the test rows, which are
+            personal data. Without them ``select`` picks the same models, but cannot report.
         """
         curve = self.fitted_curve()
         write_model_file(path, contents_of(self, curve, include_test_rows=include_test_rows))
@@ -304,15 +304,15 @@ def load(
 ) -> Saved | FairFrontier:
     """Return the fitted estimator or frontier that ``save`` wrote to ``path``, on the CPU.
 
-    It answers bit for bit what the saved one answered there. The file holds numbers and text
-    only, so that reading one from a stranger runs no code; damage is found by a checksum.
+    Its predictions are those of the saved one on a CPU, bit for bit. The file holds only numbers
+    and text, so that loading a stranger's file runs no code. A checksum detects damage.
 
     Parameters
     ----------
     path : path of a file
-        Where ``save`` wrote to.
+        The file that ``save`` wrote.
     network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
-        The function the model was fitted with, where it was fitted with one.
+        The network function, if the model was fitted with one.
 
     Examples
     --------
@@ -329,12 +329,12 @@ def load(
     """
     contents = read_model_file(path)
     try:
-        if contents.document["class"] == FairFrontier.__name__:
-            check_network(contents, path, network)
-            frontier = FairFrontier(**options_in(contents, network))
-            return frontier._keep(curve_in(contents, network))
-        return estimator_in(contents, path, network)
+        check_network(contents, path, network)
+        if contents.document["class"] != FairFrontier.__name__:
+            return estimator_in(contents, network)
+        frontier = FairFrontier(**options_in(contents, network))
+        return frontier._keep(curve_in(contents, network))
     except InputError:
         raise
-    except Exception as error:  # nothing that save wrote: somebody made this file by hand
+    except Exception as error:  # the file was made or changed by hand
         refuse_contents(path, error)

@@ -1,4 +1,4 @@
-"""Training a frontier: from the user's rows to the curve of all snapshots."""
+"""Trains a frontier: from the user's rows to the curve of all snapshots."""
 
 from __future__ import annotations
 
@@ -25,14 +25,21 @@ from equipoise.estimators.fitting import (
     same_form,
     utilities_of,
 )
-from equipoise.frontier.judging import Criteria, Floats, HeldOut, Judge, criteria_for
+from equipoise.frontier.judging import (
+    Criteria,
+    Floats,
+    HeldOut,
+    Judge,
+    criteria_for,
+    samples_of,
+)
 from equipoise.frontier.snapshots import (
     Curve,
     Entry,
     Recorder,
     Snapshots,
     Split,
-    Strand,
+    TrainedEstimator,
     entries_of,
     joined,
     scores_of,
@@ -52,16 +59,16 @@ if TYPE_CHECKING:
 
 #: An estimator that a frontier can train.
 Predicts = Classifies | Regresses
-#: A share of all rows to draw, or the positions of the rows.
+#: The share of rows to draw, or the positions of the rows.
 Part = float | Sequence[int] | NDArray[np.integer[Any]]
-#: Units of training between snapshots unless the user says otherwise.
+#: Default of ``evaluate_every``, by the unit in which a family of predictors trains.
 _EVALUATE_EVERY = {"iteration": 100, "round": 20}
-#: Options that all estimators of a frontier share, since they are judged on the same rows.
+#: Options in which all estimators must agree, since they are measured on the same rows.
 _SHARED = ("notion", "sensitive_types", "missing_sensitive")
-#: Limit on unfairness of the best model that progress tells of.
+#: Progress shows the best utility within this limit on unfairness.
 _LIMIT = 0.1
-#: Under what name the state of an estimator holds those of the ones trained before it.
-_BEFORE = "before"
+#: Key of the states of earlier estimators in the checkpoint of a later one.
+_EARLIER = "before"
 
 
 def fit_curve(
@@ -73,7 +80,7 @@ def fit_curve(
     fittings = _fittings(frontier, seed)
     if sensitive_features is None:
         raise InputError(
-            "sensitive_features is required to judge snapshots: call "
+            "sensitive_features is required to measure unfairness, got None; call "
             "fit(X, y, sensitive_features=A)"
         )
     if run.file is not None:
@@ -89,7 +96,7 @@ def fit_curve(
         seed=seed,
         counted=rows.counted,
     )
-    # All learn before any is trained: what is wrong for one estimator is told at once.
+    # All encode the rows before any is trained, so that errors come before the long training.
     train = rows.alone(split.train)
     for fitting in fittings.values():
         fitting.learn(train)
@@ -107,32 +114,37 @@ def fit_curve(
     criteria = criteria_for(frontier.metrics, models[0].notion, validation, test)
     trainings = [
         _Training(
+            name,
+            fitting,
+            members,
+            entries_of(members, ensemble=frontier.ensemble, predictor=name),
             criteria,
             validation,
             test,
-            predictor,
-            fitting,
-            members,
-            entries_of(members, ensemble=frontier.ensemble, predictor=predictor),
             fitting.encode(take_rows(rows.X, split.validation), validation.table),
             fitting.encode(take_rows(rows.X, split.test), test.table),
         )
-        for predictor, fitting in fittings.items()
+        for name, fitting in fittings.items()
     ]
-    everybody = [entry for each in trainings for entry in each.entries]
-    strands: list[Strand] = []
-    found: list[Snapshots] = []
+    entries = [entry for training in trainings for entry in training.entries]
+    trained: dict[str, TrainedEstimator] = {}
+    parts: list[Snapshots] = []
     for training in trainings:
-        strand, snapshots, ended = training.run(everybody, found, run, frontier.verbose)
-        strands.append(strand)
-        found.append(snapshots)
+        trained[training.name], part, ended = training.run(entries, parts, run, frontier.verbose)
+        parts.append(part)
         if ended:
             break
-    together = joined(found)
-    health, scores = _evidence(trainings, strands, everybody, together)
+    snapshots = joined(parts)
+    health, scores = {}, {}
+    for number in snapshots.weights:
+        entry = entries[snapshots.entry[number]]
+        (training,) = (each for each in trainings if each.name == entry.predictor)
+        health[number], scores[number] = training.assess(
+            trained[training.name], snapshots, number, entry
+        )
     return Curve(
-        strands=tuple(strands),
-        snapshots=together,
+        trained=tuple(trained.values()),
+        snapshots=snapshots,
         health=health,
         scores=scores,
         split=split,
@@ -142,7 +154,7 @@ def fit_curve(
 
 
 def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
-    """Every strength with every seed: seed, seed + 1, ..."""
+    """Combine every strength with the seeds ``seed``, ``seed`` + 1, ..."""
     given = frontier.strengths
     strengths = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(strengths, list | tuple):
@@ -152,7 +164,8 @@ def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
     check_whole("seeds", frontier.seeds)
     if check_flag("ensemble", frontier.ensemble) and frontier.seeds < 2:
         raise InputError(
-            f"ensemble=True averages over seeds and needs at least 2, got seeds={frontier.seeds}"
+            f"seeds must be at least 2 for ensemble=True, which averages over seeds, got "
+            f"{frontier.seeds}; raise seeds, or leave out ensemble"
         )
     return tuple(
         Member(strength, seed + number)
@@ -162,41 +175,42 @@ def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
 
 
 def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]:
-    """Check the options of copies of the estimators, and name them: "network", "network 2"."""
+    """Copy the estimators, check their options and name them "network", "network 2", ..."""
     models = estimators_of(frontier.estimator)
     _check_estimators(models)
-    found: dict[str, Fitting[Predicts]] = {}
-    for model, every in zip(models, _evaluations(frontier, len(models)), strict=True):
+    fittings: dict[str, Fitting[Predicts]] = {}
+    for model, every in zip(models, _evaluate_every(frontier, len(models)), strict=True):
         copied = clone(model).set_params(
             strength=max(frontier.strengths), random_state=seed, verbose=frontier.verbose
         )
         fitting = Fitting(copied)
-        wanted = _EVALUATE_EVERY[FAMILIES[model.family].unit] if isinstance(every, str) else every
-        training = replace(fitting.recipe.training, check_every=wanted)
+        if isinstance(every, str):
+            every = _EVALUATE_EVERY[FAMILIES[model.family].unit]
+        training = replace(fitting.recipe.training, check_every=every)
         fitting.recipe = replace(fitting.recipe, training=training)
-        alike = sum(other.partition(" ")[0] == model.family for other in found)
-        found[f"{model.family} {alike + 1}" if alike else model.family] = fitting
-    return found
+        alike = sum(name.partition(" ")[0] == model.family for name in fittings)
+        fittings[f"{model.family} {alike + 1}" if alike else model.family] = fitting
+    return fittings
 
 
-def _evaluations(frontier: FairFrontier, count: int) -> list[Any]:
-    """How many units of training pass between snapshots of each estimator."""
+def _evaluate_every(frontier: FairFrontier, count: int) -> list[Any]:
+    """Return ``evaluate_every`` for each of the estimators."""
     given: Any = frontier.evaluate_every
     listed = all(isinstance(each, list | tuple) for each in (given, frontier.estimator))
-    every = list(given) if listed else [given] * count
-    if len(every) != count:
+    values = list(given) if listed else [given] * count
+    if len(values) != count:
         raise InputError(
             f"evaluate_every must have one value for each of the {count} estimators, got "
             f"{given!r}; a single number is for all"
         )
-    for each in every:
-        if not (isinstance(each, str) and each == "default"):
-            check_whole("evaluate_every", each)
-    return every
+    for value in values:
+        if not (isinstance(value, str) and value == "default"):
+            check_whole("evaluate_every", value)
+    return values
 
 
 def estimators_of(estimator: Any) -> list[Any]:
-    """Return the estimators that a frontier is given, as a list."""
+    """Return the option ``estimator`` of a frontier as a list."""
     if estimator is None:
         return [FairClassifier()]
     return list(estimator) if isinstance(estimator, list | tuple) else [estimator]
@@ -206,7 +220,7 @@ def _check_estimators(models: Sequence[Any]) -> None:
     """Refuse what cannot be trained, and estimators that cannot compete on one front."""
     if not models:
         raise InputError("estimator must be an estimator or a list of them, got an empty list")
-    first, alone = models[0], "fit a frontier of each"
+    first, remedy = models[0], "fit a frontier of each"
     for model in models:
         if not isinstance(model, Classifies | Regresses):
             raise InputError(
@@ -223,30 +237,30 @@ def _check_estimators(models: Sequence[Any]) -> None:
         if options.get("early_stopping") is not None:
             raise InputError(
                 f"estimator must leave out early_stopping, got {name}"
-                f"(early_stopping={options['early_stopping']!r}): a frontier keeps the best rounds "
-                "for every wish as it is"
+                f"(early_stopping={options['early_stopping']!r}); a frontier keeps the best rounds "
+                "without it"
             )
         if isinstance(model, Regresses) != isinstance(first, Regresses):
             raise InputError(
                 "estimator must be a list of classifiers or of regressors, got both: "
-                f"{type(first).__name__} and {name}; {alone}"
+                f"{type(first).__name__} and {name}; {remedy}"
             )
         for shared in _SHARED:
             one, other = getattr(first, shared), getattr(model, shared)
             if same_form(one) != same_form(other):
                 raise InputError(
-                    f"estimator must be a list of estimators with the same {shared}, which compete "
-                    f"on one front, got {one!r} and {other!r}; {alone}"
+                    f"estimator must be a list of estimators with the same {shared}, got {one!r} "
+                    f"and {other!r}; {remedy}"
                 )
 
 
 def flat_options(frontier: FairFrontier) -> dict[str, Any]:
-    """Return the options of a frontier and of its estimators, none of which is an estimator."""
+    """Return the options of a frontier and, such as ``estimator__hidden``, of its estimators."""
     options: dict[str, Any] = frontier.get_params(deep=False)
     given = options.pop("estimator")
     for place, model in enumerate(estimators_of(given)):
         prefix = f"estimator__{place}__" if isinstance(given, list | tuple) else "estimator__"
-        if isinstance(model, Classifies | Regresses):  # others are refused before training
+        if isinstance(model, Classifies | Regresses):  # anything else is refused before training
             options[f"{prefix}class"] = type(model).__name__
             options |= {f"{prefix}{name}": v for name, v in model.get_params(deep=False).items()}
     return options
@@ -260,11 +274,11 @@ def split_rows(
     seed: int,
     counted: NDArray[np.bool_] | None = None,
 ) -> Split:
-    """Give every one of n rows to one part; rows that nobody named or drew train.
+    """Split n rows into training, validation and test rows.
 
-    Shares are of all rows. They are drawn at random whatever the values, so the test rows are a
-    simple random sample of the rows that do not validate. Rows that are not ``counted`` (n,) are in
-    no part.
+    ``validation`` and ``test`` are positions of rows, or shares of all rows, which are drawn
+    without regard to values: the test rows are a simple random sample of the rows that are not
+    validation rows. All other rows train. Only rows that are ``counted`` (n,) are used.
 
     >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
     >>> split.validation.tolist(), len(split.test), len(split.train)
@@ -274,33 +288,34 @@ def split_rows(
     total = int(free.sum())
     random = np.random.default_rng(stream_seed(seed, "held-out rows"))
     parts = {"validation": validation, "test": test}
-    # Rows that were named are taken out before any are drawn.
+    # Rows given by position are taken out before any are drawn.
     held: dict[str, Positions] = {
-        name: _named(name, part, n) for name, part in parts.items() if np.ndim(part) > 0
+        name: _given_rows(name, part, n) for name, part in parts.items() if np.ndim(part) > 0
     }
     both = np.intersect1d(held.get("validation", []), held.get("test", [])).astype(int)
     if len(both):
         raise InputError(
-            f"validation and test must share no row, got {len(both)} in both (first {both[0]})"
+            f"validation and test must share no row, got {len(both)} in both (first {both[0]}); "
+            "leave them out of one"
         )
     held = {name: rows[free[rows]] for name, rows in held.items()}
     for rows in held.values():
         free[rows] = False
     for name, part in parts.items():
         if name not in held:
-            size = _size(name, part, total)
+            size = _number_to_draw(name, part, total)
             held[name] = np.sort(random.permutation(np.flatnonzero(free))[:size])
             free[held[name]] = False
     train = np.flatnonzero(free)
     if len(train) < 2:
         raise InputError(
-            f"validation and test must leave at least 2 of the {total} rows to train on, "
-            f"they leave {len(train)}; lower the shares"
+            f"validation and test must leave at least 2 of the {total} rows to train on, got "
+            f"{len(train)}; lower the shares"
         )
     return Split(train, held["validation"], held["test"])
 
 
-def _named(name: str, part: Any, n: int) -> Positions:
+def _given_rows(name: str, part: Any, n: int) -> Positions:
     rows = np.asarray(part)
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) < 2:
         raise InputError(
@@ -316,7 +331,7 @@ def _named(name: str, part: Any, n: int) -> Positions:
     return unique.astype(np.intp)
 
 
-def _size(name: str, share: Any, n: int) -> int:
+def _number_to_draw(name: str, share: Any, n: int) -> int:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise InputError(
             f"{name} must be a share strictly between 0 and 1, or positions of rows, got {share!r}"
@@ -331,54 +346,49 @@ def _size(name: str, share: Any, n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Training:
-    """One estimator before training: its members and their averages, inputs of held-out rows."""
+    """The training of one estimator of a frontier, and the held-out rows for its snapshots."""
 
-    criteria: Criteria
-    validation: HeldOut
-    test: HeldOut
-    predictor: str
+    name: str  # "network", "network 2", ...
     fitting: Fitting[Predicts]
     members: Sequence[Member]
     entries: tuple[Entry, ...]
+    criteria: Criteria
+    validation: HeldOut
+    test: HeldOut
     validation_x: Tensor
     test_x: Tensor
 
     def run(
-        self, everybody: Sequence[Entry], before: Sequence[Snapshots], run: Run, verbose: int
-    ) -> tuple[Strand, Snapshots, bool]:
+        self, all_entries: Sequence[Entry], earlier: Sequence[Snapshots], run: Run, verbose: int
+    ) -> tuple[TrainedEstimator, Snapshots, bool]:
         """Train all members together; the last value is whether the user ended training.
 
-        everybody: entries of all estimators; before: snapshots of those already trained.
+        all_entries: those of all estimators; earlier: snapshots of the estimators trained before.
         """
-        fitting, judge = (
-            self.fitting,
-            Judge(self.validation, self.criteria, self.validation_x.device),
-        )
+        judge = Judge(samples_of(self.validation, self.validation_x.device), self.criteria)
         recorder = Recorder(
-            lambda predictor: judge(
-                scores_of(predictor, self.validation_x, self.entries, **self.units)
-            ),
+            lambda predictor: judge(self.scores(predictor, self.validation_x, self.entries)),
             self.criteria,
             self.entries,
         )
 
-        def so_far() -> Snapshots:
-            return joined([*before, recorder.snapshots()])
+        def snapshots() -> Snapshots:
+            return joined([*earlier, recorder.snapshots()])
 
-        def tell(progress: Progress) -> bool | None:
-            """Pass on the progress, with the rows of the table that its evaluation adds."""
+        def callback(progress: Progress) -> bool | None:
+            """Call the user's callback, with the rows that this evaluation adds to the table."""
             assert run.callback is not None
             if progress.phase:
                 return run.callback(progress)
-            rows = table_of(so_far(), everybody).tail(len(self.entries))
+            rows = table_of(snapshots(), all_entries).tail(len(self.entries))
             return run.callback(replace(progress, snapshots=rows))
 
-        trained = fitting.train(
+        trained = self.fitting.train(
             self.members,
             replace(
                 run,
-                store=None if run.file is None else Stage(run.file, len(before)),
-                callback=None if run.callback is None else tell,
+                store=None if run.file is None else _CheckpointPart(run.file, len(earlier)),
+                callback=None if run.callback is None else callback,
                 rows={
                     "validation rows": [self.validation_x, *self.validation.tensors()],
                     "test rows": [self.test_x, *self.test.tensors()],
@@ -386,141 +396,131 @@ class _Training:
                 parts={"snapshots": recorder},
             ),
             verbose=verbose,
-            note=lambda _: _best_in_words(so_far()),
+            note=lambda _: _best_in_words(snapshots()),
             on_check=recorder,
         )
-        fitting.warn_if_interrupted(trained, run)
-        found = recorder.snapshots()
-        # The last evaluation is of the members as they are now.
-        last = found.utility[-len(self.entries) :].tolist()[: len(self.members)]
-        own = self.entries[: len(self.members)]
-        health = self.compared(trained.health, trained.predictor, own, last)
-        strand = Strand(
-            predictor=self.predictor,
+        self.fitting.warn_if_interrupted(trained, run)
+        recorded = recorder.snapshots()
+        # The last evaluation measured the members as they are now; averages come after them.
+        last = recorded.utility[-len(self.entries) :][: len(self.members)]
+        members = self.entries[: len(self.members)]
+        estimator = TrainedEstimator(
+            name=self.name,
             entries=self.entries,
             prototype=select_members(trained.predictor, [0]),
             history=trained.history,
-            member_health=health,
-            template=fitting.model,
+            member_health=self.compared(trained.health, trained.predictor, members, last),
+            template=self.fitting.model,
             failures=trained.failures,
         )
-        return strand, found, bool(trained.interrupted_at) or trained.called_off
+        return estimator, recorded, bool(trained.interrupted_at) or trained.called_off
+
+    def assess(
+        self, trained: TrainedEstimator, snapshots: Snapshots, number: int, entry: Entry
+    ) -> tuple[Health, Floats]:
+        """Return the health of a kept snapshot and its scores (n, s) on the test rows."""
+        recipe = self.fitting.recipe
+        predictor = trained.predictor(entry, snapshots.weights[number])
+        judged = judge_health(
+            predictor,
+            self.health_rows,
+            [Member(entry.strength, entry.seeds[0])],
+            trained.history_until(entry, int(snapshots.iteration[number])),
+            given_outcome=recipe.notion.conditions_on_outcome,
+            has_critic=parse_method(recipe.method).has_critic,
+            failures=[[each for member in entry.members for each in trained.failures[member]]],
+        )
+        predictor = predictor.settled()
+        alone = [Entry(entry.strength, (0,), entry.seeds[:1])]
+        (health,) = self.compared(judged, predictor, alone, snapshots.utility[[number]])
+        return health, self.scores(predictor, self.test_x, alone)[0].cpu().numpy()
+
+    def scores(self, predictor: Predictor, x: Tensor, entries: Sequence[Entry]) -> Tensor:
+        """Return the scores of entries in the user's units."""
+        outcome = self.fitting.outcome
+        return scores_of(predictor, x, entries, center=outcome.center, scale=outcome.scale)
 
     def compared(
         self,
         healths: Sequence[Health],
         predictor: Predictor,
         entries: Sequence[Entry],
-        utilities: Sequence[float],
+        utilities: Floats,
     ) -> tuple[Health, ...]:
-        """Add to healths what training rows say beside ``utilities`` on validation rows."""
-        scores = scores_of(predictor, self.seen.x.to(self.validation_x), entries)
+        """Add to each health how utility on training rows compares with that on validation rows.
+
+        ``utilities`` are those of the entries on the validation rows.
+        """
+        scores = scores_of(predictor, self.health_rows.x.to(self.validation_x), entries)
+        on_training_rows = utilities_of(scores, self.health_rows)
         y, counts = (
-            torch.from_numpy(each.astype(np.float64))
-            for each in (self.validation.y, self.validation.counts)
+            torch.from_numpy(values.astype(np.float64))
+            for values in (self.validation.y, self.validation.counts)
         )
         sizes = effective_sizes(y, counts, self.validation.outcome, scores.shape[-1])
-        found = []
-        for health, entry, trained, utility in zip(
-            healths, entries, utilities_of(scores, self.seen), utilities, strict=True
-        ):
-            other = Utility(self.criteria.utility, utility, sizes)
-            told = {"part": "validation", "remedy": self.fitting.remedy}
-            found.append(compare(health, entry.strength, trained, other, **told))
-        return tuple(found)
+        return tuple(
+            compare(
+                health,
+                entry.strength,
+                trained,
+                Utility(self.criteria.utility, float(utility), sizes),
+                part="validation",
+                remedy=self.fitting.remedy,
+            )
+            for health, entry, trained, utility in zip(
+                healths, entries, on_training_rows, utilities, strict=True
+            )
+        )
 
     @cached_property
-    def seen(self) -> TrainingData:
-        """Training rows that health is judged by."""
+    def health_rows(self) -> TrainingData:
+        """The training rows on which health is measured."""
         return self.fitting.data.sample(HEALTH_ROWS)
-
-    @property
-    def units(self) -> dict[str, float]:
-        """A continuous outcome is trained on as (y - center) / scale."""
-        return {"center": self.fitting.outcome.center, "scale": self.fitting.outcome.scale}
 
 
 def _best_in_words(snapshots: Snapshots) -> str:
-    """Say how good the best snapshot is whose unfairness is within a limit."""
+    """Describe the best utility within the limit on unfairness."""
     criteria = snapshots.criteria
     metric = criteria.metrics[0]
-    counted = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
+    unfairness = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
     # An undefined value is within no limit.
-    within = (counted <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
+    within = (unfairness <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
     if not within.any():
         return f"No model is within {metric} {_LIMIT:g} yet"
     best = snapshots.utility[within].max()
     return f"best {criteria.utility} {best:.3f} within {metric} {_LIMIT:g}"
 
 
-def _evidence(
-    trainings: Sequence[_Training],
-    strands: Sequence[Strand],
-    everybody: Sequence[Entry],
-    snapshots: Snapshots,
-) -> tuple[dict[int, Health], dict[int, Floats]]:
-    """Return health and scores (n, s) on the test rows of every kept snapshot."""
-    healths, scores = {}, {}
-    by_name = {
-        strand.predictor: (strand, training)
-        for strand, training in zip(strands, trainings, strict=False)
-    }
-    for number, weights in snapshots.weights.items():
-        entry = everybody[snapshots.entry[number]]
-        strand, training = by_name[entry.predictor]
-        recipe = training.fitting.recipe
-        predictor = strand.filled(entry, weights)
-        judged = judge_health(
-            predictor,
-            training.seen,
-            [Member(entry.strength, entry.seeds[0])],
-            strand.history_until(entry, int(snapshots.iteration[number])),
-            given_outcome=recipe.notion.conditions_on_outcome,
-            has_critic=parse_method(recipe.method).has_critic,
-            failures=[[each for member in entry.members for each in strand.failures[member]]],
-        )
-        alone = [Entry(entry.strength, (0,), entry.seeds[:1])]
-        predictor = predictor.settled()
-        utility = [float(snapshots.utility[number])]
-        (healths[number],) = training.compared(judged, predictor, alone, utility)
-        found = scores_of(predictor, training.test_x, alone, **training.units)
-        scores[number] = found[0].cpu().numpy()
-    return healths, scores
-
-
 @dataclass(frozen=True)
-class Stage:
-    """The part of a checkpoint that belongs to one of several estimators; it prints as the file.
+class _CheckpointPart:
+    """The part of a checkpoint file that belongs to one of several estimators.
 
-    The file holds the state of the estimator in training, so that another run that is given the
-    file can tell what wrote it. Inside that state are those of the estimators trained before.
+    The file holds the state of the estimator in training. That state includes the states of the
+    estimators trained before it. Printed, it names the file.
     """
 
     file: CheckpointFile
-    number: int
+    number: int  # of the estimator, from 0
 
     def __str__(self) -> str:
         return str(self.file)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state of this estimator, or None."""
         states = self._states()
         return states[self.number] if self.number < len(states) else None
 
     def refuse(self, error: Exception) -> NoReturn:
-        """Say that the file holds no state of a run."""
         self.file.refuse(error)
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replace the state of this estimator."""
-        before = self._states()[: self.number]
-        self.file.write({**state, _BEFORE: before} if before else state)
+        earlier = self._states()[: self.number]
+        self.file.write({**state, _EARLIER: earlier} if earlier else state)
 
     def _states(self) -> list[dict[str, Any]]:
-        kept = self.file.read()
-        if kept is None:
+        """Return the states of the estimators in the file, in the order of training."""
+        state = self.file.read()
+        if state is None:
             return []
-        before = kept.get(_BEFORE, [])
-        # An earlier version kept one state here, which its identity refuses in words.
-        earlier = before if isinstance(before, list) else [before]
-        return [*earlier, {name: part for name, part in kept.items() if name != _BEFORE}]
+        earlier = state.pop(_EARLIER, [])
+        # An older version kept a single state here; its identity is refused with a message.
+        return [*(earlier if isinstance(earlier, list) else [earlier]), state]

@@ -1,4 +1,4 @@
-"""Choosing: what a user wishes, the snapshot that meets it best, and the report on test rows."""
+"""Selects a snapshot: what the user asks for, the best snapshot, and its report on test rows."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from equipoise.pareto import choose
 
 @dataclass(frozen=True)
 class Wish:
-    """What a user wants of a snapshot."""
+    """What the user asks for."""
 
     utility: str
     metric: str
-    # Largest unfairness by attribute; infinite where it should be small but has no limit.
+    # Largest unfairness for each attribute that counts; infinite without a limit.
     limits: Mapping[str, float]
-    min_utility: float  # minus infinity where there is none
+    min_utility: float  # minus infinity without a limit
 
     @property
     def seeks_utility(self) -> bool:
-        """Whether the best utility is wanted; else the least unfairness."""
+        """Whether to pick the best utility; else the least unfairness."""
         return any(math.isfinite(limit) for limit in self.limits.values())
 
     def by_measure(self) -> dict[tuple[str, str], float]:
-        """The limits that there are, by metric and attribute; the attribute of utility is ""."""
+        """Return finite limits by metric and attribute; utility has the attribute ""."""
         limits = {(self.metric, attribute): limit for attribute, limit in self.limits.items()}
         limits[self.utility, ""] = self.min_utility
         return {name: limit for name, limit in limits.items() if math.isfinite(limit)}
 
     def describe(self) -> str:
-        """Put the limits in words."""
+        """Return the limits in words."""
         return " and ".join(
             f"{metric} by {attribute} <= {limit:g}" if attribute else f"{metric} >= {limit:g}"
             for (metric, attribute), limit in self.by_measure().items()
         )
 
     def aim(self) -> str:
-        """Say what is as good as possible within the limits."""
+        """Return in words what is optimized within the limits."""
         if self.seeks_utility:
             return f"the best {self.utility}"
         return f"the least {self.metric} by {' and '.join(self.limits)}"
@@ -67,15 +67,15 @@ def read_wish(
     metric: str | None = None,
     attribute: str | None = None,
 ) -> Wish:
-    """Check what the user asks for; a single limit is for every attribute, or for the one named."""
+    """Check the limits. A single limit is for ``attribute``, or for all if that is None."""
     if max_gap is None and max_unfairness is None and min_utility is None:
         raise InputError(
-            "select needs a wish, got none: pass max_gap for the best utility within it, or "
-            "min_utility for the least unfairness that keeps it; for example max_gap=0.05"
+            "select needs a limit, got none; pass max_gap to get the best utility within it, or "
+            "min_utility to get the least unfairness at that utility, for example max_gap=0.05"
         )
-    option, wished, rule = "max_unfairness", max_unfairness, "must be a finite number of at least 0"
+    option, given, rule = "max_unfairness", max_unfairness, "must be a finite number of at least 0"
     if max_gap is not None:
-        option, wished, rule = "max_gap", max_gap, "must lie in [0, 1], 0.05 being 5 points"
+        option, given, rule = "max_gap", max_gap, "must lie in [0, 1], 0.05 being 5 points"
         metric = _gap_of(criteria, max_unfairness=max_unfairness, metric=metric)
     name = criteria.find(metric)
     caveat = find_metric(name).caveat(criteria.outcome)
@@ -83,24 +83,24 @@ def read_wish(
         raise InputError(
             f"metric must be one that a fair score can satisfy, got {name!r}; {caveat}"
         )
-    about = "attribute must be a sensitive column"
-    if isinstance(wished, Mapping):
-        about = f"{option} must name sensitive columns"
+    known = "attribute must be a sensitive column"
+    if isinstance(given, Mapping):
+        known = f"{option} must name sensitive columns"
         if attribute is not None:
             raise InputError(
                 f"attribute must not be given when {option} names attributes, got {attribute!r}; "
                 "leave it out"
             )
-        if not wished:
+        if not given:
             raise InputError(f"{option} must name at least one attribute, got {{}}")
-        attributes, limits = list(wished), list(wished.values())
+        attributes, limits = list(given), list(given.values())
     else:
         attributes = list(criteria.by_attribute(name)) if attribute is None else [attribute]
-        limits = [math.inf if wished is None else wished] * len(attributes)
+        limits = [math.inf if given is None else given] * len(attributes)
     most = math.inf if max_gap is None else 1
     for each, limit in zip(attributes, limits, strict=True):
-        criteria.find_attribute(name, each, rule=about)
-        if wished is not None:
+        criteria.find_attribute(name, each, rule=known)
+        if given is not None:
             remedy = f" for {each}; leave out attributes without a limit"
             check_number(option, limit, rule, lambda limit: 0 <= limit <= most, remedy)
     if min_utility is not None:
@@ -119,11 +119,11 @@ def read_wish(
 
 
 def _gap_of(criteria: Criteria, *, max_unfairness: object, metric: str | None) -> str:
-    """The gap that the frontier was judged by."""
+    """Return the gap by which the frontier was judged."""
     if max_unfairness is not None or metric is not None:
-        named = "max_unfairness" if max_unfairness is not None else f"metric={metric!r}"
+        other = "max_unfairness" if max_unfairness is not None else f"metric={metric!r}"
         raise InputError(
-            f"max_gap must stand alone, got {named} beside it; for a limit on another metric pass "
+            f"max_gap must stand alone, got {other}, too; for a limit on another metric pass "
             "max_unfairness and metric"
         )
     for name in criteria.metrics:
@@ -137,7 +137,7 @@ def _gap_of(criteria: Criteria, *, max_unfairness: object, metric: str | None) -
 
 
 def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
-    """Number of the snapshot that meets the wish best; if none does, an error names the nearest."""
+    """Return the best snapshot within the limits; if there is none, an error names the nearest."""
     criteria = snapshots.criteria
     columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
     kept, utility, unfairness = _candidates(snapshots, columns)
@@ -155,58 +155,57 @@ def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
     if choice.feasible:
         return number
     entry = entries[snapshots.entry[number]]
-    # Rounded to the side on which asking for the numbers said is granted.
-    found = [
-        f"{wish.metric} by {attribute} {granted(value):.4f}"
+    # Rounded so that asking for the printed numbers gives this snapshot.
+    reached = [
+        f"{wish.metric} by {attribute} {rounded_up(value):.4f}"
         for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
     ]
-    reached = -granted(-utility[choice.row])
+    reached_utility = -rounded_up(-utility[choice.row])
     worst = " of the worst class" if criteria.utility == "macro AUC" else ""
     raise InputError(
         f"no snapshot has {wish.describe()} on the validation rows; the nearest is "
         f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
-        f"{criteria.utility} {reached:.4f} and {', '.join(found)}{worst}; ask for these values, "
-        "train longer, or add strengths nearer to 1"
+        f"{criteria.utility} {reached_utility:.4f} and {', '.join(reached)}{worst}; ask for these "
+        "values, train longer, or add strengths nearer to 1"
     )
 
 
 def _candidates(
     snapshots: Snapshots, columns: Sequence[int]
 ) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Numbers, utility and unfairness of kept snapshots for which these measures are defined.
+    """Positions, utility and unfairness of kept snapshots for which these measures are defined.
 
-    Only snapshots with weights are looked at: whatever the limits, no other whose metric is defined
-    for every attribute does better.
+    Kept snapshots suffice: within any limits, no other snapshot is better.
     """
     unfairness = snapshots.unfairness[:, columns]
     kept = np.flatnonzero(snapshots.kept & ~np.isnan(unfairness).any(axis=1))
     return kept, snapshots.utility[kept], unfairness[kept]
 
 
-def granted(unfairness: float) -> float:
-    """Rounded up to four digits, so that asking for the number said is granted.
+def rounded_up(unfairness: float) -> float:
+    """Round up to four decimals, so that a snapshot of this unfairness is within the result.
 
-    >>> granted(0.12345), granted(0.0009000000000000001)
+    >>> rounded_up(0.12345), rounded_up(0.0009000000000000001)
     (0.1235, 0.001)
     """
     steps = math.ceil(1e4 * unfairness)
-    # The product may have lost the last digit of a number just above a round one.
+    # The product may be rounded down to a whole number.
     return steps / 1e4 if steps / 1e4 >= unfairness else (steps + 1) / 1e4
 
 
 @dataclass(frozen=True)
 class Step:
-    """A snapshot, and the least limit from which on it is picked."""
+    """A snapshot, and the smallest limit at which it is picked."""
 
-    unfairness: float  # on the validation rows; of several attributes the largest
+    unfairness: float  # on the validation rows; the largest over several attributes
     snapshot: int
 
 
 def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
-    """Every snapshot that ``select(max_unfairness=limit)`` picks at some limit, least limit first.
+    """Return every snapshot that ``select(max_unfairness=limit)`` picks at some limit, ascending.
 
-    A limit between two steps picks the one below it. Without an attribute the limit is on all
-    attributes at once.
+    A limit between two steps picks the lower one. If ``attribute`` is None the limit is on all
+    attributes.
     """
     places = snapshots.criteria.by_attribute(metric)
     columns = list(places.values()) if attribute is None else [places[attribute]]
@@ -229,9 +228,9 @@ class SelectionRow:
     metric, attribute : str
         The attribute is empty for utility.
     limit : float
-        What was wished: the most for unfairness, the least for utility; NaN for no limit.
+        Largest unfairness or least utility that was asked for; NaN for no limit.
     validation : float
-        Value on the rows that picked it, which is too favorable for the best of many.
+        Value on the validation rows. It is too favorable, as the model is the best of many there.
     estimate : Estimate
         Value on the test rows, with interval and certificate. Its parts are also columns: `test`
         (the value), `low`, `high`, `chance`, `certificate`, `where` and `note`.
@@ -256,11 +255,11 @@ class SelectionRow:
 
     @property
     def note(self) -> str:
-        """Why a number is undefined."""
+        """Why a number is undefined, and what else to know about it."""
         return notes(self.estimate.reason, self.estimate.note)
 
     def columns(self) -> dict[str, Any]:
-        """The row as a table and JSON have it."""
+        """Return the row as a mapping, for tables and JSON."""
         return {name: getattr(self, name) for name in self.COLUMNS}
 
     @property
@@ -271,33 +270,33 @@ class SelectionRow:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A model chosen on validation rows, and its report on test rows; print it.
+    """A model picked on validation rows, and its report on test rows; print it to read both.
 
     Attributes
     ----------
     model : FairClassifier, FairRegressor, or their boosted counterparts
-        Fitted: the chosen snapshot.
+        The selected snapshot as a fitted estimator.
     snapshot, origin : int, str
-        Its row in ``FairFrontier.table()``, and how it came about, in words.
+        Its row in ``FairFrontier.table()``, and a description of it.
     strength, seed, predictor, averaged, iteration
         As in that table: the seed of an average is -1, an iteration of boosted trees is a round,
         and ``averaged`` counts the members whose scores are averaged.
     threshold : float or None
-        Where decisions were cut: Youden's on the validation rows; None but for two classes.
+        Threshold of decisions, Youden's on the validation rows; None unless there are two classes.
     wish, aim : str
-        The limits, and what was sought within them.
+        The limits, and what was optimized within them.
     metric, attributes : str, tuple of str
-        What the limits on unfairness are on, and the attributes that counted.
+        The metric of the limits on unfairness, and the attributes that counted.
     candidates : int
-        How many selections the certificates hold for together.
+        Number of selections for which the certificates hold together.
     picked_among : int
-        Snapshots on a front, among which this one was picked.
+        Number of snapshots on a front, among which this one was picked.
     level : float
-        Of intervals and certificates.
+        Level of intervals and certificates.
     validation_rows, test_rows : int
-        There are no test rows where the frontier was saved without them.
+        Numbers of rows. Without test rows (see ``FairFrontier.save``) ``test_rows`` is 0.
     rows : tuple of SelectionRow
-        Utility first, then every metric by attribute: of three or more classes the worst counts.
+        Utility first, then every metric by attribute; with three or more classes that of the worst.
     """
 
     model: Classifies | Regresses
@@ -322,49 +321,49 @@ class Selection:
 
     @property
     def holds_on_test(self) -> bool | None:
-        """Whether the values on the test rows keep every limit, too; None without test rows."""
+        """Whether the values on the test rows are within all limits; None without test rows."""
         if self.test_rows == 0:
             return None
         utility, *unfairness = self.rows
         enough = math.isnan(utility.limit) or utility.test >= utility.limit
-        # An undefined value keeps no limit.
+        # An undefined value is within no limit.
         return enough and all(
             row.test <= row.limit for row in unfairness if not math.isnan(row.limit)
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The report as a pandas DataFrame, columns as in `SelectionRow`."""
+        """Return the report as a pandas DataFrame, with the columns of `SelectionRow`."""
         return pd.DataFrame(
             [row.columns() for row in self.rows], columns=list(SelectionRow.COLUMNS)
         )
 
     def __str__(self) -> str:
         head = (
-            f"Snapshot {self.snapshot} ({self.origin}) has {self.aim} with {self.wish}, of "
+            f"Snapshot {self.snapshot} ({self.origin}) has {self.aim} with {self.wish}, among "
             f"{self.picked_among} snapshots on a front, on {self.validation_rows} validation rows."
         )
-        kept = "keeps" if self.holds_on_test else "does not keep"
+        within = "within the limits" if self.holds_on_test else "not within the limits"
         verdict = (
-            f"On {self.test_rows} test rows, used neither to train nor to pick, it {kept} what was "
-            f"wished ({100 * self.level:g} % intervals in brackets):"
+            f"On {self.test_rows} test rows, used neither to train nor to pick, it is {within} "
+            f"({100 * self.level:g} % intervals in brackets):"
         )
         if self.test_rows == 0:
             verdict = (
-                "There are no test rows any more. These values are those on the validation rows "
-                "that picked it, so they are too favorable:"
+                "There are no test rows any more. These values are from the validation rows, on "
+                "which it was picked, so they are too favorable:"
             )
         lines = [*_wrapped(head), *_wrapped(verdict)]
         for row in self.rows:
-            lines += _wrapped(_said(row), indent="  ")
+            lines += _wrapped(_row_in_words(row), indent="  ")
         if self.threshold is not None:
             lines.append(f"Decisions: score > {self.threshold:.4g}, set on the validation rows.")
-        # Said, not warned of: what the health doubts, the test rows have measured.
+        # Not a warning: the test rows have measured what health warns about.
         for message in self.model.health_.messages:
             lines += _wrapped(f"Training: {message}")
         return "\n".join(lines + _wrapped(self._about_classes()) + _wrapped(self._about_picking()))
 
     def _about_classes(self) -> str:
-        """Say whose unfairness is reported where there are several classes."""
+        """Say which class is reported if there are several."""
         classes = len(getattr(self.model, "classes_", ()))
         if classes < 3:
             return ""
@@ -375,7 +374,7 @@ class Selection:
         )
 
     def _about_picking(self) -> str:
-        """Say what comparing reports does to them."""
+        """Say how comparing several reports affects the numbers."""
         if self.test_rows == 0:
             return ""
         further = "Each further model you compare on these test rows"
@@ -386,12 +385,12 @@ class Selection:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    """Lines of at most 100 characters; names of metrics, which have hyphens, stay whole."""
+    """Return lines of at most 100 characters; names of metrics are not broken at hyphens."""
     wrapper = textwrap.TextWrapper(100, indent, 2 * indent, break_on_hyphens=False)
     return wrapper.wrap(text)
 
 
-def _said(row: SelectionRow) -> str:
+def _row_in_words(row: SelectionRow) -> str:
     parts = []
     if not math.isnan(row.test):
         parts.append(f"{row.name} {row.test:.4f} ({row.low:.4f} to {row.high:.4f})")
@@ -400,12 +399,12 @@ def _said(row: SelectionRow) -> str:
     validation = f"{row.validation:.4f} on validation rows"
     parts.append(validation if parts else f"{row.name} {validation}")
     if not math.isnan(row.limit):
-        parts.append(f"wished {'at most' if row.attribute else 'at least'} {row.limit:g}")
+        parts.append(f"limit: {'at most' if row.attribute else 'at least'} {row.limit:g}")
     return notes(", ".join(parts), row.where, row.note)
 
 
 def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
-    """Pick on what is known from validation rows; only then look at the test rows."""
+    """Pick a snapshot by its values on the validation rows, then report on the test rows."""
     snapshots = curve.snapshots
     number = pick(snapshots, curve.entries, wish)
     _, entry = curve.owner(number)
@@ -437,7 +436,7 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
 def reports(
     curve: Curve, numbers: Sequence[int], settings: ReportSettings, wish: Wish | None = None
 ) -> list[tuple[SelectionRow, ...]]:
-    """What ``select`` reports of each kept snapshot: validation rows beside test rows."""
+    """Return the rows that ``select`` reports for each of these kept snapshots."""
     snapshots, scores = curve.snapshots, curve.test_scores(numbers)
     criteria = snapshots.criteria
     found = [(Estimate(),) * (1 + len(criteria.measures))] * len(numbers)

@@ -1,8 +1,8 @@
-"""What training leaves behind: snapshots of every member, and models made from the best of them.
+"""Snapshots of every member during training, and the models made from the best of them.
 
 A *snapshot* is a member, or the average of the members of one strength, at one moment of training.
-`Recorder` has every snapshot judged and keeps the weights of those on a front; `Curve` holds all
-of them and makes models of those that were kept.
+`Recorder` measures all snapshots and keeps the weights of those on a front. `Curve` holds the
+result of a training run and builds models from the kept snapshots.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from equipoise.training import Health, History, Member, Predictor
 from equipoise.training.health import Failure
 from equipoise.training.predictor import AveragedPredictor, averaged_output
 
-#: Seed of an average, in tables.
+#: Seed that tables show for an average.
 ALL_SEEDS = -1
-#: (member, row) pairs evaluated at once: activations stay small, whatever the number of members,
-#: and on a CPU larger ones cost more time (benchmarks/evaluation.py).
+#: Number of (member, row) pairs evaluated at once. This limits memory, and on a CPU more pairs are
+#: slower (benchmarks/evaluation.py).
 EVALUATED_AT_ONCE = 2**16
 
 
@@ -43,19 +43,20 @@ class Entry:
     """A member, or the average of the members of one strength."""
 
     strength: float
-    members: tuple[int, ...]  # positions; one for a member by itself
+    members: tuple[int, ...]  # positions among the members of the estimator; one if not an average
     seeds: tuple[int, ...]
-    # "network" or "boosting", with a number where there are several of a kind: "network 2".
-    predictor: str = "network"
+    predictor: str = (
+        "network"  # name of the estimator: its family, from the second on as "network 2"
+    )
 
     @property
     def family(self) -> str:
-        """Kind of predictor: "network" or "boosting"."""
+        """Family of predictors, such as "network" or "boosting"."""
         return self.predictor.partition(" ")[0]
 
     @property
     def is_average(self) -> bool:
-        """Whether several members are averaged."""
+        """Whether this is an average of several members."""
         return len(self.members) > 1
 
     @property
@@ -64,39 +65,45 @@ class Entry:
         return ALL_SEEDS if self.is_average else self.seeds[0]
 
     def describe(self, iteration: int, *, mixed: bool = False) -> str:
-        """Say in words what it is at an iteration; a network is named only where ``mixed``.
+        """Describe the entry at an iteration; the word "network" appears only if ``mixed``.
 
         >>> Entry(0.5, (1,), (7,)).describe(100)
         'strength 0.5, seed 7, iteration 100'
         >>> Entry(0.5, (0, 1), (7, 8), "boosting").describe(40)
         'boosted trees, strength 0.5, average of 2 seeds, round 40'
         """
-        kind = f"{one_in_words(self.predictor)}, " if mixed or self.predictor != "network" else ""
-        who = f"average of {len(self.members)} seeds" if self.is_average else f"seed {self.seed}"
-        moment = FAMILIES[self.family].unit
-        return f"{kind}strength {self.strength:g}, {who}, {moment} {iteration}"
+        named = mixed or self.predictor != "network"
+        kind = f"{predictor_in_words(self.predictor)}, " if named else ""
+        seed = f"average of {len(self.members)} seeds" if self.is_average else f"seed {self.seed}"
+        unit = FAMILIES[self.family].unit
+        return f"{kind}strength {self.strength:g}, {seed}, {unit} {iteration}"
 
 
 def entries_of(
     members: Sequence[Member], *, ensemble: bool, predictor: str = "network"
 ) -> tuple[Entry, ...]:
-    """Return every member in order, then with ``ensemble`` the average of each strength."""
-    alone = [
-        Entry(each.strength, (place,), (each.seed,), predictor)
-        for place, each in enumerate(members)
-    ]
-    averages = []
-    for strength in dict.fromkeys(member.strength for member in members if ensemble):
-        same = [entry for entry in alone if entry.strength == strength]
-        places, seeds = zip(*((*entry.members, *entry.seeds) for entry in same), strict=True)
-        averages.append(Entry(strength, places, seeds, predictor))
-    return (*alone, *averages)
+    """Return an entry for each member; with ``ensemble``, then one for each strength's average."""
+    groups = [[place] for place in range(len(members))]
+    if ensemble:
+        by_strength: dict[float, list[int]] = {}
+        for place, member in enumerate(members):
+            by_strength.setdefault(member.strength, []).append(place)
+        groups += by_strength.values()
+    return tuple(
+        Entry(
+            members[group[0]].strength,
+            tuple(group),
+            tuple(members[place].seed for place in group),
+            predictor,
+        )
+        for group in groups
+    )
 
 
-def one_in_words(predictor: str) -> str:
-    """Name one model of a frontier.
+def predictor_in_words(predictor: str) -> str:
+    """Return the words for a predictor's name.
 
-    >>> one_in_words("boosting"), one_in_words("network 2")
+    >>> predictor_in_words("boosting"), predictor_in_words("network 2")
     ('boosted trees', 'network 2')
     """
     family, _, number = predictor.partition(" ")
@@ -104,7 +111,7 @@ def one_in_words(predictor: str) -> str:
 
 
 def families_in_words(families: Sequence[str]) -> str:
-    """Name the kinds of predictors of a frontier.
+    """Return the words for several families of predictors.
 
     >>> families_in_words(["network", "boosting"])
     'networks and boosted trees'
@@ -121,11 +128,10 @@ def scores_of(
     center: float = 0.0,
     scale: float = 1.0,
 ) -> Tensor:
-    """Scores (E, n, s) of every entry on encoded rows x (n, p), in double precision.
+    """Return the scores (E, n, s) of all entries on encoded rows x (n, p), in double precision.
 
-    s is 1 for the probability of the second of two classes and for a prediction (times ``scale``
-    plus ``center``), else the number of classes. The selected model predicts in double precision,
-    too.
+    With two classes there is one score (s = 1), the probability of the second class; with more,
+    one for each class. A predicted number is ``scale`` times the output plus ``center``.
     """
     exact = {
         name: tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
@@ -150,38 +156,43 @@ def scores_of(
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Every snapshot that was judged, T of them, and the weights of those worth keeping."""
+    """Measurements of all T snapshots, and the weights of those on a front."""
 
     criteria: Criteria
-    entry: NDArray[np.int64]  # which entry of the frontier, (T,)
+    entry: NDArray[np.int64]  # position of the entry among those of the frontier, (T,)
     iteration: NDArray[np.int64]
     utility: Floats
     threshold: Floats
-    unfairness: Floats  # in the order of the measures, (T, M)
-    weights: Mapping[int, Weights]  # by number, of the snapshots on a front
+    unfairness: Floats  # columns are the measures of the criteria, (T, M)
+    weights: Mapping[int, Weights]  # by position of the snapshot
 
     @property
     def kept(self) -> NDArray[np.bool_]:
-        """Which snapshots are on a front and have weights, (T,)."""
+        """Which snapshots are on a front, so that their weights are kept, (T,)."""
         kept = np.zeros(len(self.utility), dtype=bool)
         kept[list(self.weights)] = True
         return kept
 
-    def front(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """Numbers of the snapshots on the front of utility against these measures, ascending."""
-        everybody = np.arange(len(self.utility))
-        return _front_of(everybody, self.utility, self.unfairness[:, list(columns)])
+    def front(
+        self, columns: Sequence[int], among: Sequence[int] | None = None
+    ) -> NDArray[np.int64]:
+        """Positions of the snapshots on the front of utility against these measures.
 
+        Only the snapshots ``among`` compete, all by default. Undefined values are on no front.
+        """
+        numbers = np.arange(len(self.utility)) if among is None else np.array(among, np.int64)
+        costs = np.column_stack([-self.utility, self.unfairness[:, list(columns)]])[numbers]
+        defined = ~np.isnan(costs).any(axis=1)
+        return numbers[defined][non_dominated(costs[defined])]
 
-def _front_of(numbers: NDArray[np.int64], utility: Floats, unfairness: Floats) -> NDArray[np.int64]:
-    """Which ``numbers`` (n,) are non-dominated; those with an undefined value are left out."""
-    costs = np.column_stack([-utility, unfairness])
-    defined = ~np.isnan(costs).any(axis=1)
-    return numbers[defined][non_dominated(costs[defined])]
+    def best(self, among: Sequence[int]) -> set[int]:
+        """Positions of the snapshots ``among`` these that are on some front of the criteria."""
+        fronts = [self.front(columns, among) for columns in self.criteria.fronts]
+        return set(np.concatenate(fronts).tolist())
 
 
 def joined(parts: Sequence[Snapshots]) -> Snapshots:
-    """Snapshots of several estimators one after the other; those on a front of all are kept."""
+    """Put the snapshots of several estimators into one table; keep those on a front of all."""
     if len(parts) == 1:
         return parts[0]
     entries = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
@@ -197,18 +208,18 @@ def joined(parts: Sequence[Snapshots]) -> Snapshots:
         },
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
     )
-    fronts = [together.front(columns) for columns in together.criteria.fronts]
-    kept = set(np.concatenate(fronts).tolist())
-    weights = {number: found for number, found in together.weights.items() if number in kept}
+    # A snapshot that is on no front of its own part is on no front of the whole.
+    best = together.best(list(together.weights))
+    weights = {number: found for number, found in together.weights.items() if number in best}
     return replace(together, weights=weights)
 
 
 class Recorder:
-    """Judges all entries whenever it is called, and keeps the weights of the running fronts.
+    """Measures all entries whenever it is called, and keeps the weights of those on a front.
 
-    A row that leaves a front never comes back, so the running fronts end as those of the whole
-    table; weights of all other snapshots are let go at once. ``judge`` takes the predictor and
-    returns utility, threshold and M measures (E, 2 + M) of the E entries on the CPU.
+    A snapshot that leaves a front never comes back, so only kept and new snapshots compete. All
+    other weights are dropped at once. ``judge`` takes the predictor and returns utility, threshold
+    and M measures (E, 2 + M) of the E entries, on the CPU.
     """
 
     def __init__(
@@ -219,31 +230,20 @@ class Recorder:
         self._entries = tuple(entries)
         self._iterations: list[int] = []
         self._judged: list[Tensor] = []
-        self._fronts = dict.fromkeys(criteria.fronts, np.empty(0, dtype=np.int64))
         self._weights: dict[int, Weights] = {}
 
     def __call__(self, iteration: int, predictor: Predictor) -> bool:
-        """Judge the entries as they are now; never ends training."""
+        """Measure the entries as they are now; return False, since it never ends training."""
         first = len(self._entries) * len(self._judged)
         self._iterations.append(iteration)
         self._judged.append(self._judge(predictor))
-        new = np.arange(first, first + len(self._entries))
-        self._update_fronts(new)
-        kept = set(np.concatenate(list(self._fronts.values())).tolist())
-        self._weights = {number: w for number, w in self._weights.items() if number in kept}
-        fresh = [number for number in new.tolist() if number in kept]
-        groups = [self._entries[number - first].members for number in fresh]
-        self._weights |= zip(fresh, _weights_of(predictor, groups), strict=True)
+        new = range(first, first + len(self._entries))
+        best = self.snapshots().best([*self._weights, *new])
+        self._weights = {number: w for number, w in self._weights.items() if number in best}
+        added = [number for number in new if number in best]
+        groups = [self._entries[number - first].members for number in added]
+        self._weights |= zip(added, _weights_of(predictor, groups), strict=True)
         return False
-
-    def _update_fronts(self, new: NDArray[np.int64]) -> None:
-        """Let new snapshots compete with those on the fronts so far."""
-        table = torch.cat(self._judged).numpy()
-        utility, unfairness = table[:, 0], table[:, 2:]
-        for columns, front in self._fronts.items():
-            rivals = np.concatenate([front, new])
-            costs = unfairness[rivals][:, columns]
-            self._fronts[columns] = _front_of(rivals, utility[rivals], costs)
 
     def snapshots(self) -> Snapshots:
         """Everything recorded so far."""
@@ -259,7 +259,7 @@ class Recorder:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything recorded so far, as tensors, numbers, text, lists and dicts."""
+        """Everything recorded so far, as tensors and plain values."""
         return {
             "iterations": list(self._iterations),
             "judged": list(self._judged),
@@ -267,7 +267,7 @@ class Recorder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` of a recorder of the same entries and criteria gave."""
+        """Go on from the `state_dict` of a recorder with the same entries and criteria."""
         shape = (len(self._entries), 2 + len(self._criteria.measures))
         for table in state["judged"]:
             if table.shape != shape or not table.is_floating_point():
@@ -277,18 +277,15 @@ class Recorder:
         self._iterations = [int(iteration) for iteration in state["iterations"]]
         self._judged = list(state["judged"])
         self._weights = {int(number): dict(found) for number, found in state["weights"].items()}
-        self._fronts = dict.fromkeys(self._fronts, np.empty(0, dtype=np.int64))
-        if self._judged:
-            self._update_fronts(np.arange(len(self._entries) * len(self._judged)))
 
 
 def _weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[dict[str, Tensor]]:
-    """Copies of the weights and buffers of each group of members, off the device."""
+    """Return copies of the weights and buffers of each group of members, on the CPU."""
     wanted = sorted({member for group in groups for member in group})
     place = {member: position for position, member in enumerate(wanted)}
     found: list[dict[str, Tensor]] = [{} for _ in groups]
     for name, tensor in member_tensors(predictor):
-        # All members of one tensor at once: a transfer each would cost more than the judging.
+        # One transfer for all members: one for each would take longer than the measuring.
         block = tensor.detach()[torch.tensor(wanted, dtype=torch.long, device=tensor.device)].cpu()
         for weights, group in zip(found, groups, strict=True):
             weights[name] = block[[place[member] for member in group]]
@@ -296,22 +293,22 @@ def _weights_of(predictor: Predictor, groups: Sequence[Sequence[int]]) -> list[d
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Strand:
-    """What training the members of one estimator left behind."""
+class TrainedEstimator:
+    """One estimator of a frontier after training."""
 
-    predictor: str  # as in its entries
+    name: str  # "network", "boosting" or "network 2", as in its entries
     entries: tuple[Entry, ...]  # its members and their averages
-    prototype: Predictor  # a stack of one member, to be given the weights of a snapshot
+    prototype: Predictor  # a stack of one member, into which weights of snapshots are copied
     history: History  # of all its members
     member_health: tuple[Health, ...]  # after the last iteration
-    # Options, feature encoding, labels and names of columns that all its models share.
+    # An estimator with the options, encoding, labels and column names that all its models share.
     template: Classifies | Regresses
-    # Of each member: networks that failed in phases before the run; empty once loaded, when health
-    # tells of them.
+    # For each member: networks of phases before the run that failed. Empty if loaded from a file,
+    # which has them in the messages of health.
     failures: tuple[tuple[Failure, ...], ...] = ()
 
-    def filled(self, entry: Entry, weights: Weights) -> Predictor:
-        """Build the network of one snapshot of an entry, or the average of its networks."""
+    def predictor(self, entry: Entry, weights: Weights) -> Predictor:
+        """Build the predictor of one snapshot: that of a member, or an average."""
         stack = select_members(self.prototype, [0] * len(entry.members))
         with torch.no_grad():
             for name, tensor in member_tensors(stack):
@@ -319,29 +316,28 @@ class Strand:
         return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
 
     def health_in_words(self, entry: Entry) -> str:
-        """How training of an entry ended."""
-        found = [self.member_health[member] for member in entry.members]
-        if all(health.ok for health in found) or not entry.is_average:
-            return str(found[0])
+        """Describe the health of an entry after training."""
+        healths = [self.member_health[member] for member in entry.members]
+        if all(health.ok for health in healths) or not entry.is_average:
+            return str(healths[0])
         return "\n".join(
             f"seed {seed}: {message}"
-            for seed, health in zip(entry.seeds, found, strict=True)
+            for seed, health in zip(entry.seeds, healths, strict=True)
             for message in health.messages
         )
 
     def history_until(self, entry: Entry, iteration: int) -> History:
-        """What the checks saw of one entry up to an iteration; averages of its members."""
+        """Return the history of one entry up to an iteration, averaged over its members."""
         members = list(entry.members)
-        seen = self.history.iterations <= iteration
+        until = self.history.iterations <= iteration
         stops = self.history.stopped_at[members]
         stops = stops[(stops > 0) & (stops <= iteration)]
-        # The mean of a single member is its value to the last bit.
         task, penalty = (
-            values[seen][:, members].mean(axis=1, keepdims=True)
+            values[until][:, members].mean(axis=1, keepdims=True)
             for values in (self.history.task, self.history.penalty)
         )
         return History(
-            iterations=self.history.iterations[seen],
+            iterations=self.history.iterations[until],
             task=task,
             penalty=penalty,
             stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
@@ -350,7 +346,7 @@ class Strand:
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of the rows of each part, ascending; no row is in two parts."""
+    """Positions of the rows of each part, ascending. No row is in two parts."""
 
     train: Positions
     validation: Positions
@@ -359,13 +355,13 @@ class Split:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """What training all members left behind."""
+    """The result of training a frontier."""
 
-    strands: tuple[Strand, ...]  # one for each estimator
-    snapshots: Snapshots  # of all strands, one after the other; so are entries
-    health: Mapping[int, Health]  # of kept snapshots: how training had gone by then
-    # Scores (n, s) of kept snapshots on the test rows. None, as are the test rows, where the
-    # frontier was saved without them.
+    trained: tuple[TrainedEstimator, ...]
+    snapshots: Snapshots  # of all estimators, one after the other
+    health: Mapping[int, Health]  # of kept snapshots, at their moment of training
+    # Scores (n, s) of kept snapshots on the test rows. None if the frontier was saved without its
+    # test rows; then ``test`` is None, too.
     scores: Mapping[int, Floats] | None
     split: Split
     sensitive: str  # how sensitive columns were typed
@@ -373,72 +369,69 @@ class Curve:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Members and averages, as the table has them."""
-        return tuple(entry for strand in self.strands for entry in strand.entries)
+        """Members and averages of all estimators, to which ``snapshots.entry`` refers."""
+        return tuple(entry for estimator in self.trained for entry in estimator.entries)
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Kinds of predictors, each once."""
+        """Families of the predictors, each once."""
         return tuple(dict.fromkeys(entry.family for entry in self.entries))
 
     @property
     def template(self) -> Classifies | Regresses:
-        """What all models share: labels, names of columns; options and encoding of the first."""
-        return self.strands[0].template
+        """The first estimator; its labels and column names are those of all models."""
+        return self.trained[0].template
 
     def threshold(self, number: int) -> float | None:
-        """Where decisions are cut: Youden's on the validation rows; None but for two classes."""
-        cut = float(self.snapshots.threshold[number])
-        return None if math.isnan(cut) else cut
+        """Threshold of decisions, Youden's on the validation rows; None unless two classes."""
+        threshold = float(self.snapshots.threshold[number])
+        return None if math.isnan(threshold) else threshold
 
     def test_scores(self, numbers: Sequence[int]) -> Floats | None:
-        """Scores (E, n, s) of kept snapshots on the test rows; None where there are none."""
+        """Scores (E, n, s) of kept snapshots on the test rows; None without test rows."""
         return None if self.scores is None else np.stack([self.scores[each] for each in numbers])
 
     def model(self, number: int) -> Classifies | Regresses:
         """Build the fitted estimator of one kept snapshot."""
-        strand, entry = self.owner(number)
-        model = copy.copy(strand.template)
+        trained, entry = self.owner(number)
+        model = copy.copy(trained.template)
         model.set_params(strength=entry.strength, random_state=entry.seeds[0])
         model.health_ = self.health[number]
-        model.predictor_ = strand.filled(entry, self.snapshots.weights[number]).settled()
-        model.history_ = strand.history_until(entry, int(self.snapshots.iteration[number]))
+        model.predictor_ = trained.predictor(entry, self.snapshots.weights[number]).settled()
+        model.history_ = trained.history_until(entry, int(self.snapshots.iteration[number]))
         if entry.is_average:
             model.averaged_seeds_ = entry.seeds
         return model
 
-    def owner(self, number: int) -> tuple[Strand, Entry]:
-        """Whose snapshot it is."""
+    def owner(self, number: int) -> tuple[TrainedEstimator, Entry]:
+        """Return the estimator and the entry that a snapshot belongs to."""
         entry = self.entries[self.snapshots.entry[number]]
-        (strand,) = (each for each in self.strands if each.predictor == entry.predictor)
-        return strand, entry
+        (trained,) = (each for each in self.trained if each.name == entry.predictor)
+        return trained, entry
 
 
 def members_of(curve: Curve) -> pd.DataFrame:
-    """Every member and average, one a row; see `FairFrontier.members`."""
+    """Return a table of all members and averages; see `FairFrontier.members`."""
     kept = curve.snapshots.entry[curve.snapshots.kept]
-    health = [strand.health_in_words(each) for strand in curve.strands for each in strand.entries]
+    health = [each.health_in_words(entry) for each in curve.trained for entry in each.entries]
     on_front = np.bincount(kept, minlength=len(curve.entries))
-    return _who(curve.entries).assign(snapshots_on_front=on_front, health=health)
+    return _entry_table(curve.entries).assign(snapshots_on_front=on_front, health=health)
 
 
-def table_of(found: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
-    """Every snapshot of these entries, one a row; see `FairFrontier.table`."""
-    who = {str(name): column.to_numpy()[found.entry] for name, column in _who(entries).items()}
-    columns: dict[str, NDArray[Any]] = {
-        "member": found.entry,
-        **who,
-        "iteration": found.iteration,
-        "utility": found.utility,
-    }
-    if found.criteria.utility == "AUC":
-        columns["threshold"] = found.threshold
-    columns |= dict(zip(found.criteria.columns, found.unfairness.T, strict=True))
-    columns["on_front"] = found.kept
-    return pd.DataFrame(columns).rename_axis("snapshot")
+def table_of(snapshots: Snapshots, entries: Sequence[Entry]) -> pd.DataFrame:
+    """Return a table of all snapshots of these entries; see `FairFrontier.table`."""
+    table = _entry_table(entries).iloc[snapshots.entry].reset_index()
+    table["iteration"] = snapshots.iteration
+    table["utility"] = snapshots.utility
+    if snapshots.criteria.utility == "AUC":
+        table["threshold"] = snapshots.threshold
+    table[list(snapshots.criteria.columns)] = snapshots.unfairness
+    table["on_front"] = snapshots.kept
+    return table.rename_axis("snapshot")
 
 
-def _who(entries: Sequence[Entry]) -> pd.DataFrame:
+def _entry_table(entries: Sequence[Entry]) -> pd.DataFrame:
+    """Return strength and seed of each entry; predictor and averaged only if they are needed."""
     columns: dict[str, NDArray[Any]] = {
         "strength": np.array([entry.strength for entry in entries], np.float64),
         "seed": np.array([entry.seed for entry in entries], np.int64),
