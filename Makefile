@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 .PHONY: demo test test-portable portable-old portable-shell portable-threads fuzz lint bench reproduce clean
 
 demo: $(INSTALLED)
-	$(BIN)/equipoise demo --out demo-output/adult
+	$(BIN)/equipoise demo --out demo-output/adult --overwrite
 
 # One thread for each of the two test processes: more would only get in each other's way.
 test: lint

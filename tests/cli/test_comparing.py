@@ -67,7 +67,7 @@ def test_runs_that_can_not_be_compared(runs, monkeypatch):
     assert refused.code == 1
     says(refused.err, "--out", "must be new", "got 'mine.html'", "choose another name")
     assert Path("mine.html").read_text("utf-8") == "<p>my own page</p>"
-    said = equipoise("compare", "one", "three").err
+    said = equipoise("compare", "one", "three", "--out", "new.html").err
     says(said, "RUN", "must be a folder", "got 'three'", "does not exist")
 
 
@@ -118,7 +118,7 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
     ended = demonstrate(Path("demo"), say=said.append, options=options)
     assert ended.document["report"] == "demo/run/report.html"
     assert Path("demo/run/report.html").exists()
-    again = demonstrate(Path("demo"), say=said.append, options=options)  # over the older one
+    again = demonstrate(Path("demo"), say=said.append, options=options, overwrite=True)
     assert again.document == ended.document
     data, fit = [line.split() for line in said[0].splitlines()[1:3]]
     kept = Path("demo/run/table.csv").read_bytes()

@@ -344,7 +344,7 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_end(people):
     at = json.loads(Path("cut/settings.json").read_text("utf-8"))["iterations_trained"]
     assert 0 < at < 400
     assert f"interrupted at iteration {at} of 400" in said
-    assert "with: equipoise fit --resume --out cut\n" in said
+    assert "with:\n  equipoise fit --resume --out cut\n" in said
     assert Path("cut/report.html").exists()  # what there is can be looked at
     assert equipoise("report", "cut").code == 0
 

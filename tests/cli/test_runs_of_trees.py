@@ -160,7 +160,9 @@ def test_families_are_compared(place, tmp_path, monkeypatch):
         "both.\n\nFrom networks to trees: predictor was network, is boosting.\nFrom networks to "
         "both: predictor was network, is both; evaluate_every was 20, is 100.\n"
     ) in ran.out
-    found = json.loads(equipoise("compare", "trees", "both", "--out", out, "--json").out)
+    found = json.loads(
+        equipoise("compare", "trees", "both", "--out", out, "--overwrite", "--json").out
+    )
     assert found["predictors"] == {"trees": ["boosting"], "both": ["network", "boosting"]}
     table_of = load(place / "both" / "frontier.equipoise").table()
     for row in found["table"]:
@@ -280,7 +282,9 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
     assert trained.pop(family) > 0 and set(trained.values()) == {0}
     moment = record.rounds_trained or record.iterations_trained
     command = "equipoise fit --resume --out cut"
-    assert f"Training was interrupted at {said.format(moment)}{command}\n" in out
+    told = " ".join(out.split())
+    assert f"Training was interrupted at {said.format(moment)}{command}" in told
+    assert f"\n  {command}\n" in out  # a line to paste
     assert Path("cut/training.checkpoint").exists() == (family == "network")
     assert equipoise("report", "cut").code == 0
     assert document("cut/selection.json")["predictor"] == family

@@ -157,7 +157,7 @@ def test_what_was_unknown_at_fit_is_counted_over_the_whole_file(tmp_path, model)
     assert (report.scored, report.problems) == (ROWS, ())
     assert report.notes == (
         "rows without a value in 'hours', where every row had one at fit: 2; the median of the "
-        "training rows stands in for it",
+        "training rows replaces it",
         "rows without a value in 'job', where every row had one at fit: 1; they are scored as "
         "having no category",
         "rows with a category in 'job' not seen at fit, such as 'pilot': 3; they are scored as "
@@ -195,7 +195,7 @@ def test_a_score_at_the_threshold_is_not_above_it(tmp_path, model):
     data, out = write(people(seed=1), tmp_path / "new.csv"), tmp_path / "s.parquet"
     score_file(model, data, out)
     scores = pd.read_parquet(out)["score"]
-    score_file(model, data, out, threshold=scores[5])
+    score_file(model, data, out, threshold=scores[5], overwrite=True)
     assert pd.read_parquet(out)["decision"].tolist() == (scores > scores[5]).tolist()
 
 
@@ -280,7 +280,7 @@ def test_scores_that_another_process_is_writing_are_left_to_it(tmp_path, model):
     assert pd.read_csv(out)["score"].tolist() == [0.5]
     left = tmp_path / f".scores.csv.{'0123456789abcdef' * 2}.part"
     left.write_text("half", "utf-8")
-    score_file(model, data, out)
+    score_file(model, data, out, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "scores.csv"]
 
 

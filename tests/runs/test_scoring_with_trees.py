@@ -70,14 +70,14 @@ def test_what_the_trees_have_not_seen_is_counted_and_what_is_said_of_it_is_true(
     report = score_file(model, tmp_path / "new.csv", tmp_path / "s.csv", rows=64)
     never = "where every row had one at fit"
     assert report.notes == (
-        f"rows without a value in 'hours', {never}: 2; LightGBM takes it for 0",
-        f"rows without a value in 'member', {never}: 1; LightGBM takes it for 0",
+        f"rows without a value in 'hours', {never}: 2; LightGBM treats it as 0",
+        f"rows without a value in 'member', {never}: 1; LightGBM treats it as 0",
         f"rows without a value in 'job', {never}: 1; they are scored as having no category",
-        f"rows without a value in 'risk', {never}: 1; LightGBM takes it for the lowest category",
+        f"rows without a value in 'risk', {never}: 1; LightGBM treats it as the lowest category",
         "rows with a category in 'job' not seen at fit, such as 'pilot': 2; they are treated as "
         "missing",
-        "rows with a category in 'risk' not seen at fit, such as 'unheard of': 1; LightGBM takes "
-        "it for the lowest category",
+        "rows with a category in 'risk' not seen at fit, such as 'unheard of': 1; LightGBM treats "
+        "it as the lowest category",
     )
     # The same file with what is said to stand in: the scores are the same.
     frame.loc[:1, "hours"] = 0.0
@@ -120,8 +120,8 @@ def test_predictions_of_numbers_and_averages_of_seeds(tmp_path):
     averages = frontier.table().query("averaged == 2 and on_front")
     average = frontier.fitted_curve().model(averages.index[0])
     assert average.averaged_seeds_ == (0, 1)
-    for model in (regressor, average):
-        report = score_file(model, tmp_path / "new.parquet", tmp_path / "s.parquet")
-        found = pd.read_parquet(tmp_path / "s.parquet")["score"]
+    for model, out in ((regressor, tmp_path / "one.parquet"), (average, tmp_path / "two.parquet")):
+        report = score_file(model, tmp_path / "new.parquet", out)
+        found = pd.read_parquet(out)["score"]
         np.testing.assert_allclose(found, model.predict(frame[FEATURES]), rtol=1e-12)
         assert report.notes == ()

@@ -312,6 +312,7 @@ def predict(
     threshold: Real = option(
         "X", "A decision is score > threshold.  [default: that of the selection]"
     ),
+    overwrite: bool = switch("--overwrite", "Replace the file of scores --out."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -328,13 +329,13 @@ def predict(
     """
     from equipoise.runs.scoring import predict_with_run
 
-    return predict_with_run(run, data, out, id=id, threshold=threshold)
+    return predict_with_run(run, data, out, id=id, threshold=threshold, overwrite=overwrite)
 
 
 def audit(
     context: typer.Context,
     data: Path = data_file(...),
-    score: str = option("COLUMN", "Column of scores, of any model.", ...),
+    score: list[str] = columns("Column of scores, of any model; of several, side by side.", ...),
     sensitive: list[str] = columns("Sensitive columns, separated by commas.", ...),
     target: Text = option(
         "COLUMN", "Column of true outcomes; without it only independence is assessed."
@@ -345,33 +346,46 @@ def audit(
     favourable: Text = option(
         "SIDE", "high or low: which scores are good for the person.  [default: high]"
     ),
+    decision: Text = option(
+        "WORDS", "What a positive decision means, such as 'are invited'.  [default: are selected]"
+    ),
+    max_gap: Text = option(
+        "X",
+        "The limit that verdicts are about, 0.1 being 10 points: one for every sensitive column, "
+        "or one each, such as age=0.05,sex=0.1.  [default: 0.1]",
+        callback=limits("--max-gap", most=1),
+    ),
     types: Types = None,
     missing_sensitive: Text = option(
         "RULE", "error, or skip rows without a sensitive value.  [default: error]"
     ),
     out: Path = option("FOLDER", "Folder to write the audit to.", Path("audit")),
+    overwrite: bool = switch("--overwrite", "Replace the audit in --out."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
     """Assess how unfair the scores in a file are, how certain that is, and for whom.
 
-    The scores may come from any model. Prints the answer in plain words and writes audit.html to
-    read, audit.csv with every number, and audit.json.
+    The scores may come from any model. Prints a verdict for each attribute and writes audit.html
+    to read, audit.csv with every number, and audit.json. Of several columns of scores, audit.html
+    shows all side by side, and audit-1.html, audit-2.html, ... show each.
 
     Examples
     --------
       equipoise audit scored.csv --score risk --target default --sensitive age,sex
       equipoise audit scored.csv --score risk --sensitive age --favourable low --threshold 0.5
+      equipoise audit scored.csv --score old,new --target default --sensitive age --max-gap 0.05
     """
     from equipoise.runs.auditing import audit_file
 
     return audit_file(
         data,
         out,
-        score=score,
+        overwrite=overwrite,
+        scores=score,
         sensitive=sensitive,
         target=target,
-        options=_given(context, but=("data", "out", "score", "sensitive", "target")),
+        options=_given(context, but=("data", "out", "overwrite", "score", "sensitive", "target")),
     )
 
 
@@ -405,6 +419,7 @@ def compare(
         ..., metavar="RUN", help="Run folders that equipoise fit wrote."
     ),
     out: Path = option("FILE", "Page to write.", Path("compare.html")),
+    overwrite: bool = switch("--overwrite", "Replace the page --out of an earlier comparison."),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -421,7 +436,7 @@ def compare(
     """
     from equipoise.runs.comparing import compare_runs
 
-    return compare_runs(runs, out)
+    return compare_runs(runs, out, overwrite=overwrite)
 
 
 def datasets(
@@ -447,6 +462,7 @@ def datasets(
 
 def demo(
     out: Path = option("FOLDER", "Folder to write to.", Path("equipoise-demo")),
+    overwrite: bool = switch("--overwrite", "Replace the demo in --out."),
     open: bool = switch("--open", "Open the report in the browser."),
     json: AsJson = False,
     debug: Debug = False,
@@ -463,7 +479,7 @@ def demo(
     """
     from equipoise.runs.samples import demonstrate
 
-    answer = demonstrate(out, say=note)
+    answer = demonstrate(out, overwrite=overwrite, say=note)
     if open:
         open_page(Path(answer.document["report"]))
     return answer

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import typer
 
 from equipoise.runs import Answer, Part
+from equipoise.words import WIDTH, wrapped
 
 #: Exit codes: the answer was given; something is wrong with what was asked; a fault of ours.
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
@@ -65,16 +66,20 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 def note(part: Part) -> None:
     """Print something on the way to the answer; standard output stays free for the answer."""
+    if isinstance(part, str) and _terminal_width(sys.stderr) is None:
+        typer.echo(part, err=True)  # one line for each note: programs read them
+        return
     text = _laid_out(part, sys.stderr)
     typer.echo(text if isinstance(part, str) else f"{text}\n", err=True)
 
 
 def _laid_out(part: Part, stream: TextIO) -> str:
+    width = _terminal_width(stream)
     if isinstance(part, str):
-        return part
-    from equipoise.tables.printing import as_text
+        return wrapped(part, width or WIDTH)
+    from equipoise.tables.printing import as_text  # loads pandas, which a table has loaded already
 
-    return as_text(part, width=_terminal_width(stream))
+    return as_text(part, width=width)
 
 
 def _terminal_width(stream: TextIO) -> int | None:

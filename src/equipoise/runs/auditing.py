@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from equipoise.auditing import Audit, audit
+from equipoise.auditing import Audit, Audits, audit
+from equipoise.errors import InputError
 from equipoise.files import read_table
 from equipoise.files.columns import check_columns
 from equipoise.files.writer import spreadsheet_safe
+from equipoise.report.page import Source, is_page
 from equipoise.runs import Answer
-from equipoise.runs.folder import names_in
-from equipoise.storage.atomic import only_writer, write_atomically
+from equipoise.runs.record import as_argument, command_line, sha256
+from equipoise.storage.atomic import (
+    is_leftover,
+    lock_beside,
+    only_writer,
+    write_atomically,
+    written_folder,
+)
+from equipoise.words import listed
 
-FILES = ("audit.html", "audit.csv", "audit.json")
-_LOCK = ".equipoise-lock"
+FILES = (PAGE := "audit.html", TABLE := "audit.csv", DOCUMENT := "audit.json")
+# Names of all files of an audit; the pages of single models are numbered.
+_NAMES = re.compile(r"audit(-\d+)?\.html|audit\.csv|audit\.json")
 
 
 def audit_file(
     data: Path,
     out: Path,
     *,
-    score: str,
+    overwrite: bool,
+    scores: Sequence[str],
     sensitive: Sequence[str],
     target: str | None,
     options: Mapping[str, Any],
 ) -> Answer:
-    """Audit one column of scores and write the audit to the folder ``out``.
+    """Audit columns of scores and write the audit to the folder ``out``.
 
     ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``.
     """
-    names_in(out, (*FILES, _LOCK), FILES, "an audit")
+    _refuse_taken(out, overwrite=overwrite)
     frame = read_table(data)
     named = {
-        "score": [score],
+        "score": scores,
         "sensitive": sensitive,
         "target": [target] if target is not None else [],
     }
@@ -46,28 +59,106 @@ def audit_file(
     options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
     if target is not None and "positive" in options:
         options["positive"] = _label(options["positive"], frame[target])
-    found = audit(
-        frame[score],
+    found: Audit | Audits = audit(
+        {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
         None if target is None else frame[target],
         frame[list(sensitive)],
         **options,
     )
-    _write(out, found)
-    written = [str(out / name) for name in FILES]
+    found = _from_file(found, data, frame.columns, scores, target, sensitive)
+    written = [str(out / name) for name in _write(out, found, overwrite=overwrite)]
     return Answer(
-        (str(found), f"Written: {', '.join(written)}"),
+        (
+            f"{headline(found)}\nPage: {out / PAGE}",
+            found.summary(),
+            f"Written: {', '.join(written)}",
+        ),
         {"audit": json.loads(found.to_json()), "files": written},
     )
 
 
-def _write(folder: Path, found: Audit) -> None:
-    names_in(folder, (*FILES, _LOCK), FILES, "an audit")  # another process may have been first
-    folder.mkdir(parents=True, exist_ok=True)
+def headline(found: Audit | Audits) -> str:
+    """Verdicts of each notion and model, one line each."""
+    lines = []
+    audits = found.items() if isinstance(found, Audits) else [("", found)]
+    for model, each in audits:
+        for notion in each.notions:
+            by_words: dict[str, list[str]] = {}
+            for verdict in each.verdicts:
+                if verdict.notion == notion:
+                    by_words.setdefault(verdict.words, []).append(verdict.attribute)
+            said = [f"{listed(names)} {words}" for words, names in by_words.items()]
+            about = f"{model}, {notion}" if model else notion.capitalize()
+            lines.append(f"{about}: {'; '.join(said)}.")
+    return "\n".join(lines)
+
+
+def _from_file(
+    found: Audit | Audits,
+    data: Path,
+    columns: Iterable[str],
+    scores: Sequence[str],
+    target: str | None,
+    sensitive: Sequence[str],
+) -> Audit | Audits:
+    """The same audit with the name of its file, and with commands for what comes next.
+
+    A file with no column left to predict from cannot be trained on: the command then asks for
+    another one.
+    """
+    features = set(columns) - {*scores, target, *sensitive}
+    trains_on: Path | str = data if features and target is not None else "TRAINING_DATA"
+    drop = ["--drop", as_argument(tuple(scores))] if trains_on == data else []
+    first = found.first if isinstance(found, Audits) else found
+    limit = as_argument(first.settings.max_gap)
+    about = ("--target", target or "OUTCOME", "--sensitive", as_argument(tuple(sensitive)))
+    facts: dict[str, Any] = {
+        "source": Source(data.name, sha256(data)),
+        "remedy": command_line("equipoise", "fit", trains_on, *about, *drop, "--max-gap", limit),
+        "repeat": command_line(
+            "equipoise", "audit", "MORE_ROWS", "--score", as_argument(tuple(scores)),
+            *(about if target is not None else about[2:]), "--max-gap", limit,
+        ),
+    }  # fmt: skip
+    if isinstance(found, Audits):
+        return replace(found, audits={k: replace(each, **facts) for k, each in found.items()})
+    return replace(found, **facts)
+
+
+def _refuse_taken(folder: Path, *, overwrite: bool) -> None:
+    """Raise unless the folder is new or empty, or holds nothing but an audit that may go."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    inside = [name for name in names if not is_leftover(name, FILES)]
+    if not inside:
+        return
+    other = [name for name in inside if not _NAMES.fullmatch(name)]
+    if other or not is_page(folder / PAGE):
+        raise InputError(
+            f"--out must be new, empty or hold an audit, got '{folder}', which holds "
+            f"{(other or inside)[0]!r}; choose another name"
+        )
+    if not overwrite:
+        raise InputError(
+            f"--out must be new or empty, got '{folder}', which holds an audit; choose another "
+            "name, or give --overwrite"
+        )
+
+
+def _write(folder: Path, found: Audit | Audits, *, overwrite: bool) -> list[str]:
+    """Write all files of an audit, or none; return their names."""
     table = spreadsheet_safe(found.to_frame()).to_csv(index=False)
-    texts = (found.to_html(), table, found.to_json())
-    with only_writer(folder / _LOCK, argument="--out", what=folder):
-        for name, text in zip(FILES, texts, strict=True):
-            write_atomically(folder / name, text.encode())
+    texts = {PAGE: found.to_html(), TABLE: table, DOCUMENT: found.to_json()}
+    single = found.values() if isinstance(found, Audits) else ()
+    texts |= {f"audit-{place}.html": each.to_html() for place, each in enumerate(single, 1)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(lock_beside(folder), argument="--out", what=folder):
+        _refuse_taken(folder, overwrite=overwrite)  # another process may have been first
+        with written_folder(folder) as new:
+            for name, text in texts.items():
+                write_atomically(new / name, text.encode())
+    return list(texts)
 
 
 def _label(text: str, outcomes: pd.Series[Any]) -> object:

@@ -18,7 +18,7 @@ from equipoise.runs.record import plain_rows
 from equipoise.storage import checked_target, write_atomically
 
 
-def compare_runs(folders: Sequence[Path], out: Path) -> Answer:
+def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False) -> Answer:
     """Compare two or more run folders and write the page."""
     if len(folders) < 2:
         raise InputError(
@@ -32,6 +32,11 @@ def compare_runs(folders: Sequence[Path], out: Path) -> Answer:
         raise InputError(
             f"--out must be new or name a page that equipoise wrote, got '{target}', which is "
             "something else; choose another name"
+        )
+    if target.exists() and not overwrite:
+        raise InputError(
+            f"--out must be new, got '{target}', which exists; choose another name, or give "
+            "--overwrite"
         )
     found = [reading(folder, lambda run: (run, run.frontier())) for folder in folders]
     runs = [run for run, _ in found]

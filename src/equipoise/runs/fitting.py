@@ -210,8 +210,7 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
     """Write all files of a trained frontier; the run has ended once all are there."""
     options = run.record.options
     trained = {
-        strand.predictor: int(strand.history.iterations[-1])
-        for strand in frontier.fitted_curve().strands
+        each.name: int(each.history.iterations[-1]) for each in frontier.fitted_curve().trained
     }
     record = replace(
         run.record,
@@ -239,10 +238,10 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     """Whether training ended early although some member could have gone on."""
     if parse_method(options.method).solve is not None:
         return False
-    strands = {strand.predictor: strand.history for strand in frontier.fitted_curve().strands}
+    histories = {each.name: each.history for each in frontier.fitted_curve().trained}
     return any(
-        family not in strands
-        or (np.any(strands[family].stopped_at == 0) and strands[family].iterations[-1] < length)
+        family not in histories
+        or (np.any(histories[family].stopped_at == 0) and histories[family].iterations[-1] < length)
         for family, length in options.lengths.items()
     )
 
@@ -267,8 +266,8 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
     parts = [
         f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
         f"Report: {run.folder / files.REPORT}",
-        f"Take another model: {select} {command_line(option, as_argument(other))}\n"
-        f"Score new rows:     {predict} DATA --out scores.parquet",
+        f"Take another model:\n  {select} {command_line(option, as_argument(other))}\n"
+        f"Score new rows:\n  {predict} DATA --out scores.parquet",
     ]
     interrupted = record.state == "interrupted"
     if interrupted:
@@ -279,8 +278,8 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
             moment += ", before any tree was grown"
         go_on = "Continue" if options.has_networks else "Grow the trees again"
         parts.append(
-            f"Training was interrupted at {moment}; these are the results so far. {go_on} with: "
-            f"{resume_command(run.folder)}"
+            f"Training was interrupted at {moment}; these are the results so far. {go_on} "
+            f"with:\n  {resume_command(run.folder)}"
         )
     document = {
         "run": str(run.folder),

@@ -110,7 +110,9 @@ def _whole(data: Dataset) -> pd.DataFrame:
     return pd.concat([data.X, data.A, data.y], axis=1)
 
 
-def demonstrate(folder: Path, *, say: Say, options: Mapping[str, Any] = SMALL) -> Answer:
+def demonstrate(
+    folder: Path, *, say: Say, overwrite: bool = False, options: Mapping[str, Any] = SMALL
+) -> Answer:
     """Write the Adult data and a run on them into ``folder``; replaces only an older demo."""
     data, run = folder / DATA, folder / RUN
     asked = read_options(options, None)
@@ -123,7 +125,7 @@ def demonstrate(folder: Path, *, say: Say, options: Mapping[str, Any] = SMALL) -
     # Networks this small gain nothing from a second thread. Two threads that wait for each other
     # at every layer are many times slower where other programs use the cores as well.
     torch.set_num_threads(1)
-    return fit_run(data, options, out=run, overwrite=True, say=say)
+    return fit_run(data, options, out=run, overwrite=overwrite, say=say)
 
 
 def _refuse_taken(folder: Path, options: FitOptions) -> None:

@@ -26,6 +26,7 @@ from equipoise.report.page import plain
 from equipoise.runs import Answer
 from equipoise.runs.folder import MODEL, reading
 from equipoise.runs.selecting import read_threshold
+from equipoise.storage.atomic import as_path
 from equipoise.tables import LearnedInput
 from equipoise.tables.columns import Family, whole
 
@@ -76,6 +77,7 @@ def predict_with_run(
     *,
     id: Sequence[str] | None = None,
     threshold: float | None = None,
+    overwrite: bool = False,
 ) -> Answer:
     """Score a file; id columns and threshold are those of the run unless given."""
     run, chosen, model = reading(folder, lambda run: (run, read_threshold(run), run.load(MODEL)))
@@ -86,6 +88,7 @@ def predict_with_run(
         out,
         id=run.record.options.id if id is None else id,
         threshold=chosen if threshold is None else threshold,
+        overwrite=overwrite,
     )
     return Answer((str(scored),), scored.document)
 
@@ -98,6 +101,7 @@ def score_file(
     id: str | Iterable[str] = (),
     threshold: float | None = None,
     rows: int = 65_536,
+    overwrite: bool = False,
 ) -> ScoringReport:
     """Score every row of a data file and write one row for each of them.
 
@@ -120,6 +124,8 @@ def score_file(
         Adds decisions; not for three or more classes.
     rows : int
         Rows held in memory at a time.
+    overwrite : bool
+        Whether an older file of scores may be replaced; nothing else ever is.
 
     Raises
     ------
@@ -132,9 +138,9 @@ def score_file(
     file = find_data_file(data)
     names = column_names(file)
     scorer.check_columns(names, keep)
-    writer = ScoreWriter(out)
-    if writer.path.exists() and writer.path.samefile(file.path):
+    if (target := as_path(out, "out")).exists() and target.samefile(file.path):
         raise InputError(f"out must not be the data file itself, got '{out}' for both")
+    writer = ScoreWriter(out, overwrite=overwrite)
     needed = [*keep, *(name for name in scorer.names if name not in keep)]
     read = scored = 0
     problems: list[tuple[int, str]] = []

@@ -11,7 +11,7 @@ import pandas as pd
 
 from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
-from equipoise.frontier.selection import granted
+from equipoise.frontier.selection import rounded_up
 from equipoise.report.frontier_page import RunFacts, frontier_page, gap_among
 from equipoise.report.model_card import model_card, to_json, to_markdown
 from equipoise.report.page import plain
@@ -165,7 +165,7 @@ def choice_without_wish(frontier: FairFrontier, budget: Limits) -> Choice:
             f"{_in_words(metric, budget)}",
         )
     nearest = zip(limits.items(), unfairness[excess.argmin()], strict=True)
-    widened = {name: max(limit, granted(value)) for (name, limit), value in nearest}
+    widened = {name: max(limit, rounded_up(value)) for (name, limit), value in nearest}
     keeps: Limits = widened if isinstance(budget, Mapping) else max(widened.values())
     within = (unfairness <= list(_by_attribute(keeps, limits).values())).all(axis=1)
     reached, best = utility[within].max(), utility.argmax()
@@ -173,7 +173,7 @@ def choice_without_wish(frontier: FairFrontier, budget: Limits) -> Choice:
     if utility[best] > reached:
         price = (
             f", where {utility[best]:.3f} is possible at {metric} "
-            f"{granted(unfairness[best].max()):g}; equipoise select {option} takes another"
+            f"{rounded_up(unfairness[best].max()):g}; equipoise select {option} takes another"
         )
     return Choice(
         max_unfairness=keeps,
