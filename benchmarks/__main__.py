@@ -1,6 +1,6 @@
-"""Run benchmarks: ``python -m benchmarks`` for all that take minutes at most, else by name.
+"""Run benchmarks: ``python -m benchmarks`` runs all that take a few minutes, else give a name.
 
-Options after the name, as in ``python -m benchmarks compiled --out FILE``, are the benchmark's own.
+Options after the name, as in ``python -m benchmarks compiled --out FILE``, are for that benchmark.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 import benchmarks
 
-#: Modules that benchmarks share: no benchmarks themselves.
+#: Modules that benchmarks share; they are no benchmarks.
 SHARED = ("environment", "page")
 
 

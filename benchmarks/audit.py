@@ -1,4 +1,4 @@
-"""Audit as rows grow: time and peak memory of each size, in a process of its own.
+"""Time and peak memory of an audit, for several numbers of rows, each in its own process.
 
 Writes benchmarks/results/audit.json, which docs/auditing.md quotes.
 """
@@ -58,9 +58,9 @@ def by_rows() -> list[dict[str, float]]:
 
 
 def _in_own_process(n: int) -> str:
-    """Peak memory only ever grows within a process, so each size gets one.
+    """Run each size in its own process, since the peak memory of a process never falls.
 
-    One thread: a second one waits by spinning, which on a shared machine measures the neighbours.
+    Use one thread: a second one waits by spinning, so that times depend on other programs.
     """
     command = [sys.executable, "-m", "benchmarks.audit", str(n)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -1,9 +1,8 @@
-"""What fairness costs a boosted model: a fair member beside plain LightGBM of the same rounds.
+"""Time of a fair boosted model beside plain LightGBM with the same number of rounds.
 
-Adult (26 000 rows drawn from it), the library's defaults at strength 0.9,
-both fits from data frame to model and one after the other in one run; only their ratio means
-anything on a shared machine. Then a fit of a million rows, drawn with replacement. In a process of
-two threads:
+26 000 rows drawn from Adult, default options at strength 0.9. Both fits, from data frame to model,
+run one after the other; on a shared machine only their ratio means anything. Then a fit of a
+million rows, drawn with replacement. In a process of two threads:
 
     OMP_NUM_THREADS=2 python -m benchmarks boosting
 
@@ -28,19 +27,19 @@ from equipoise.predictors.boosting.lightgbm import REPRODUCIBLE
 
 ROWS, MANY_ROWS = 26_000, 1_000_000
 STRENGTH, REPEATS = 0.9, 5
-#: Notion and sensitive columns. Beta is counted where all of them are discrete, else a network
-#: learns it before the first round.
+#: Notion and sensitive columns. The weights beta are counted if all columns are discrete, else a
+#: network learns them before the first round.
 MEMBERS = {
     "independence, A = age, race, sex": ("independence", ["age", "race", "sex"]),
     "separation, A = race, sex": ("separation", ["race", "sex"]),
     "separation, A = age, race, sex": ("separation", ["age", "race", "sex"]),
 }
-#: Most times plain LightGBM that one fair member may take, and most minutes for a million rows.
+#: Limits: time of one fair member as a multiple of plain LightGBM, and minutes for a million rows.
 LIMIT, MINUTES = 6.0, 15.0
 
 
 def drawn(rows: int) -> tuple[Any, Any, Any]:
-    """Rows of Adult, without replacement as far as there are enough."""
+    """Return rows of Adult, drawn without replacement if it has enough."""
     data = load_dataset("adult")
     random = np.random.default_rng(0)
     chosen = random.choice(len(data.y), rows, replace=rows > len(data.y))
@@ -70,7 +69,7 @@ def fair_fit(X: Any, y: Any, A: Any, **options: Any) -> None:
 
 
 def ratios() -> dict[str, dict[str, float]]:
-    """Seconds of both, and the median of the ratios of neighbours, for each kind of member."""
+    """Return seconds of both fits and the median ratio of consecutive fits, for each member."""
     X, y, A = drawn(ROWS)
     plain_fit(X, y)
     found = {}

@@ -1,9 +1,10 @@
-"""Time of everything that looks at columns against their number: it must grow no faster.
+"""Time of all steps that depend on the number of columns; it must not grow faster than linearly.
 
-500 rows; of ten columns nine are numbers and one has three categories. Reading a CSV file, deciding
-what each column is for, and fits of five iterations, each size in a process of its own. Processor
-time, so that other programs on the machine do not count. "growth" is the time for the most columns
-over that for the fewest, divided by how many times more there are: 1 is linear.
+500 rows; nine of ten columns are numbers, and one has three categories. The steps are reading a CSV
+file, deciding the role of each column, and fits of five iterations, each size in its own process.
+Processor time is measured, so that other programs on the machine do not count. "growth" is the
+ratio of times for the most and the fewest columns, divided by the ratio of their numbers: 1 is
+linear.
 
 Writes benchmarks/results/columns.json.
 """
@@ -29,12 +30,12 @@ from equipoise.files import read_columns, read_table
 
 COLUMNS = (1_000, 4_000, 20_000)
 ROWS = 500
-#: A first fit imports half of torch, which has nothing to do with columns.
+#: The first fit imports much of torch, which does not depend on columns.
 WARM_COLUMNS = 10
 
 
 def table(columns: int) -> pd.DataFrame:
-    """Columns that say nothing, an outcome and a sensitive column."""
+    """Return uninformative columns, an outcome and a sensitive column."""
     random = np.random.default_rng(0)
     found: dict[str, Any] = {
         f"c{place}": random.choice(list("abc"), ROWS)

@@ -1,8 +1,8 @@
-"""The command line on a million rows: how soon ``fit`` trains, what it and ``predict`` need.
+"""The command line on a million rows: time until ``fit`` trains, time and memory of ``predict``.
 
-Every command runs in a process of its own, as a user starts it. ``fit`` has default settings and
-is stopped after its first snapshots are judged, when it has seen the largest arrays it makes. And
-how long ``--help`` and ``demo`` take.
+Every command runs in its own process, as a user starts it. ``fit`` has default settings and is
+stopped after its first snapshots are judged, when it has made its largest arrays. The times of
+``--help`` and ``demo`` are measured, too.
 
 Writes benchmarks/results/command_line.json, which docs/command-line.md quotes.
 """
@@ -108,7 +108,7 @@ def time_to_training() -> dict[str, float]:
 
 
 def processor_seconds(process: int) -> float:
-    """What a process has used of the processor so far, as Linux tells (proc(5))."""
+    """Return the processor time of a process so far, from Linux's /proc (see proc(5))."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,10 +1,10 @@
 """The Triton kernels of networks against ``torch.compile``, on a GPU.
 
-The same training three ways: with the kernels, with the library's operations alone, and with these
-compiled by ``torch.compile``. Each way trains in a process of its own, one after the other, several
-times round; what counts are the ratios of medians. The engine captures every way as a CUDA graph,
-so what is compared is the work on the device. Start-up is the time to the first check, compilation
-included; its caches are empty in every process.
+Runs the same training in three ways: with the kernels, with torch's operations alone, and with
+these compiled by ``torch.compile``. Each way trains in its own process, one after the other,
+several times; the ratios of medians count. The engine captures each way as a CUDA graph, so the
+comparison is about the work on the device. Start-up is the time to the first check, with
+compilation; the compiler's caches are empty in every process.
 
 ``python -m benchmarks compiled --out FILE`` writes a JSON file; benchmarks/results/compiled.json
 without ``--out``. ``--device cpu`` tries the script without a GPU, where there are no kernels.
@@ -31,18 +31,18 @@ from benchmarks import environment
 LONG = True
 WAYS = ("kernels", "library", "compiled")
 MEMBERS = (25, 128, 512)
-#: Iterations between two looks at the clock, and how many looks; those at first are warm-up.
+#: Iterations between two readings of the clock, and number of readings; the first are warm-up.
 ITERATIONS = {"cpu": 5, "cuda": 300}
 LOOKS, WARM = 8, 2
 ROWS = 50_000
 #: Seconds that one process may take, and how often each way runs.
 LIMIT, REPEATS = 900, 3
-#: A way is worth its code if it is faster by this.
+#: The kernels are worth their code if they are faster by this factor.
 WORTH = 1.2
 
 
 def use(way: str) -> None:
-    """Let networks compute in this way from here on."""
+    """Make networks compute in this way from now on."""
     from equipoise.critic import CriticGame
     from equipoise.networks import mlp
     from equipoise.training import Predictor
@@ -98,7 +98,7 @@ def one_run(way: str, members: int, device: str, normalization: str) -> dict[str
 
 
 def in_a_process(way: str, members: int, device: str, normalization: str) -> dict[str, Any]:
-    """Run one way by itself; what goes wrong is told in its result."""
+    """Run one way in its own process; an error is part of the result."""
     with tempfile.TemporaryDirectory() as empty:
         told = {"TORCHINDUCTOR_CACHE_DIR": empty, "TRITON_CACHE_DIR": f"{empty}/triton"}
         command = [sys.executable, "-m", "benchmarks.compiled", way, str(members), device]

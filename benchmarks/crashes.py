@@ -1,9 +1,9 @@
-"""Nothing is lost: commands killed at every step, killed at random moments, and on a full disk.
+"""Checks that nothing is lost if commands are killed at any step or moment, or the disk is full.
 
-Every command is run on a small table. Afterwards the law must hold: the old run is whole and gives
-its old answers, or the new one is whole or can be resumed to the very numbers of an undisturbed
-run; "finished" means that all files are there and belong together; no leftovers stay once a command
-has written again.
+Every command runs on a small table. Afterwards one of these must hold: the old run is complete and
+gives its old results; the new run is complete; or the new run can be resumed and then gives the
+numbers of an undisturbed run. If a run says "finished", all its files exist and belong together. No
+temporary files remain once a command has written again.
 
 Writes benchmarks/results/crashes.json. The tests run a small part of it.
 """
@@ -52,7 +52,7 @@ FIT = (
     *("--device", "cpu", "--metrics", "ks-gsp,sp", "--max-unfairness", "0.9", "--out", "run"),
 )
 NEW_FIT = (*FIT, "--seed", "1")
-PREDICT = ("predict", "run", "people.csv", "--out", "scores.csv")
+PREDICT = ("predict", "run", "people.csv", "--out", "scores.csv", "--overwrite")
 COMMANDS = {
     "fit": NEW_FIT,
     "overwrite": (*NEW_FIT, "--overwrite"),
@@ -72,7 +72,7 @@ def demand(holds: bool, what: str) -> None:
 
 
 def people(n: int = 120) -> pd.DataFrame:
-    """People of whom one number helps to be hired."""
+    """Return a table of people whose grade helps them to be hired."""
     rng = np.random.default_rng(0)
     sex = rng.choice(["F", "M"], n)
     grade = rng.normal(size=n) + 0.8 * (sex == "M")
@@ -85,7 +85,7 @@ def people(n: int = 120) -> pd.DataFrame:
 
 
 def say(*arguments: str) -> tuple[int, str]:
-    """Run a command line in this process; its exit code, and all it said."""
+    """Run a command line in this process; return its exit code and its output."""
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         code = run_command(app, list(arguments))
@@ -99,7 +99,7 @@ def well(*arguments: str) -> None:
 
 
 class Bench:
-    """A folder with a table and an old run, and what undisturbed commands make of them."""
+    """A folder with a table and an old run, and the results of undisturbed commands."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -122,7 +122,7 @@ class Bench:
             demand(self.before != self.after[name], f"{name} must change something")
 
     def sizes(self) -> list[int]:
-        """Numbers of bytes within which one file of a run after the other has no room."""
+        """Return sizes in bytes such that, at each, another file of a run has no room."""
         found = {path.stat().st_size for path in (self.old / "run").iterdir()}
         return [0, *(size - 1 for size in sorted(found))]
 
@@ -221,7 +221,7 @@ class Bench:
 
 
 def answers(place: Path) -> dict[str, bytes]:
-    """What a run is known by: its table, and the scores that its model gives."""
+    """Return what identifies a run: its table, and the scores of its model."""
     names = ("run/table.csv", "scores.csv")
     return {name: (place / name).read_bytes() for name in names}
 
@@ -235,7 +235,7 @@ NEEDS_ROOM = ("open", "os.mkdir", "os.fsync")
 def watch(step: Callable[[str], None]) -> None:
     """Call ``step(what)`` before every change of the working folder, for the rest of the process.
 
-    Auditing hooks see what Python does, also inside of libraries; fsync has none.
+    Python's audit hooks report every such call, also inside libraries, except fsync.
     """
     here, inside = str(Path.cwd()), False
 
@@ -273,7 +273,7 @@ def watch(step: Callable[[str], None]) -> None:
 
 
 def in_a_child(work: Callable[[], int], *, kill_after: float | None = None) -> int:
-    """Run a function in a forked process; its exit code, negative where a signal ended it."""
+    """Run a function in a forked process; return its exit code, negative if a signal ended it."""
     child = os.fork()
     if not child:
         try:
@@ -290,7 +290,7 @@ def in_a_child(work: Callable[[], int], *, kill_after: float | None = None) -> i
 
 
 def steps_of(bench: Bench, name: str, kept: Path) -> list[Path]:
-    """Copies of the folder as it was before every step: what a kill there would have left."""
+    """Copy the folder before every step: this is what a kill at that step would leave."""
     with bench.work(name) as place:
 
         def work() -> int:
@@ -310,7 +310,7 @@ def steps_of(bench: Bench, name: str, kept: Path) -> list[Path]:
 
 
 def on_a_full_disk(bench: Bench, name: str, at: int) -> str:
-    """Run a command for which the disk is full from the step ``at`` on."""
+    """Run a command with a disk that is full from the step ``at`` on."""
     with bench.work(name) as place:
 
         def work() -> int:
@@ -332,7 +332,7 @@ def on_a_full_disk(bench: Bench, name: str, at: int) -> str:
 
 
 def with_files_cut_at(bench: Bench, name: str, size: int) -> str:
-    """Run a command for which the disk is full within a file, at this many bytes."""
+    """Run a command with a disk that is full after this many bytes of a file."""
     with bench.work(name) as place:
 
         def work() -> int:
@@ -361,7 +361,7 @@ def duration(bench: Bench, name: str) -> float:
 
 
 def counted(found: Iterator[str]) -> dict[str, int]:
-    """How often each thing was found."""
+    """Count how often each result was found."""
     return {str(what): int(n) for what, n in pd.Series(list(found)).value_counts().items()}
 
 

@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran, for its result file."""
+"""Machine and versions of a benchmark, for its result file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def device_name(device: str) -> str:
-    """Name the processor in words."""
+    """Return the name of the processor."""
     if device == "cuda":
         return torch.cuda.get_device_name()
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a result may depend on."""
+    """Return the versions of packages that a result may depend on."""
     return {"python": platform.python_version(), "torch": torch.__version__}
 
 

@@ -1,10 +1,10 @@
-"""What it costs to judge all members once, in training iterations, in one run.
+"""Time to judge all members once, measured in training iterations of the same run.
 
-Adult with the paper's columns, batch 300, the paper's networks and optimizer, 25 members; judged on
-6512 validation rows by the default metrics, by race alone (the paper's Scenario I) and by three
-attributes at once. Judging is everything a frontier does at an evaluation: scores in double
-precision, AUC, thresholds, metrics, fronts, copies of the weights worth keeping. Training and
-judging take turns, so that a busy moment of the machine falls on both.
+Adult with the paper's columns, batch 300, the paper's networks and optimizer, 25 members. They are
+judged on 6512 validation rows by the default metrics, by race alone (the paper's Scenario I) and by
+three attributes. Judging is everything a frontier does at an evaluation: scores in double
+precision, AUC, thresholds, metrics, fronts, copies of the kept weights. Training and judging take
+turns, so that a busy moment of the machine affects both.
 
 Writes benchmarks/results/evaluation.json.
 """
@@ -26,7 +26,7 @@ import torch
 from benchmarks.training import adult_rows
 from equipoise import FairClassifier, load_dataset
 from equipoise.estimators.fitting import Fitting
-from equipoise.frontier.judging import HeldOut, Judge, criteria_for, default_metrics
+from equipoise.frontier.judging import HeldOut, Judge, criteria_for, default_metrics, samples_of
 from equipoise.frontier.snapshots import Recorder, entries_of, scores_of
 from equipoise.notions import Notion
 from equipoise.predictors import Inputs
@@ -43,7 +43,7 @@ RESULTS = Path(__file__).parent / "results" / "evaluation.json"
 
 
 def recorder_of(attributes: Sequence[str]) -> Recorder:
-    """What a frontier calls at every evaluation, on the last rows of Adult."""
+    """Return what a frontier calls at every evaluation, on the last rows of Adult."""
     encoded = load_dataset("adult", preprocessing="paper")
     people = load_dataset("adult").A.tail(ROWS)
     x = torch.tensor(np.ascontiguousarray(encoded.X.tail(ROWS), dtype=np.float64))
@@ -51,12 +51,12 @@ def recorder_of(attributes: Sequence[str]) -> Recorder:
     rows = HeldOut("validation", encoded.y.tail(ROWS).to_numpy(), "binary", table, None)
     criteria = criteria_for(METRICS, "independence", rows)
     entries = entries_of(MEMBERS, ensemble=False)
-    judge = Judge(rows, criteria, x.device)
+    judge = Judge(samples_of(rows, x.device), criteria)
     return Recorder(lambda predictor: judge(scores_of(predictor, x, entries)), criteria, entries)
 
 
 def seconds_of_evaluation(predictor: Predictor, attributes: Sequence[str]) -> float:
-    """Seconds of the second evaluation, which has a front to compare with."""
+    """Return the seconds of a second evaluation, which has earlier snapshots to compare with."""
     recorder = recorder_of(attributes)
     recorder(1, predictor)
     start = perf_counter()
@@ -65,14 +65,14 @@ def seconds_of_evaluation(predictor: Predictor, attributes: Sequence[str]) -> fl
 
 
 def train(data: TrainingData, iterations: int) -> Trained:
-    """Train all members for so many iterations."""
+    """Train all members for this number of iterations."""
     recipe = Fitting(FairClassifier.as_in_paper()).recipe
     recipe = replace(recipe, training=replace(recipe.training, iterations=iterations))
     return recipe.train(data, MEMBERS, Inputs(task="binary", n_outputs=1))
 
 
 def seconds_of_training(data: TrainingData) -> float:
-    """Seconds of ITERATIONS iterations; what a run costs beside its iterations cancels out."""
+    """Return the seconds of ITERATIONS iterations, as a difference without start-up costs."""
     seconds = []
     for iterations in (ITERATIONS, 2 * ITERATIONS):
         start = perf_counter()
@@ -82,7 +82,7 @@ def seconds_of_training(data: TrainingData) -> float:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # a second one waits by spinning, which measures the neighbours
+    torch.set_num_threads(1)  # a second one waits by spinning: times would depend on other programs
     data = adult_rows()
     predictor = train(data, ITERATIONS).predictor
     training, judging = [], {attributes: [] for attributes in ATTRIBUTES}

@@ -1,8 +1,8 @@
-"""What each method costs beside plain training, in one run: Tables 4 and 6 of the paper, here.
+"""Time of each method relative to plain training, as in Tables 4 and 6 of the paper.
 
 Adult, A = race (White or not), batch 300, the paper's networks and optimizer, five members at once.
-Cost is time per member-iteration; only ratios to plain training (strength 0) mean anything on a
-shared machine. Pre-training is left out: the clock is read between checks of the run itself.
+The time is per member and iteration; on a shared machine only ratios to plain training (strength 0)
+mean anything. Pre-training does not count: the clock is read between checks of the run itself.
 
 Writes benchmarks/results/methods.json, which docs/methods.md quotes.
 """
@@ -28,7 +28,7 @@ from equipoise.predictors.network import NetworkRecipe
 from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 
 MEMBERS = 5
-#: Iterations between two looks at the clock, looks in a run, and runs.
+#: Iterations between two readings of the clock, readings in a run, and runs.
 ITERATIONS = 20
 LOOKS = 5
 REPEATS = 2
@@ -40,7 +40,7 @@ CLOCK = time.perf_counter if ON_CUDA else time.process_time
 
 
 def scenario_one() -> TrainingData:
-    """Adult with both Y and A as classes, which methods for groups need."""
+    """Return Adult with Y and A as classes, which methods for groups need."""
     data = adult_rows()
     assert data.attribute is not None
     rows = TrainingData(
@@ -91,7 +91,7 @@ def main() -> None:
         for name, method in METHODS.items()
         if getattr(method.capabilities, str(notion)) and method.capabilities.neural
     ]
-    # Repeats take turns, so that a slow minute of the machine hits all alike.
+    # The methods take turns, so that a slow minute of the machine affects all of them.
     runs = [(Notion.INDEPENDENCE, "sbp", 0.0), *((*case, 0.5) for case in cases)]
     shortest = dict.fromkeys(runs, float("inf"))
     for _ in range(REPEATS):

@@ -1,7 +1,7 @@
 """Write the tables and the plot of docs/performance.md from the result files.
 
-``python -m benchmarks.page`` replaces what stands between the marks of each table; a test holds
-the page to the files.
+``python -m benchmarks.page`` replaces the text between the marks of each table; a test compares the
+page with the files.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def boosting() -> str:
 
 
 def boosting_cost(document: dict[str, Any]) -> str:
-    """Times plain LightGBM and minutes of many rows beside their limits, and whether they hold."""
+    """Say in words what boosted trees cost, and whether the limits are met."""
     most, minutes = document["limit_times_plain"], document["limit_minutes"]
     rows = []
     for notion, found in document["cost"].items():
@@ -129,7 +129,7 @@ def boosting_cost(document: dict[str, Any]) -> str:
     )
     settings = (
         f"{document['rounds']} rounds, strength {document['strength']:g}, medians of "
-        f"{document['repeats']} neighbouring pairs of fits. {made_on(document)}"
+        f"{document['repeats']} neighboring pairs of fits. {made_on(document)}"
     )
     return "\n\n".join([table, " ".join(verdicts), settings])
 

@@ -1,8 +1,8 @@
 """Time and memory of a run against the number of members K and of rows n.
 
-Simulated rows of Adult's kind (6 numbers, 72 columns of 0 and 1), independence from one attribute,
-batch 300, the default network and optimizer. Each size trains in a process of its own, whose
-largest memory is its own; a GPU reports what torch allocated on it.
+Simulated rows like Adult's (6 numbers, 72 columns of 0 and 1), independence from one attribute,
+batch 300, the default network and optimizer. Each size trains in its own process, so that its peak
+memory can be measured; on a GPU it is the memory that torch allocated.
 
 Writes benchmarks/results/scaling_cpu.json or scaling_cuda.json.
 """
@@ -30,9 +30,9 @@ from equipoise.training import Member, Predictor, TrainingData, TrainingSettings
 NUMBERS, FLAGS = 6, 72
 MEMBERS = (1, 5, 25, 125)
 ROWS = (10_000, 100_000, 1_000_000)
-#: The other size is kept at these.
+#: Members if the rows vary, and rows if the members vary.
 USUAL_MEMBERS, USUAL_ROWS = 5, 100_000
-#: Iterations between two looks at the clock, and how many looks.
+#: Iterations between two readings of the clock, and number of readings.
 ITERATIONS = {"cpu": 20, "cuda": 500}
 CHECKS = 6
 
@@ -50,7 +50,7 @@ def simulated(rows: int, device: str) -> TrainingData:
 
 
 def one_size(members: int, rows: int, device: str) -> dict[str, float]:
-    """Milliseconds an iteration and the largest memory of one run."""
+    """Return milliseconds per iteration and the peak memory of one run."""
     data = simulated(rows, device)
     stack = [Member(0.1 + 0.8 * (k % 5) / 4, seed=k // 5) for k in range(members)]
 

@@ -1,10 +1,11 @@
-"""Minutes until a frontier is as good as the paper's, and which settings make them fewer.
+"""Minutes until a frontier is as good as the paper's, with several settings.
 
-Adult with the paper's columns, independence from race (White or not). Like the paper, this reads
-utility and unfairness on the validation fifth every 100 iterations. Reached means: some snapshot
-with AUC >= 0.85 has SP <= 0.001, and some, perhaps another, has KS-GSP <= 0.02; the paper's table 2
-has 0.001 and 0.014 there. Two seeds; the paper's strengths, and those of the default. Every run has
-two cores to itself: on a machine with more, runs go side by side. A run ends after a few minutes.
+Adult with the paper's columns, independence from race (White or not). Like the paper, this uses
+utility and unfairness on the validation fifth every 100 iterations. The targets are a snapshot with
+AUC >= 0.85 and SP <= 0.001, and one, perhaps another, with AUC >= 0.85 and KS-GSP <= 0.02; the
+paper's table 2 has 0.001 and 0.014 there. There are two seeds, with the paper's strengths and with
+the default strengths. Every run has two cores; with more cores, several run at once. A run ends
+after a few minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_MINUTES = 1.5
 SEEDS = 2
 CORES = 2
 TARGETS = {"SP race": 0.001, "KS-GSP race": 0.02}
-#: FairFrontier wants rows to report on; the paper has none, so they are few.
+#: FairFrontier needs test rows; the paper has none, so there are few.
 TEST = 0.01
 
 COMMON = {
@@ -44,7 +45,7 @@ ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "critic_learning_rate": 3e-3
 
 
 def frontiers() -> dict[str, FairFrontier]:
-    """Settings to compare: ours, the paper's, and what lies between, one change at a time."""
+    """Return the settings to compare: ours, the paper's, and steps between them."""
 
     def ours(**options: Any) -> FairFrontier:
         return FairFrontier(FairClassifier(device="cpu", **options), **COMMON)

@@ -1,10 +1,9 @@
 """Members trained together against a plain PyTorch loop over one member, in one run.
 
 Adult, independence from race (White or not), batch 300, the paper's networks and optimizer. The
-plain loop is what a person writes for one model: torch's own layers, two optimizers, one model
-after the other. Speeds are member-iterations per second; only their ratio means anything on a
-shared machine. On a GPU also: the full run of the paper's plan, 25 members for 20 000 iterations
-and judged every 100.
+plain loop is ordinary code for one model: torch's own layers, two optimizers, one model after the
+other. Speeds are member-iterations per second; on a shared machine only their ratio means anything.
+On a GPU it also times the paper's plan: 25 members for 20 000 iterations, judged every 100.
 
 Writes benchmarks/results/training_cpu.json or training_cuda.json.
 """
@@ -31,7 +30,7 @@ from equipoise.training import Member, OptimizerSettings, TrainingData, Training
 
 SGD = OptimizerSettings(kind="sgd", learning_rate=0.005, momentum=0.2)
 BATCH = 300
-#: Members, and iterations that a difference of two runs is taken over.
+#: Numbers of members, and of the iterations by which two runs differ.
 PLAN = {"cpu": {1: 200, 5: 60, 25: 30}, "cuda": {1: 1000, 25: 1000, 128: 1000, 512: 500}}
 REPEATS = 5
 
@@ -53,7 +52,7 @@ def paper_network(n_in: int, depth: int) -> nn.Sequential:
 
 
 def plain_loop(data: TrainingData, iterations: int) -> float:
-    """Seconds for ``iterations`` iterations of one model, written plainly."""
+    """Return the seconds of ``iterations`` iterations of one model in a plain loop."""
     assert data.attribute is not None
     x, y, a = data.x, data.target, data.attribute
     h, critic = (paper_network(*size).to(x.device) for size in ((x.shape[1], 3), (2, 2)))
@@ -82,7 +81,7 @@ def plain_loop(data: TrainingData, iterations: int) -> float:
 
 
 def together(data: TrainingData, members: int, iterations: int) -> float:
-    """Seconds for ``iterations`` iterations of all members in the engine."""
+    """Return the seconds of ``iterations`` iterations of all members in the engine."""
     recipe = NetworkRecipe(
         notion=Notion.INDEPENDENCE,
         method="sbp",
@@ -100,14 +99,14 @@ def together(data: TrainingData, members: int, iterations: int) -> float:
 
 
 def _now(x: torch.Tensor) -> float:
-    """Seconds on a clock, once the device has done its work."""
+    """Return the time after the device has finished its work."""
     if x.is_cuda:
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def seconds_per_iteration(data: TrainingData, members: int, iterations: int) -> float:
-    """Median over repeats; what a run costs beside its iterations cancels out."""
+    """Return the median over repeats, as a difference without start-up costs."""
     return median(
         (together(data, members, 2 * iterations) - together(data, members, iterations)) / iterations
         for _ in range(REPEATS)

@@ -1,8 +1,8 @@
 """Utility before any mitigation: the default network against gradient boosting, on three data sets.
 
 Test AUC of FairClassifier(strength=0) and of scikit-learn's HistGradientBoostingClassifier, both
-with their defaults, on the paper's columns and the same rows. What a network gives away here no
-frontier gets back. Credit and Law need their files (EQUIPOISE_DATA, see docs/datasets.md).
+with their defaults, on the paper's columns and the same rows. No frontier can be better than its
+plain network. Credit and Law need their files (EQUIPOISE_DATA, see docs/datasets.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equipoise import FairClassifier, load_dataset
 
 LONG = True
 DATASETS = ("adult", "credit", "law")
-#: None of them was looked at when the defaults were chosen.
+#: Seeds of splits that were not used to choose the defaults.
 SPLITS = (101, 102, 103)
 TEST = 0.2
 RESULTS = Path(__file__).parent / "results" / "utility.json"

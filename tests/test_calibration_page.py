@@ -1,4 +1,4 @@
-"""The tables of docs/uncertainty.md say what the simulation found, and its truths are right."""
+"""Tables of simulations say what their result files say, and the truths are right."""
 
 import sys
 from pathlib import Path
@@ -10,14 +10,14 @@ from scipy.stats import norm
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import calibration  # noqa: E402
+from benchmarks import calibration, health  # noqa: E402
 from benchmarks.page import filled  # noqa: E402
 
 
-def test_every_table_is_the_one_of_its_result_file():
-    page = calibration.PAGE.read_text(encoding="utf-8")
-    expected = filled(page, calibration.blocks())
-    assert expected == page, "run python -m benchmarks calibration --page"
+@pytest.mark.parametrize("simulation", [calibration, health])
+def test_every_table_is_the_one_of_its_result_file(simulation):
+    page = simulation.PAGE.read_text(encoding="utf-8")
+    assert filled(page, simulation.blocks()) == page, f"run {simulation.__name__}"
 
 
 def test_a_claim_that_fails_is_in_bold():
