@@ -1,8 +1,8 @@
-"""Audit somebody's scores: how unfair, how sure, and for whom.
+"""Audit the scores of any model: how unfair they are, how sure that is, and for whom.
 
-A logistic regression, trained without any thought of fairness, predicts on census rows it has not
-seen who earns more than 50 000 dollars. The audit needs nothing but its scores, the outcomes, and
-the sensitive features. Writes audit.csv, audit.json and audit.png into demo-output/.
+A logistic regression, trained without regard to fairness, predicts who earns more than 50 000
+dollars, on census rows that it has not seen. The audit needs only its scores, the outcomes and the
+sensitive features. Writes audit.csv, audit.json and audit.png into demo-output/.
 """
 
 from pathlib import Path

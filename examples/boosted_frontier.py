@@ -1,7 +1,7 @@
-"""Boosted trees and networks on one curve, then the best of either for each wish.
+"""Train boosted trees and networks on one curve, then take the better one within each limit.
 
-Census rows, income above 50 000 dollars, with age and sex to be kept out of the score. Needs
-lightgbm: pip install "equipoise[boosting]".
+Predicts from census rows who earns more than 50 000 dollars, with scores that should depend little
+on age and sex. Needs lightgbm: pip install "equipoise[boosting]".
 """
 
 from equipoise import FairBoostingClassifier, FairClassifier, FairFrontier, load_dataset
@@ -9,7 +9,8 @@ from equipoise import FairBoostingClassifier, FairClassifier, FairFrontier, load
 LIMITS = (0.15, 0.2, 0.4, 0.7)
 
 data = load_dataset("adult")
-# Husband and wife spell out the sex; some classes of work and countries are too rare for few rows.
+# Relationship has the values Husband and Wife, which reveal the sex. Some classes of work and some
+# countries are too rare for so few rows.
 X = data.X.drop(columns=["relationship", "workclass", "native_country"]).iloc[:6000]
 y, A = data.y.iloc[:6000], data.A[["age", "sex"]].iloc[:6000]
 
@@ -31,5 +32,5 @@ for limit in LIMITS:
     best = frontier.select(max_gap=limit, draws=20)
     print(f"  {limit:g}: AUC {best.rows[0].validation:.3f}, {best.predictor} ({best.origin})")
 
-print(f"\nTaken: the best with at most {LIMITS[0]:g}\n")
+print(f"\nThe best with at most {LIMITS[0]:g}:\n")
 print(frontier.select(max_gap=LIMITS[0]))

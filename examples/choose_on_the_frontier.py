@@ -1,7 +1,7 @@
-"""Draw the whole curve in one training run, then take the model you want from it.
+"""Train the whole curve in one run, then take the model you want from it.
 
-Census rows, income above 50 000 dollars, with age and sex to be kept out of the score. Writes
-frontier.csv and frontier.png into demo-output/.
+Predicts from census rows who earns more than 50 000 dollars, with scores that should depend little
+on age and sex. Writes frontier.csv and frontier.png into demo-output/.
 """
 
 from pathlib import Path
@@ -13,7 +13,8 @@ from equipoise.errors import InputError
 BUDGET = {"age": 0.2, "sex": 0.15}
 
 data = load_dataset("adult")
-# Husband and wife spell out the sex; some countries are too rare to be in every part of the rows.
+# Relationship has the values Husband and Wife, which reveal the sex. Some countries are too rare to
+# be in every part of the rows.
 X = data.X.drop(columns=["relationship", "native_country"])
 A = data.A[["age", "sex"]]
 
@@ -32,11 +33,11 @@ plain = table[table["strength"] == 0].sort_values("utility").iloc[-1]
 print(f"  AUC {plain['utility']:.3f}", end="")
 print("".join(f", gap {name} {plain[f'gap {name}']:.3f}" for name in A))
 
-print(f"\nWished: a gap of at most {BUDGET}\n")
+print(f"\nThe best model with a gap of at most {BUDGET}:\n")
 chosen = frontier.select(max_gap=BUDGET)
 print(chosen)
 
-print("\nWishing for too much gets an answer, too:")
+print("\nIf no model is within the limits, the error names the nearest:")
 try:
     frontier.select(max_gap=0.001, min_utility=0.9)
 except InputError as refusal:

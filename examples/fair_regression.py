@@ -1,7 +1,7 @@
-"""A continuous outcome and a continuous sensitive attribute: no bins anywhere.
+"""Regression with a continuous sensitive attribute, without binning either of them.
 
-Violent crimes per head of 1 994 US communities are predicted from 99 features, many of which are
-proxies of the sensitive attribute, the share of black residents.
+Predicts violent crimes per head in 1 994 US communities from 99 features. Many of these are proxies
+of the sensitive attribute, the share of black residents.
 """
 
 import numpy as np
@@ -17,16 +17,16 @@ share_black = SensitiveTable.from_data(data.A.iloc[test])["racepctblack"]
 print("strength    MAE     R2  KS-GSP   dCor")
 for strength in (0.0, 0.5, 0.9):
     model = FairRegressor(
-        loss="absolute",  # the paper's choice; "squared" and "huber" are there too
+        loss="absolute",  # the paper's choice; others are "squared" and "huber"
         strength=strength,
-        critic_steps=3,  # in so short a run the critic falls behind with one; health_ would say so
+        critic_steps=3,  # with 1 the critic falls behind in such a short run, as health_ would say
         iterations=300,
         random_state=0,
     )
     model.fit(data.X.iloc[train], data.y.iloc[train], sensitive_features=data.A.iloc[train])
     predicted, outcome = model.predict(data.X.iloc[test]), data.y.iloc[test]
-    # Two ways to put a number on dependence: KS-GSP looks at the distributions on either side of
-    # each decile of the attribute, distance correlation is 0 only under independence.
+    # Two measures of dependence: KS-GSP compares the distributions on both sides of each decile of
+    # the attribute, distance correlation is 0 only under independence.
     dependence = [float(measure(name, predicted, share_black)) for name in ("KS-GSP", "dCor")]
     print(
         f"{strength:8g} {mae(predicted, outcome):6.3f} {r2(predicted, outcome):6.3f}"

@@ -1,8 +1,8 @@
-"""A representation for somebody else's model, and an honest look at what it still reveals.
+"""A fair representation for any model, and a test of what it still reveals.
 
-FairEncoder puts the penalty on a hidden layer instead of the score. Whatever is trained on its
-output later starts from columns that say less about age and sex. How much less depends on who asks:
-a linear probe finds far less than boosted trees do, so ask with both.
+FairEncoder puts the penalty on a hidden layer instead of the score. A model trained on its output
+gets columns that say less about age and sex. How much they still say depends on the probe: boosted
+trees find far more than a linear model, so use both.
 """
 
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -28,7 +28,7 @@ print(f"{'':10}{'question':>18}" + "".join(f"{name:>16}" for name in probes))
 for strength in (0.0, 0.9):
     encoder = FairEncoder(
         strength=strength,
-        encoder_hidden=(64, 4),  # four columns: the narrower, the less there is to hide in
+        encoder_hidden=(64, 4),  # four columns: a narrow representation can hold less about A
         iterations=200,
         random_state=0,
     )

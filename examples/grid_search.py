@@ -1,7 +1,7 @@
 """Choose a strength by cross-validation, with scikit-learn's metadata routing.
 
-AUC alone would always choose strength 0. So dependence is scored too, on each validation fold, and
-the choice is: the best AUC among the strengths whose dependence on sex stays within a budget.
+AUC alone would always choose strength 0. So each validation fold also measures dependence on sex,
+and the search takes the best AUC among the strengths within a budget of dependence.
 """
 
 from functools import partial
@@ -22,12 +22,12 @@ BUDGET = 0.15
 
 
 def dependence(y: pd.Series, score: np.ndarray, *, sensitive_features: pd.DataFrame) -> float:
-    """KS-GSP of the score and sex on one fold; scores are compared, so y has no part in it."""
+    """Return KS-GSP of the score by sex on one fold; it does not depend on y."""
     return float(measure("KS-GSP", score, SensitiveTable.from_data(sensitive_features)["sex"]))
 
 
 def best_within(budget: float, results: dict[str, np.ndarray]) -> int:
-    """Position of the best AUC among the candidates within the budget."""
+    """Return the position of the best AUC among the candidates within the budget."""
     within = -results["mean_test_dependence"] <= budget
     if not within.any():
         raise ValueError(f"no strength keeps KS-GSP within {budget}; add larger ones")
@@ -38,8 +38,8 @@ data = load_dataset("adult")
 sample = data.X.sample(4_000, random_state=0).index
 X, y, A = data.X.loc[sample], data.y.loc[sample], data.A.loc[sample]
 
-# FairClassifier reads categories itself, but a pipeline may encode them first: here rare ones are
-# pooled, since a fold may lack them, and relationship is dropped, since Husband spells out the sex.
+# FairClassifier encodes categories itself, but a pipeline can do it first. Here rare categories are
+# pooled, since a fold may lack them, and relationship is dropped, since Husband reveals the sex.
 pooled = OneHotEncoder(min_frequency=50, handle_unknown="infrequent_if_exist", sparse_output=False)
 categories = X.select_dtypes("category").columns.drop("relationship")
 columns = ColumnTransformer(
@@ -47,7 +47,7 @@ columns = ColumnTransformer(
     remainder="passthrough",
 )
 
-# sensitive_features goes through the pipeline and the search to whoever asks for it.
+# The search and the pipeline pass sensitive_features on to those who request it.
 with sklearn.config_context(enable_metadata_routing=True):
     model = FairClassifier(iterations=250, random_state=0).set_fit_request(sensitive_features=True)
     scorer = make_scorer(dependence, response_method="predict_proba", greater_is_better=False)
@@ -68,5 +68,5 @@ table = pd.DataFrame(
     }
 )
 print(table.round(3).to_string(index=False))
-# The chosen value was picked on these very folds: assess the model on other rows before use.
+# The strength was chosen on these folds, so assess the model on other rows before use.
 print(f"chosen within KS-GSP <= {BUDGET}: {search.best_params_}")

@@ -1,7 +1,7 @@
-"""Follow a frontier in MLflow while it trains: losses, utility and unfairness of every member.
+"""Log a frontier to MLflow while it trains: losses, utility and unfairness of every member.
 
-Needs MLflow (pip install mlflow); what it logs goes where MLflow is told to put it, by default
-into the folder mlruns/ or the file mlflow.db.
+Needs MLflow (pip install mlflow). By default MLflow writes to the folder mlruns/ or the file
+mlflow.db.
 """
 
 import sys

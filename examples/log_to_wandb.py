@@ -1,4 +1,4 @@
-"""Follow a frontier in Weights & Biases while it trains, and end it there when it stands still.
+"""Log a frontier to Weights & Biases while it trains, and stop when it no longer improves.
 
 Needs wandb (pip install wandb) and an account, or WANDB_MODE=offline.
 """
@@ -14,7 +14,7 @@ from equipoise.training import Progress
 FRONTIER = FairFrontier(
     FairClassifier(iterations=2000), strengths=(0.0, 0.5, 0.9), seeds=2, random_state=0
 )
-#: Evaluations without a new snapshot on any front after which training ends.
+#: Training ends after this many evaluations without a new snapshot on a front.
 PATIENCE = 5
 
 
@@ -28,7 +28,7 @@ def log_to(run: Any) -> Callable[[Progress], bool]:
         improved = int(progress.snapshots["on_front"].sum())
         waited = 0 if improved else waited + 1
         numbers = {**progress.numbers(), "new on a front": improved}
-        # Its pages sort and filter by names of letters, digits and underscores only.
+        # Weights & Biases can sort and filter only by names of letters, digits and underscores.
         named = {re.sub(r"\W", "_", name): number for name, number in numbers.items()}
         run.log(named, step=progress.iteration)
         return waited >= PATIENCE

@@ -1,6 +1,6 @@
 """SBPPenalty in a plain PyTorch loop: five added lines, marked ``# (n)``.
 
-The data are simulated, so what the score's dependence would be without the penalty is known:
+The data are simulated, so the dependence of the best score without a penalty is known:
 ``data.truth``. The sensitive attributes are mixed: age is continuous, group has three levels.
 """
 
@@ -13,7 +13,7 @@ from equipoise.metrics import auc, measure
 STRENGTH, ITERATIONS, BATCH = 0.95, 600, 500
 
 data = load_dataset("synthetic")
-held_out = 2_000  # assessed on, never trained on; rows come in random order
+held_out = 2_000  # rows to assess on, not to train on; the rows are in random order
 attributes = SensitiveTable.from_data(data.A)
 
 torch.manual_seed(0)
@@ -23,21 +23,21 @@ a = torch.from_numpy(attributes.encode())  # (1) categories one-hot, continuous 
 
 network = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)  # never the penalty's parameters
-penalty = SBPPenalty(notion="independence", steps=2)  # (2) has a critic and an optimizer of its own
+penalty = SBPPenalty(notion="independence", steps=2)  # (2) has its own critic and optimizer
 task_loss = nn.BCEWithLogitsLoss()
 
 for _ in range(ITERATIONS):
     rows = torch.randint(held_out, len(x), (BATCH,))
     score = network(x[rows]).squeeze(-1)
     loss = task_loss(score, y[rows])
-    dependence = penalty(score, a[rows])  # (3) trains the critic, returns what it can tell
+    dependence = penalty(score, a[rows])  # (3) trains the critic, returns the estimated dependence
     loss = (1 - STRENGTH) * loss + STRENGTH * dependence  # (4) the paper's weighting
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 
 network.eval()
-penalty.eval()  # (5) from here on a call would only evaluate the critic
+penalty.eval()  # (5) from here on a call does not train the critic
 with torch.no_grad():
     score = network(x[:held_out]).squeeze(-1)
 

@@ -120,7 +120,7 @@ def test_choose_on_the_frontier(capsys):
     assert float(validation.group(1)) == pytest.approx(max(within), abs=1e-4)
     plain = numbers_after("AUC", output.partition("Plain training")[2])
     assert plain[0] > max(within) and plain[1] > 0.5 and plain[2] > 0.25  # AUC, gaps by age and sex
-    assert "Wishing for too much gets an answer, too:\n  " in output
+    assert "If no model is within the limits, the error names the nearest:\n  " in output
 
 
 def test_boosted_frontier(capsys):
@@ -135,7 +135,7 @@ def test_boosted_frontier(capsys):
     assert [float(limit) for limit, _, _ in chosen] == [0.15, 0.2, 0.4, 0.7]
     assert {family for _, _, family in chosen} == {"network", "boosting"}
     assert utilities == sorted(utilities) and utilities[-1] == max(best.values())
-    assert "Taken: the best with at most 0.15\n\nSnapshot " in output
+    assert "The best with at most 0.15:\n\nSnapshot " in output
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     "errors",
+    "words",
     "notions",
     "scales",
     "pareto",

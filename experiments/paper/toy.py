@@ -83,7 +83,7 @@ def density_ratio_toy(
         for number in range(replications)
     ]
     settings = RatioSettings(
-        hidden=(64, 64), optimizer=_DESCENT, batch_size=_BATCH, iterations=iterations, patience=None
+        optimizer=_DESCENT, batch_size=_BATCH, iterations=iterations, patience=None
     )
     network = NetworkRatio(data, members, settings=settings)
     for phase in network.phases:

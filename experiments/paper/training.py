@@ -45,7 +45,7 @@ from equipoise.estimators.fitting import (
 )
 from equipoise.estimators.network import PAPER_STRENGTHS, PAPER_TRAINING
 from equipoise.frontier import FairFrontier
-from equipoise.frontier.judging import Criteria, HeldOut, Judge
+from equipoise.frontier.judging import Criteria, HeldOut, Judge, samples_of
 from equipoise.inference import bootstrap
 from equipoise.methods import parse_method
 from equipoise.metrics import mae
@@ -473,7 +473,10 @@ def measures_of(
     criteria = Criteria("R2" if cell.scenario == "III" else "AUC", cell.measures)
     # The paper divides the rate of A = 1 by that of A = 0.
     references = {name: 0 for _, name, kind in cell.sensitive if kind == "discrete"}
-    judge = Judge(held_out, criteria, scores.device, references)
+    samples = samples_of(held_out, scores.device)
+    for name, reference in references.items():
+        samples[name] = samples[name].scored.against(held_out.table[name], reference)
+    judge = Judge(samples, criteria)
     block = max(1, _JUDGED_AT_ONCE // scores.shape[1])
     blocks = torch.split(scores.double(), block)
     cuts = [None] * len(blocks) if thresholds is None else torch.split(thresholds, block)

@@ -330,5 +330,5 @@ def test_limits_are_said_to_be_met_or_not():
         "not met. 1 000 000 rows take 3.2 minutes; the limit of 15 is met."
     ) in text
     assert text.endswith(
-        "400 rounds, strength 0.9, medians of 5 neighbouring pairs of fits. a device; python 3.11."
+        "400 rounds, strength 0.9, medians of 5 neighboring pairs of fits. a device; python 3.11."
     )

@@ -23,7 +23,7 @@ from equipoise.methods import (
     refuse_unsupported,
     register_method,
 )
-from equipoise.methods.shared.conditional import covariance_gap
+from equipoise.methods.conditional import covariance_gap
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
