@@ -6,7 +6,7 @@ import sklearn.metrics as sk
 from scipy.stats import binom, binomtest, ttest_1samp
 
 from equipoise.auditing import audit
-from equipoise.auditing.groups import calibration, told_apart
+from equipoise.auditing.groups import calibration
 from equipoise.auditing.inputs import AuditSettings, read_data
 from equipoise.inference import group_estimates
 from equipoise.inference.groups import (
@@ -17,6 +17,7 @@ from equipoise.inference.groups import (
     rate_interval,
     wilson,
 )
+from equipoise.inference.verdict import told_apart
 from equipoise.metrics import by_group
 
 FAST = {"draws": 20, "permutations": 19}
@@ -239,7 +240,7 @@ def test_two_groups_are_told_apart_by_their_own_intervals():
     group = np.repeat(["a", "b", "c"], [2000, 2000, 35])
     scores = random.random(4035) * np.where(group == "b", 1.0, 0.8)
     found = audit(scores, None, {"g": group}, threshold=0.5, **FAST)
-    a, b, c = (r for r in found.rows if r.metric == "selection rate" and r.group in "abc")
+    a, b, c = (r.estimate for r in found.rows if r.metric == "selection rate" and r.group in "abc")
     assert told_apart(a, b) and told_apart(b, a)
     assert not told_apart(a, c)
     row = difference(found, "g", "selection rate")

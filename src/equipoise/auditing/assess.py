@@ -13,7 +13,6 @@ from equipoise.auditing.groups import bands, calibration, group_rows, histograms
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
-    Favourable,
     crossed_name,
     read_data,
 )
@@ -30,7 +29,7 @@ from equipoise.inference.certificate import certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
-from equipoise.inference.verdict import DEFAULT_LIMIT
+from equipoise.inference.verdict import DEFAULT_LIMIT, Favourable
 from equipoise.metrics.by_group import group_label
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS

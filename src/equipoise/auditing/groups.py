@@ -68,15 +68,6 @@ def _given(data: AuditData, threshold: float | None) -> Given:
     return Given(data.scores, decisions, y, outcome, (y, decisions))
 
 
-def told_apart(one: AuditRow, other: AuditRow) -> bool:
-    """Whether a number of two groups differs with confidence, whichever groups were picked.
-
-    It does where their intervals, which hold for all groups of the attribute at once, do not
-    overlap. (The interval of the "difference" row is about the largest difference of any two.)
-    """
-    return bool(one.high < other.low or other.high < one.low)
-
-
 def calibration(data: AuditData, level: float) -> pd.DataFrame:
     """Expected against observed outcomes of every group, by tenth of the score.
 

@@ -23,7 +23,7 @@ from equipoise.errors import (
     check_whole,
     did_you_mean,
 )
-from equipoise.inference.verdict import DEFAULT_LIMIT, limits_of
+from equipoise.inference.verdict import DEFAULT_LIMIT, Decisions, Favourable, limits_of
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
 from equipoise.metrics.sample import Scored, Threshold, prepare
@@ -31,7 +31,6 @@ from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
 Floats = NDArray[np.float64]
-Favourable = Literal["high", "low"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +80,9 @@ class AuditSettings:
         check_whole("random_state", self.random_state, least=0)
 
     @property
-    def decision_words(self) -> str:
-        """What a positive decision means for people, such as "are selected"."""
-        return self.decision or ("are selected" if self.favourable == "high" else "are flagged")
+    def decisions(self) -> Decisions:
+        """What a positive decision means."""
+        return Decisions(self.favourable, self.decision)
 
     def notions(self, *, outcome_given: bool) -> tuple[Notion, ...]:
         """The notions to assess: the one named, else all for which the data suffice."""

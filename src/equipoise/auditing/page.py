@@ -21,8 +21,7 @@ from equipoise.auditing.summary import (
     remarks,
     title,
 )
-from equipoise.inference.verdict import FOUR_FIFTHS
-from equipoise.metrics.by_group import MEANS
+from equipoise.metrics.by_group import FOUR_FIFTHS, MEANS
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.report.page import records, render_page

@@ -8,10 +8,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from equipoise.auditing.groups import told_apart
 from equipoise.auditing.result import ALL_ROWS, MISSING, AuditRow
 from equipoise.inference import Estimate
-from equipoise.inference.verdict import Fared, Rates, State, Verdict, limits_of
+from equipoise.inference.verdict import (
+    Rates,
+    State,
+    Verdict,
+    Yardstick,
+    limits_of,
+    told_apart,
+)
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.words import listed, number, percent
@@ -31,10 +37,6 @@ QUESTIONS = {
 }
 #: The number that a verdict is about.
 HEADLINES = {Notion.INDEPENDENCE: "gap", Notion.SEPARATION: "gap given Y"}
-_AMONG = {
-    "true positive rate": "the positive outcome",
-    "false positive rate": "the negative outcome",
-}
 _MOST_LISTED = 5
 Evidence = Literal["found", "unclear", "not found", "undefined"]
 
@@ -99,17 +101,9 @@ def headline_of(audit: Audit, attribute: str, notion: Notion) -> AuditRow | None
 
 def _rates(audit: Audit, attribute: str, notion: Notion) -> Rates | None:
     """How the worst and the best group fare."""
-    ordered, _ = ranked_groups(audit, attribute, notion)
-    if len(ordered) < 2:
-        return None
-    worst, best = (
-        Fared(group_in_words(audit, attribute, row.group), row.value, row.n)
-        for row in (ordered[0], ordered[-1])
-    )
-    measure = ordered[0].metric
-    decides = "" if measure.startswith("mean") else audit.settings.decision_words
-    certain = told_apart(ordered[0], ordered[-1])
-    return Rates(measure, _AMONG.get(measure, ""), worst, best, decides, certain)
+    rows = _group_rows(audit, attribute, notion)
+    names = [group_in_words(audit, attribute, row.group) for row in rows]
+    return _yardstick(audit, notion).rates(names, [row.estimate for row in rows])
 
 
 def _ratio(audit: Audit, attribute: str) -> Estimate | None:
@@ -203,13 +197,17 @@ def ranked_groups(
     audit: Audit, attribute: str, notion: Notion
 ) -> tuple[list[AuditRow], list[AuditRow]]:
     """Groups from the worst off to the best off, and all that are small, ranked or not."""
-    metric, worst_is_lowest = _yardstick(audit, notion)
-    rows = [r for r in audit.rows if (r.attribute, r.metric) == (attribute, metric)]
-    rows = [r for r in rows if r.group not in (ALL_ROWS, MISSING) and not math.isnan(r.value)]
-    large = [row for row in rows if row.n >= SMALL_GROUP]
-    ranked = large if len(large) > 1 else rows
-    ordered = sorted(ranked, key=lambda row: row.value, reverse=not worst_is_lowest)
-    return ordered, [row for row in rows if row.n < SMALL_GROUP]
+    rows = _group_rows(audit, attribute, notion)
+    order = _yardstick(audit, notion).ranked([row.estimate for row in rows])
+    small = [row for row in rows if row.n < SMALL_GROUP and not math.isnan(row.value)]
+    return [rows[place] for place in order], small
+
+
+def _group_rows(audit: Audit, attribute: str, notion: Notion) -> list[AuditRow]:
+    """The number that groups are ranked by, one row a group."""
+    wanted = (attribute, _yardstick(audit, notion).measure)
+    rows = [row for row in audit.rows if (row.attribute, row.metric) == wanted]
+    return [row for row in rows if row.group not in (ALL_ROWS, MISSING)]
 
 
 def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str]:
@@ -222,7 +220,11 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
     if worst.value == best.value:
         yield f"All groups have the same {metric}, {number(worst.value)}."
     else:
-        certain = "" if told_apart(worst, best) else "; too few rows to be sure that the two differ"
+        certain = (
+            ""
+            if told_apart(worst.estimate, best.estimate)
+            else "; too few rows to be sure that the two differ"
+        )
         yield (
             f"Worst off: {worst.group}, with a {metric} of {sized(worst)}; best off: "
             f"{best.group}, with {sized(best)}{certain}."
@@ -235,15 +237,9 @@ def group_findings(audit: Audit, attribute: str, notion: Notion) -> Iterator[str
         yield f"Fewer than {SMALL_GROUP} rows, {known}: {listed}."
 
 
-def _yardstick(audit: Audit, notion: Notion) -> tuple[str, bool]:
-    """What groups are ranked by, and whether the lowest value is the worst."""
-    high_is_good = audit.settings.favourable == "high"
-    if notion is Notion.INDEPENDENCE:
-        return ("mean score" if audit.threshold is None else "selection rate"), high_is_good
-    if audit.outcome == "continuous":
-        return "mean error", high_is_good
-    # Who deserved the good decision and did not get it, or got a bad one undeserved.
-    return ("true positive rate" if high_is_good else "false positive rate"), high_is_good
+def _yardstick(audit: Audit, notion: Notion) -> Yardstick:
+    decided = audit.threshold is not None
+    return Yardstick.of(notion, audit.outcome, audit.settings.decisions, decided=decided)
 
 
 def remarks(audit: Audit) -> Iterator[str]:

@@ -7,7 +7,7 @@ once. `estimates` computes them on test rows for a few models, with intervals an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +21,13 @@ from equipoise.inference import Estimate
 from equipoise.inference.bootstrap import estimates_of, utility_intervals
 from equipoise.inference.certificate import certificate_of
 from equipoise.inference.gap import gap_estimates
+from equipoise.inference.groups import group_estimates
+from equipoise.inference.verdict import Decisions, Rates, Yardstick
 from equipoise.metrics import Metric, OutcomeKind, Sample, Scored, find_metric, prepare
+from equipoise.metrics.by_group import ByGroup, Given, group_in_words, grouping
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.partition import rank
+from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.metrics.utility import youden_of_ranking
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveTable
@@ -287,6 +291,7 @@ class ReportSettings:
     level: float = 0.95
     draws: int = 200  # of the bootstrap
     candidates: int = 1  # number of selections for which certificates hold together
+    decisions: Decisions = field(default_factory=Decisions)
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -334,6 +339,40 @@ def estimates(
             ]
         columns.append(worst)
     return list(zip(*columns, strict=True))
+
+
+def rates(
+    scores: Floats,
+    rows: HeldOut,
+    attribute: str,
+    notion: Notion,
+    threshold: float | None,
+    decisions: Decisions,
+    level: float,
+) -> tuple[Rates | None, Estimate | None]:
+    """How groups fare by scores (n,), and the ratio of the lowest to the highest selection rate.
+
+    Either is None where it is undefined, as without a threshold or with several classes.
+    """
+    if rows.outcome == "multiclass":
+        return None, None
+    decided = None if threshold is None else np.asarray(scores > threshold, np.int64)
+    given = Given(scores, decided, rows.y, rows.outcome, (rows.y, decided))
+    yardstick = Yardstick.of(notion, rows.outcome, decisions, decided=threshold is not None)
+    column = rows.table[attribute]
+    labels, codes = grouping(column)
+    selection = [] if decided is None else ["selection rate"]
+    quantities = tuple(given.quantities(list(dict.fromkeys([*selection, yardstick.measure]))))
+    found = group_estimates(
+        ByGroup(attribute, labels, codes, quantities, rows.weights),
+        level=level,
+        simultaneous=True,
+        least=SMALL_GROUP,
+    )
+    named = [group_in_words(column, label) for label in labels]
+    ratio = found.ratio.get("selection rate")
+    about = yardstick.rates(named, found.by_group[yardstick.measure])
+    return about, None if ratio is None or ratio.reason else ratio
 
 
 def certificates(

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, check_number
 from equipoise.estimators import Classifies, Regresses
-from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates
+from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates, rates
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots
 from equipoise.inference import Estimate
 from equipoise.inference.estimate import notes
+from equipoise.inference.verdict import Verdict
 from equipoise.metrics import find_metric
+from equipoise.notions import Notion
 from equipoise.pareto import choose
 
 
@@ -297,6 +299,10 @@ class Selection:
         Numbers of rows. Without test rows (see ``FairFrontier.save``) ``test_rows`` is 0.
     rows : tuple of SelectionRow
         Utility first, then every metric by attribute; with three or more classes that of the worst.
+    verdicts : tuple of Verdict
+        Whether each limit on unfairness is kept, on the test rows.
+    nearest : bool
+        Whether no snapshot keeps the limits on the validation rows, and this one is the nearest.
     """
 
     model: Classifies | Regresses
@@ -318,6 +324,8 @@ class Selection:
     validation_rows: int
     test_rows: int
     rows: tuple[SelectionRow, ...]
+    verdicts: tuple[Verdict, ...]
+    nearest: bool = False
 
     @property
     def holds_on_test(self) -> bool | None:
@@ -430,7 +438,38 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
         validation_rows=len(curve.split.validation),
         test_rows=0 if curve.test is None else len(curve.test),
         rows=rows,
+        verdicts=verdicts(curve, number, rows, settings),
     )
+
+
+def verdicts(
+    curve: Curve, number: int, rows: Sequence[SelectionRow], settings: ReportSettings
+) -> tuple[Verdict, ...]:
+    """Judge a kept snapshot by the limits of these rows, on the test rows."""
+    found = []
+    for row in rows[1:]:
+        if math.isnan(row.limit):
+            continue
+        notion = find_metric(row.metric).notion or Notion.INDEPENDENCE
+        estimate, about, ratio = row.estimate, None, None
+        if curve.test is None or curve.scores is None:
+            estimate = Estimate(level=settings.level, reason="there are no test rows any more")
+        else:
+            about, ratio = rates(
+                curve.scores[number][:, -1],
+                curve.test,
+                row.attribute,
+                notion,
+                curve.threshold(number),
+                settings.decisions,
+                settings.level,
+            )
+        if notion.conditions_on_outcome:
+            ratio = None
+        found.append(
+            Verdict(str(notion), row.attribute, row.metric, row.limit, estimate, about, ratio)
+        )
+    return tuple(found)
 
 
 def reports(

@@ -15,18 +15,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from equipoise.errors import InputError, check_number, did_you_mean
 from equipoise.inference.estimate import Estimate
 from equipoise.metrics.gap import GAPS
+from equipoise.metrics.outcome import OutcomeKind
+from equipoise.metrics.sample import SMALL_GROUP
+from equipoise.notions import Notion
 from equipoise.words import capital, percent, points
 
+Favourable = Literal["high", "low"]
 #: A limit on the gap where none is asked for: 10 percentage points.
 DEFAULT_LIMIT = 0.1
-#: Selection rates whose ratio is below this are often taken as a sign of adverse impact (US Uniform
-#: Guidelines on Employee Selection Procedures, 29 CFR 1607.4 D).
-FOUR_FIFTHS = 0.8
 
 
 class State(StrEnum):
@@ -52,6 +53,73 @@ def judge(found: Estimate, limit: float) -> State:
         return State.CERTAIN
     # An undefined resolution, of a number that is not compared with chance, hides nothing.
     return State.UNKNOWN if found.resolution > limit else State.WITHIN
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a positive decision means for the person it is about."""
+
+    favourable: Favourable = "high"  # whether a high or a low score is good for the person
+    words: str = ""  # such as "are invited"; "" for the words below
+
+    @property
+    def verb(self) -> str:
+        """What happens to people with a positive decision."""
+        return self.words or ("are selected" if self.favourable == "high" else "are flagged")
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The number of a group by which groups are ranked from the worst off to the best off."""
+
+    measure: str
+    among: str  # whom the number is about; "" for everybody
+    lowest_is_worst: bool
+    verb: str  # what a positive decision means; "" for means
+
+    @classmethod
+    def of(
+        cls, notion: Notion, outcome: OutcomeKind | None, decisions: Decisions, *, decided: bool
+    ) -> Yardstick:
+        """Return the yardstick of a notion; ``decided``: whether there is a threshold."""
+        good, verb = decisions.favourable == "high", decisions.verb
+        if notion is Notion.INDEPENDENCE:
+            if decided:
+                return cls("selection rate", "", good, verb)
+            return cls("mean score", "", good, "")
+        if outcome == "continuous":
+            return cls("mean error", "", good, "")
+        # Who deserved the good decision and did not get it, or got a bad one undeserved.
+        if good:
+            return cls("true positive rate", "the positive outcome", good, verb)
+        return cls("false positive rate", "the negative outcome", good, verb)
+
+    def ranked(self, groups: Sequence[Estimate]) -> list[int]:
+        """Positions of the groups from the worst off to the best off.
+
+        Groups with fewer than `SMALL_GROUP` rows are left out if two others remain.
+        """
+        known = [g for g, each in enumerate(groups) if not math.isnan(each.value)]
+        large = [g for g in known if groups[g].n >= SMALL_GROUP]
+        ranked = large if len(large) > 1 else known
+        return sorted(ranked, key=lambda g: groups[g].value, reverse=not self.lowest_is_worst)
+
+    def rates(self, names: Sequence[str], groups: Sequence[Estimate]) -> Rates | None:
+        """How the worst and the best group fare; None where fewer than two can be compared."""
+        order = self.ranked(groups)
+        if len(order) < 2:
+            return None
+        worst, best = (Fared(names[g], groups[g].value, groups[g].n) for g in (order[0], order[-1]))
+        certain = told_apart(groups[order[0]], groups[order[-1]])
+        return Rates(self.measure, self.among, worst, best, self.verb, certain)
+
+
+def told_apart(one: Estimate, other: Estimate) -> bool:
+    """Whether a number of two groups differs with confidence, whichever groups were picked.
+
+    It does if their intervals, which hold for all groups of the attribute at once, do not overlap.
+    """
+    return bool(one.high < other.low or other.high < one.low)
 
 
 @dataclass(frozen=True)

@@ -689,6 +689,11 @@ def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
     return _range_labels([known[inside == band] for band in range(inside.max() + 1)]), codes
 
 
+def group_in_words(column: SensitiveColumn, label: str) -> str:
+    """A group by its attribute: "sex = F", or "age 17 to 22" for a range."""
+    return f"{column.name} {label}" if column.codes is None else f"{column.name} = {label}"
+
+
 def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
     """Smallest to largest value of every range, with enough digits to make the labels differ."""
     labels: tuple[str, ...] = ()

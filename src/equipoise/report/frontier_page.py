@@ -37,6 +37,8 @@ class RunFacts:
     rows: int = 0  # that were read; 0 where that is not known
     target: str = ""  # name of the column that is predicted
     picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
+    #: What to do next: a sentence, and a command to paste or "".
+    steps: tuple[tuple[str, str], ...] = ()
     command: str = ""  # that made the run
     #: Picks another model of the run; the page adds --max-gap, or --max-unfairness and --metric,
     #: and --attribute.

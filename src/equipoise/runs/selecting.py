@@ -29,6 +29,8 @@ from equipoise.runs.record import (
 )
 from equipoise.storage import write_atomically
 
+# What of a selection is not written as it is.
+_WRITTEN_OUT = ("model", "rows", "verdicts")
 #: One limit on unfairness for every attribute, or one for each that is named.
 Limits = float | Mapping[str, float]
 
@@ -197,10 +199,11 @@ def selection_document(selection: Selection, choice: Choice) -> dict[str, Any]:
     """Every number of a selection, and the choice that made it; undefined numbers are null."""
     told = {
         "choice": asdict(choice),
-        **{name: value for name, value in vars(selection).items() if name not in ("model", "rows")},
+        **{name: value for name, value in vars(selection).items() if name not in _WRITTEN_OUT},
         "holds_on_test": selection.holds_on_test,
         "health": list(selection.model.health_.messages),
         "rows": [row.columns() for row in selection.rows],
+        "verdicts": [verdict.to_document() for verdict in selection.verdicts],
     }
     document: dict[str, Any] = plain(told)
     return document
