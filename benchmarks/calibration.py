@@ -67,8 +67,9 @@ TRUTH_ROWS = 2_000_000
 CANDIDATES = 10
 #: The group that SP and EO divide by; the largest one need not be the same in every data set.
 REFERENCE = 1
-#: Data sets are numbered from here. Settings were chosen on the first 1 000.
-FIRST_SEED = 10_000
+#: Data sets are numbered from here. Rules were chosen on data sets below 20 000 (those of gaps and
+#: of bootstrap intervals were repaired after a look at 10 000 to 11 000) and on some above 60 000.
+FIRST_SEED = 20_000
 WORKERS = 2
 #: Mean and standard deviation of y: of a normal cut at 0.3, at -0.5 and 0.5, or not at all.
 MOMENTS = {"binary": (0.3821, 0.4859), "multiclass": (1.0, 0.7855), "continuous": (0.0, 1.0)}
@@ -631,6 +632,7 @@ def run(cell: Cell, datasets: int, truths: dict[str, float]) -> dict[str, Any]:
     found = STATEMENTS[cell.statement].hits(cell.setting, range(FIRST_SEED, FIRST_SEED + datasets))
     return {
         "datasets": datasets,
+        "first_seed": FIRST_SEED,
         "seconds": round(perf_counter() - start, 1),
         "held": {label: [sum(hits), len(hits)] for label, hits in found.items()},
     }
@@ -647,7 +649,6 @@ def run_all(datasets: int, only: str, name: str = NAME) -> None:
         "permutations": PERMUTATIONS,
         "level": LEVEL,
         "truth_rows": TRUTH_ROWS,
-        "first_seed": FIRST_SEED,
         "device": f"{environment.device_name('cpu').split(',')[0]}, {WORKERS} processes",
         "versions": {**environment.versions(), "numpy": np.__version__},
     }

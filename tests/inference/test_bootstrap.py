@@ -17,7 +17,7 @@ from equipoise.inference.bootstrap import (
     drawn_deviations,
 )
 from equipoise.inference.dependence_intervals import dependence_interval
-from equipoise.metrics import METRICS
+from equipoise.metrics import METRICS, find_metric
 from equipoise.metrics.sample import prepare
 from equipoise.metrics.utility import youden_of_weightings, youden_threshold
 from equipoise.tables import SensitiveTable
@@ -62,6 +62,16 @@ def test_sizes_differ_by_at_most_the_deviation(metric, kind, outcome):
     assert bool((change.abs() <= deviation + 1e-12)[defined].all())
     assert bool((deviation > 1e-3)[defined].all())
     assert metric.deviation(sample, sample).abs().max() == 0
+
+
+def test_what_draws_miss_is_a_share_of_a_row_of_each_large_set_and_nothing_where_scores_are_equal():
+    group = np.repeat(["a", "b", "c"], [40, 100, 10])
+    table = SensitiveTable.from_data({"g": group})
+    scores = np.stack([np.arange(150.0), np.zeros(150)])
+    (missed, tied) = find_metric("KS-GSP").missed(prepare(scores).against(table["g"])).tolist()
+    share = 0.5826 - 1 / 6
+    assert missed == pytest.approx(share / 40 + share / 100)  # ten rows are drawn from everybody's
+    assert tied == pytest.approx(missed / 150)  # a single distinct score
 
 
 @pytest.mark.parametrize(

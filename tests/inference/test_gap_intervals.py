@@ -68,6 +68,28 @@ def test_intervals_and_certificates_cover_a_known_truth(n, data_sets):
         assert binomtest(hits, data_sets, 0.95, alternative="less").pvalue > 0.001
 
 
+def test_a_group_whose_share_is_nearer_to_one_half_has_a_longer_interval():
+    """90 % of many and half of a few get the decision: by hand, and with the truth covered."""
+    few, many = 100, 900
+    a = np.repeat(["f", "m"], [few, many])
+    decisions = np.r_[np.arange(few) % 2, (np.arange(many) % 10 > 0)].astype(float)
+    (found,) = estimates(decisions, a, metric="decision gap", threshold=0.5)
+    own, others, share = 0.5, 0.9, 0.86
+    wide = (own * (1 - own) / few + others * (1 - others) / many) ** 0.5
+    wide /= (share * (1 - share) * (1 / few + 1 / many)) ** 0.5
+    distance, chance = 0.4, found.chance
+    assert wide == pytest.approx(1.394, abs=1e-3)
+    assert found.high == pytest.approx(distance + chance * wide)
+    assert found.low == pytest.approx((distance - chance) / (1 + chance * (wide - 1) / distance))
+    random = np.random.default_rng(5)
+    drawn = np.c_[random.random((300, few)) < own, random.random((300, many)) < others]
+    held = [
+        each.low <= 0.4 <= each.high
+        for each in estimates(drawn * 1.0, a, metric="decision gap", threshold=0.5)
+    ]
+    assert binomtest(sum(held), 300, 0.95, alternative="less").pvalue > 0.01
+
+
 def test_unequal_weights_have_no_certificate_and_say_why():
     random = np.random.default_rng(0)
     weights = random.integers(1, 3, 400)

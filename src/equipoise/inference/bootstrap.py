@@ -168,6 +168,9 @@ def estimates_of(
     drawn |= _draw_carefully(careful, sample, draws, seed, many=many)
     for metric in metrics:
         problem = problems[metric.name]
+        short = np.zeros(members)
+        if metric.missed is not None and metric.name in exact:
+            short = metric.missed(sample).cpu().numpy()
         if problem is None and metric.name in GAPS:
             yield from gap_estimates(metric, sample, level=level, random_state=seed)
             continue
@@ -181,7 +184,7 @@ def estimates_of(
                 continue
             value = float(exact[metric.name].values[0, k])
             found = drawn[metric.name][:, k]
-            kept = found[~np.isnan(found)]
+            kept = found[~np.isnan(found)] + short[k]
             low, high = (
                 basic_interval(value, kept, level, metric.range)
                 if metric.deviation is None

@@ -8,8 +8,13 @@ times the scale of the group. So the largest D in the population lies in
 
 limited to [0, 1]. At a level of 95 % the lower end is above 0 if and only if the gap is above 0,
 and if and only if p is at most 0.05: interval, p-value and gap cannot contradict each other.
+
 Permutations give the distribution of D if score and attribute are independent. Otherwise D varies
-no more than that, as simulations in docs/uncertainty.md show.
+no more than that if scores have many values, as simulations in docs/uncertainty.md show. Decisions
+and scores of few values may vary up to w(g) times as much (`Comparison.widening`). Their error is
+taken to grow from c(g) to w(g) c(g) as the true difference grows from 0 to D(g). The lower end is
+the difference that is just one error below D(g), (D - c) / (1 + (w - 1) c / D). The upper end is
+D(g) + w(g) c(g).
 
 **Certificate.** An upper bound for the largest D in the population, at every number of rows. Given
 the values of A, the scores in a group and those of the others are independent samples. Scores of
@@ -93,9 +98,14 @@ def gap_estimates(
     if not found.comparisons:
         return [Estimate(level=level, n=n, reason=too_few(found))] * members
     reach = found.reach(level)[0]
-    beyond = found.distances[0] > reach * (1 + 1e-9)  # as for the gap itself
-    lows = torch.where(beyond, found.distances[0] - reach, 0.0).amax(-1).tolist()
-    highs = (found.distances[0] + reach).clamp(max=1).amax(-1).tolist()
+    distances = found.distances[0]
+    widening = torch.stack(
+        [torch.cat([each.widening(k) for each in found.comparisons]) for k in range(members)]
+    )
+    beyond = distances > reach * (1 + 1e-9)  # as for the gap itself
+    per_distance = reach * (widening - 1) / distances.clamp(min=1e-300)
+    lows = torch.where(beyond, (distances - reach) / (1 + per_distance), 0.0).amax(-1).tolist()
+    highs = (distances + reach * widening).clamp(max=1).amax(-1).tolist()
     values = found.beyond[0].amax(-1).tolist()
     observed = found.standardized[0, :, None]
     reached = (found.permuted >= observed * (1 - 1e-9) - 1e-12).sum(-1).tolist()

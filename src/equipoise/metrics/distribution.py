@@ -6,6 +6,7 @@ and supplements D.2, D.3 of Sohn, Song and Lin (2024).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import get_args
 
@@ -15,12 +16,16 @@ from torch import Tensor
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition, Ranking
 from equipoise.metrics.registry import Computed, Metric, register_metric
-from equipoise.metrics.sample import Sample
+from equipoise.metrics.sample import SMALL_GROUP, Sample
 from equipoise.notions import Notion
 
 # Members are processed in blocks of about this many (weighting, member, row) numbers: 4 MiB of
 # float64 fit into the processor's cache, and memory does not grow with K.
 _BLOCK = 2**19
+# In rows of a set: the largest value of a random walk, read at its steps, is below that of the
+# limiting Brownian motion by 0.5826 steps (Chernoff 1965), that of an empirical distribution
+# function by 1/6 (Smirnov's expansion).
+_MISSED = 0.5826 - 1 / 6
 
 
 def ks_distances(
@@ -73,17 +78,53 @@ def _distribution(ranked: Tensor) -> Tensor:
 
 def ks_gap(sample: Sample, center: Sample | None = None, *, notion: Notion) -> Tensor:
     """Combine the KS distances of A inside each set of rows, as in the paper; (R, K)."""
-    within = sample.within(notion)
     around = None if center is None else center.weights
+
+    def distances(ranking: Ranking, _rows: Tensor) -> Tensor:
+        return ks_distances(ranking, sample.attribute, sample.weights, around)
+
+    return _combined(sample, notion, distances)
+
+
+def _combined(
+    sample: Sample, notion: Notion, of_sets: Callable[[Ranking, Tensor], Tensor]
+) -> Tensor:
+    """Combine numbers (R, K, sets of A) inside each set of rows, as the paper does; (R, K).
+
+    of_sets takes the ranking of the rows inside, and which they are, (n,).
+    """
+    within = sample.within(notion)
     gaps = []
     for s in range(within.n_sets):
         rows = within.inside(s)
         ranking = sample.scored.ranking
         if not bool(rows.all()):
             ranking = ranking.restrict(rows)
-        distances = ks_distances(ranking, sample.attribute, sample.weights, around)
-        gaps.append(sample.attribute.combine(distances, -1))
+        gaps.append(sample.attribute.combine(of_sets(ranking, rows), -1))
     return within.combine(torch.stack(gaps, dim=-1), -1)
+
+
+def ks_missed(sample: Sample, *, notion: Notion) -> Tensor:
+    """How much `ks_gap` of a bootstrap draw around the sample falls short, on average, (K,).
+
+    A draw puts its rows on the scores of the sample. So their distance is read at these scores
+    only, and what lies between is missed. Nothing lies between equal scores, and draws of sets with
+    fewer than `SMALL_GROUP` rows are not limited to their scores.
+    """
+
+    def missed(ranking: Ranking, rows: Tensor) -> Tensor:
+        weights = sample.weights[0] * rows
+        inside = [weights * sample.attribute.inside(j) for j in range(sample.attribute.n_sets)]
+        of_sets = torch.stack(
+            [
+                (each.square().sum() / each.sum() ** 2) * ((each > 0).sum() >= SMALL_GROUP)
+                for each in inside
+            ]
+        )
+        distinct = ranking.ends.to(weights.dtype).mean(-1)
+        return _MISSED * distinct[None, :, None] * of_sets
+
+    return _combined(sample, notion, missed)[0]
 
 
 def _compute(sample: Sample, notion: Notion) -> Computed:
@@ -126,5 +167,6 @@ for _name, _notion, _description, _formula in (
             needs_decisions=False,
             rank_based=True,
             deviation=partial(ks_gap, notion=_notion),
+            missed=partial(ks_missed, notion=_notion),
         )
     )

@@ -257,12 +257,42 @@ class Comparison:
 
     def scales(self) -> Tensor:
         """Scale s(g) of D, (R, G), from the effective numbers of rows."""
+        inside, outside = self._per_row()
+        return (inside + outside).sqrt()
+
+    def _per_row(self) -> tuple[Tensor, Tensor]:
+        """One over the effective number of rows inside and outside each group, (R, G) both."""
         weights = self.weights * self.rows
         squares = weights.square()
         inside, of_squares = self.groups.sizes(weights), self.groups.sizes(squares)
         outside = weights.sum(-1, keepdim=True) - inside
         others = squares.sum(-1, keepdim=True) - of_squares
-        return (of_squares / inside.square() + others / outside.square()).sqrt()
+        return of_squares / inside.square(), others / outside.square()
+
+    def widening(self, member: int) -> Tensor:
+        """How many times as much D may vary as under independence, (G,); at least 1.
+
+        A share p of n rows varies as p (1 - p) / n. Under independence all groups have the share of
+        everybody. Otherwise a group may have a share nearer to one half. With many distinct scores
+        D is the largest of many differences, and this makes none.
+        """
+        ends = self.ranking.ends[member]
+        ties = int(ends.sum())
+        order, spans = self.ranking.order[member], self.groups.spans
+        weights = self.weights[0, order]
+        if self.strata is not None or not 1 < ties <= _MOST_TIED:
+            return weights.new_ones(len(self.groups))
+        place = ends.cumsum(0) - ends.to(torch.int64)  # of each row among the distinct scores
+        cells = weights.new_zeros(ties * spans.cells)
+        cells.index_add_(0, place.to(torch.int64) * spans.cells + self.groups.codes[order], weights)
+        up_to = cells.view(ties, -1).cumsum(0)
+        inside, everybody = spans.sums(up_to), up_to.sum(-1, keepdim=True)
+        own, others = inside / inside[-1], (everybody - inside) / (everybody - inside)[-1]
+        share = everybody / everybody[-1]
+        few, many = (each[0] for each in self._per_row())
+        apart = (own * (1 - own) * few + others * (1 - others) * many).amax(0)
+        alike = (share * (1 - share)).amax() * (few + many)
+        return (apart / alike).clamp(min=1).sqrt()
 
     def permuted(self, member: int, permutations: int, seed: int) -> Floats:
         """Largest D(g) / s(g) of each permutation, (permutations,)."""

@@ -64,6 +64,8 @@ class Metric:
     #: between their departures. The two sizes differ by at most this, which bootstrap intervals
     #: use.
     deviation: Callable[[Sample, Sample], Tensor] | None = None
+    #: By how much deviations of bootstrap draws fall short on average, (K,), where they do.
+    missed: Callable[[Sample], Tensor] | None = None
     #: Whether such a metric needs only the weight of every (score, set of A, set of Y), so that
     #: many rows can be summed up before drawing.
     from_counts: bool = True
