@@ -25,6 +25,7 @@ from equipoise.metrics.outcome import (
     equal_frequency,
     outcome_array,
     outcome_kind,
+    range_label,
 )
 from equipoise.metrics.sample import even_ranges
 from equipoise.notions import Notion
@@ -698,7 +699,7 @@ def _range_labels(ranges: Sequence[Floats]) -> tuple[str, ...]:
     """Smallest to largest value of every range, with enough digits to make the labels differ."""
     labels: tuple[str, ...] = ()
     for digits in range(4, 18):
-        labels = tuple(f"{v.min():.{digits}g} to {v.max():.{digits}g}" for v in ranges)
+        labels = tuple(range_label(v.min(), v.max(), digits) for v in ranges)
         if len(set(labels)) == len(labels):
             break
     return labels

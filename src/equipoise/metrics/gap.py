@@ -35,7 +35,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.metrics.outcome import OutcomeKind, equal_frequency, ranks_within
+from equipoise.metrics.outcome import OutcomeKind, equal_frequency, range_label, ranks_within
 from equipoise.metrics.partition import Ranking, quantiles, rank
 from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import SMALL_GROUP, Sample
@@ -178,7 +178,7 @@ def _range_labels(name: str, values: Tensor, codes: Tensor, spans: Spans) -> tup
     smallest = ordered[[min(i, len(ordered) - 1) for i, _ in pairs]].tolist()
     largest = ordered[[max(j - 1, 0) for _, j in pairs]].tolist()
     ends = zip(smallest, largest, strict=True)
-    return tuple(f"{name} {low:.6g} to {high:.6g}" for low, high in ends)
+    return tuple(f"{name} {range_label(low, high, 6)}" for low, high in ends)
 
 
 def rank_among_alike(scores: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

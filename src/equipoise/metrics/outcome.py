@@ -152,6 +152,15 @@ def strata_of(y: NDArray[Any], kind: OutcomeKind, groups: int) -> Integers:
     return np.unique(y, return_inverse=True)[1].astype(np.int64)
 
 
+def range_label(low: float, high: float, digits: int) -> str:
+    """A range in words.
+
+    >>> range_label(17, 22.5, 4), range_label(17, 17, 4)
+    ('17 to 22.5', '17')
+    """
+    return f"{low:.{digits}g}" if low == high else f"{low:.{digits}g} to {high:.{digits}g}"
+
+
 def equal_frequency(values: NDArray[Any], groups: int) -> Integers:
     """Divide values (n,) into at most `groups` groups of equal size, numbered 0, 1, ...
 
