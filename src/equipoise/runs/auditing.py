@@ -125,7 +125,7 @@ def _claim(folder: Path, *, overwrite: bool) -> None:
     foreign = foreign_in(folder, lambda name: bool(_NAMES.fullmatch(name)), written=FILES)
     has_audit = folder.is_dir() and any(_NAMES.fullmatch(path.name) for path in folder.iterdir())
     if foreign is None and has_audit and not is_page(folder / PAGE):
-        foreign = f"holds no {PAGE} of its own"
+        foreign = f"holds no {PAGE} of equipoise"
     claim(folder, "an audit", foreign=foreign, overwrite=overwrite or not has_audit)
 
 

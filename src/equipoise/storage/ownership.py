@@ -24,9 +24,9 @@ def claim(
 ) -> None:
     """Raise unless equipoise may write to ``path``: it is new, empty, or holds its own work.
 
-    noun: what is written there, such as "a run"; None if that is never replaced. foreign: what is there that equipoise did not
-    write, after "which", or None. overwrite: whether its own work may be replaced; ``remedy`` says
-    how to allow that.
+    noun: what is written there, such as "a run"; None if that is never replaced. foreign: what is
+    there that equipoise did not write, after "which", or None. overwrite: whether its own work may
+    be replaced; ``remedy`` says how to allow that.
     """
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
