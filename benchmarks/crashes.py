@@ -2,8 +2,10 @@
 
 Every command runs on a small table. Afterwards one of these must hold: the old run is complete and
 gives its old results; the new run is complete; or the new run can be resumed and then gives the
-numbers of an undisturbed run. If a run says "finished", all its files exist and belong together. No
-temporary files remain once a command has written again.
+numbers of an undisturbed run. If a run says "finished", all its files exist and belong together.
+Scores, audits and comparisons are the old or the new ones, complete. An audit that was set aside is
+back as soon as an audit is asked for again. No temporary files remain once a command has written
+again.
 
 Writes benchmarks/results/crashes.json. The tests run a small part of it.
 """
@@ -40,7 +42,7 @@ from equipoise.runs.record import read_record, sha256
 LONG = True
 RESULTS = Path(__file__).parent / "results" / "crashes.json"
 PACKAGES = ("equipoise", "torch", "numpy", "pandas", "pyarrow", "scikit-learn")
-KILLS = 100
+KILLS = 120
 SEED = 14
 #: Longest time for a command, which takes less than a second.
 SECONDS = 60
@@ -53,11 +55,21 @@ FIT = (
 )
 NEW_FIT = (*FIT, "--seed", "1")
 PREDICT = ("predict", "run", "people.csv", "--out", "scores.csv", "--overwrite")
+AUDIT = ("audit", "people.csv", "--score", "grade", "--sensitive", "sex", "--out", "audit")
+COMPARE = ("compare", "run", "second", "--out", "compare.html")
 COMMANDS = {
     "fit": NEW_FIT,
     "overwrite": (*NEW_FIT, "--overwrite"),
     "select": ("select", "run", "--min-utility", "0.1"),
     "predict": (*PREDICT, "--threshold", "0.3"),
+    "audit": (*AUDIT, "--max-gap", "0.3", "--overwrite"),
+    "compare": ("compare", "second", "run", "--out", "compare.html", "--overwrite"),
+}
+#: What commands write beside the run, and the command that writes it for the first time.
+BESIDE = {
+    "predict": ("scores.csv", PREDICT),
+    "audit": ("audit", AUDIT),
+    "compare": ("compare.html", COMPARE),
 }
 
 
@@ -110,16 +122,21 @@ class Bench:
         self.old.mkdir()
         with self.inside(self.old):
             well(*FIT)
-            well(*PREDICT)
+            shutil.copytree("run", "second")
+            for _, command in BESIDE.values():
+                well(*command)
+        self.before = answers(self.old)
         for name, command in COMMANDS.items():
             with self.work(name) as place:
                 well(*command)
-                if name != "predict":
+                if name in BESIDE:
+                    self.after[name] = found_in(place / BESIDE[name][0])
+                    changed = self.after[name] != found_in(self.old / BESIDE[name][0])
+                else:
                     well(*PREDICT)
-                self.after[name] = answers(place)
-        self.before = answers(self.old)
-        for name in ("overwrite", "select", "predict"):
-            demand(self.before != self.after[name], f"{name} must change something")
+                    self.after[name] = answers(place)
+                    changed = self.before != self.after[name]
+                demand(changed or name == "fit", f"{name} must change something")
 
     def sizes(self) -> list[int]:
         """Return sizes in bytes such that, at each, another file of a run has no room."""
@@ -146,16 +163,21 @@ class Bench:
             place.mkdir()
             if name != "fit":
                 shutil.copytree(self.old / "run", place / "run")
-            if name == "predict":
-                shutil.copy(self.old / "scores.csv", place / "scores.csv")
+            if name == "compare":
+                shutil.copytree(self.old / "second", place / "second")
+            if name in BESIDE:
+                written = self.old / BESIDE[name][0]
+                (shutil.copytree if written.is_dir() else shutil.copy)(
+                    written, place / written.name
+                )
             with self.inside(place):
                 yield place
 
     def check(self, name: str, place: Path) -> str:
         """Raise `Lost` unless the law holds; say what was found."""
         with self.inside(place):
-            if name == "predict":
-                return self._check_predict(place)
+            if name in BESIDE:
+                return self._check_beside(name, place)
             found = self._check_opens(name, place)
             if name != "select" and found != "new":
                 found = self._check_goes_on(name, found)
@@ -166,17 +188,19 @@ class Bench:
             self._check_tidy(place)
             return found
 
-    def _check_predict(self, place: Path) -> str:
-        found = (place / "scores.csv").read_bytes()
-        known = {self.before["scores.csv"]: "old", self.after["predict"]["scores.csv"]: "new"}
-        demand(found in known, "scores are neither old nor new")
-        well(*COMMANDS["predict"])
-        demand(answers(place) == self.after["predict"], "scores are not written again")
-        demand(
-            sorted(path.name for path in place.iterdir()) == ["people.csv", "run", "scores.csv"],
-            f"leftovers in {sorted(path.name for path in place.iterdir())}",
-        )
-        return known[found]
+    def _check_beside(self, name: str, place: Path) -> str:
+        out, first = BESIDE[name]
+        if name == "audit":
+            code, said = say(*first)  # puts back what was set aside, and must not replace it
+            demand(code == 1 and "which holds an audit" in said, f"no old or new audit: {said}")
+        found = found_in(place / out)
+        old, new = found_in(self.old / out), self.after[name]
+        demand(found in (old, new), f"{out} is neither old nor new")
+        well(*COMMANDS[name])
+        demand(found_in(place / out) == new, f"{out} is not written again")
+        beside = {path.name for path in place.iterdir()} - {"second"}
+        demand(beside == {"people.csv", "run", out}, f"leftovers: {sorted(beside)}")
+        return "old" if found == old else "new"
 
     def _check_opens(self, name: str, place: Path) -> str:
         """Whether the run is the old or the new one; "unfinished" where it can not be opened."""
@@ -224,6 +248,12 @@ def answers(place: Path) -> dict[str, bytes]:
     """Return what identifies a run: its table, and the scores of its model."""
     names = ("run/table.csv", "scores.csv")
     return {name: (place / name).read_bytes() for name in names}
+
+
+def found_in(path: Path) -> dict[str, bytes]:
+    """Return the content of a file, or of all files of a folder, by name."""
+    paths = path.iterdir() if path.is_dir() else [path]
+    return {each.name: each.read_bytes() for each in paths}
 
 
 #: What changes a folder; opening counts where it is for writing.
@@ -368,7 +398,7 @@ def counted(found: Iterator[str]) -> dict[str, int]:
 def main() -> None:
     torch.set_num_threads(1)
     content: dict[str, Any] = {
-        "law": "the old run whole, or the new one whole or resumable; nothing left behind",
+        "law": "the old work whole, or the new one whole or resumable; nothing left behind",
         "command_lines": {name: " ".join(command) for name, command in COMMANDS.items()},
         "seed": SEED,
         "device": f"{platform.machine()} CPU, 1 thread",

@@ -10,6 +10,7 @@ from people import equipoise
 
 from equipoise import load, load_dataset
 from equipoise.datasets import dataset_names
+from equipoise.errors import InputError
 from equipoise.files import read_columns, read_table
 from equipoise.runs.samples import SMALL, demonstrate
 from tests.error_parts import says
@@ -118,6 +119,8 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
     ended = demonstrate(Path("demo"), say=said.append, options=options)
     assert ended.document["report"] == "demo/run/report.html"
     assert Path("demo/run/report.html").exists()
+    with pytest.raises(InputError, match=r"^--out must be new, got 'demo/run', .* --overwrite$"):
+        demonstrate(Path("demo"), say=said.append, options=options)
     again = demonstrate(Path("demo"), say=said.append, options=options, overwrite=True)
     assert again.document == ended.document
     data, fit = [line.split() for line in said[0].splitlines()[1:3]]
@@ -130,7 +133,7 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
     assert Path("demo/run/table.csv").read_bytes() == kept
     Path("demo/letter.txt").write_text("dear", "utf-8")
     said = equipoise("demo", "--out", "demo").err
-    says(said, "--out", "must be new, empty or hold an older demo", "got 'demo'", "another name")
+    says(said, "--out", "must be new or hold a demo", "got 'demo'", "another name")
     assert Path("demo/letter.txt").exists()
 
 
@@ -139,12 +142,12 @@ def test_the_demo_overwrites_nothing_of_anybody_else(folder, tmp_path, monkeypat
     Path("demo").mkdir()
     Path("demo/adult.csv").write_text("mine", "utf-8")
     said = equipoise("demo", "--out", "demo")
-    assert said.code == 1 and "'demo', whose adult.csv is not that of the demo" in said.err
+    assert said.code == 1 and "'demo', which holds another adult.csv" in said.err
     assert Path("demo/adult.csv").read_text("utf-8") == "mine"
     Path("demo/adult.csv").unlink()
     assert equipoise("datasets", "adult", "--out", "demo/adult.csv").code == 0
     shutil.copytree(folder / "run", "demo/run")
     before = {path: path.read_bytes() for path in Path("demo").rglob("*") if path.is_file()}
     said = equipoise("demo", "--out", "demo")
-    assert said.code == 1 and "where 'run' is not the run of the demo" in said.err
+    assert said.code == 1 and "'demo', which holds another run" in said.err
     assert {p: p.read_bytes() for p in Path("demo").rglob("*") if p.is_file()} == before

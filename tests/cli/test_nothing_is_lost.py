@@ -25,6 +25,8 @@ def bench(tmp_path_factory):
         ("overwrite", 12, {"old", "old, resumed", "new"}),
         ("select", 10, {"old", "new"}),
         ("predict", 2, {"old", "new"}),
+        ("audit", 3, {"old", "new"}),
+        ("compare", 2, {"old", "new"}),
     ],
 )
 def test_a_kill_before_any_step_loses_nothing(bench, tmp_path, name, every, found):
@@ -39,7 +41,7 @@ def test_a_full_disk_loses_nothing(bench, name, at):
 
 
 def test_files_that_can_not_be_written_whole_leave_the_old_ones(bench):
-    for name in ("overwrite", "select", "predict"):
+    for name in ("overwrite", "select", "predict", "audit", "compare"):
         assert crashes.with_files_cut_at(bench, name, 0) == "old"
     assert crashes.with_files_cut_at(bench, "overwrite", bench.sizes()[-1]) != "new"
 
@@ -57,6 +59,6 @@ def test_the_committed_result_is_of_these_commands_and_lost_nothing():
     assert found["command_lines"] == {name: " ".join(each) for name, each in COMMANDS.items()}
     assert found["lost"] == 0
     kills = found["killed_at_random_moments"]
-    assert sum(sum(counts.values()) for counts in kills.values()) == crashes.KILLS == 100
+    assert sum(sum(counts.values()) for counts in kills.values()) == crashes.KILLS == 120
     for sweep in ("killed_at_every_step", "disk_full_from_every_step", "disk_full_within_a_file"):
         assert set(found[sweep]) == set(COMMANDS)

@@ -32,7 +32,7 @@ def state_of(folder):
 def test_a_run_is_not_overwritten_unless_asked_for(people, run):
     before = state_of(run)
     said = refused(*FIT, *SMALL_ON_CPU, "--out", "run")
-    says(said, "--out", "must be new or empty", "got 'run'", "choose", "--resume", "--overwrite")
+    says(said, "--out", "must be new", "got 'run'", "choose", "--resume", "--overwrite")
     assert state_of(run) == before
     (run / "notes.txt").write_text("mine", "utf-8")
     ran = equipoise(*FIT, *SMALL_ON_CPU, "--seed", "1", "--out", "run", "--overwrite")
@@ -49,7 +49,8 @@ def test_a_folder_of_somebody_else_is_never_written_to(people, content):
         (other / name).write_bytes(bytes_)
     for more in ((), ("--overwrite",)):
         said = refused(*FIT, *SMALL_ON_CPU, "--out", "other", *more)
-        says(said, "--out", "must be new, empty or", "got 'other'", "other files", "another name")
+        held = f"holds {next(iter(content))!r}"
+        says(said, "--out", "must be new or hold a run", "got 'other'", held, "another name")
     assert state_of(other) == content
 
 
@@ -58,7 +59,7 @@ def test_an_empty_folder_will_do_and_a_file_will_not(people):
     assert equipoise(*FIT, "--strengths", "0,1.5", "--out", "empty").code == 1
     assert Path("empty").is_dir()  # it was there before, so it is there after a failure
     assert equipoise(*FIT, *SMALL_ON_CPU, "--out", "empty").code == 0
-    says(refused(*FIT, "--out", "people.csv"), "--out", "must name a folder", "got 'people.csv'")
+    says(refused(*FIT, "--out", "people.csv"), "--out", "got 'people.csv'", "is a file")
 
 
 def test_bad_input_loses_no_earlier_run(people, run):
@@ -168,6 +169,9 @@ def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
     for command in (("report", run), ("predict", run, people, "--out", "scores.csv")):
         assert f"'{run / 'selection.json'}'" in refused(*command)
     shutil.copy("other/settings.json", run)
+    says(refused("report", run), f"'{run / 'model_card.md'}'", "another run", "move it")
+    for name in ("model_card.md", "model_card.json"):
+        shutil.copy(f"other/{name}", run)
     assert equipoise("report", run).code == 0  # now all of them are of one run
 
 
@@ -199,7 +203,8 @@ def test_runs_of_older_versions_without_digests_are_taken_as_they_are(run, folde
         assert ran.code == 0, ran.err
     assert equipoise("select", run, "--max-gap", "0.9").code == 0
     now = json.loads(settings.read_text("utf-8"))["files"]
-    assert set(now) == {"frontier.equipoise", "model.equipoise", "selection.json"}
+    cards = {"model_card.md", "model_card.json"}
+    assert set(now) == {"frontier.equipoise", "model.equipoise", "selection.json", *cards}
     assert now["frontier.equipoise"] == known["frontier.equipoise"]
 
 

@@ -1,6 +1,7 @@
 """Boosted trees on the command line: fitted, selected, scored with, compared, interrupted."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from people import equipoise, refused, table
+from people import equipoise, refused, same_model, table
 
 from equipoise import FairBoostingClassifier, load
 from equipoise.cli.commands import app
@@ -212,7 +213,7 @@ def test_without_lightgbm_one_line_says_what_to_install(place, tmp_path, monkeyp
     assert equipoise("predict", place / "networks", place / "people.csv", *out).code == 0
 
 
-def test_an_unfinished_run_of_trees_is_grown_anew(place, tmp_path, monkeypatch):
+def test_a_run_of_trees_without_a_checkpoint_is_grown_anew(place, tmp_path):
     run = shutil.copytree(place / "trees", tmp_path / "trees")
     settings = run / "settings.json"
     begun = replace(read_record(settings), state="training", rounds_trained=0)
@@ -262,7 +263,7 @@ def interrupted(*arguments):
         (
             ("--predictor", "boosting", "--rounds", "100000"),
             "boosting",
-            "round {} of 100000; these are the results so far. Grow the trees again with: ",
+            "round {} of 100000; these are the results so far. Continue with: ",
         ),
         (
             ("--predictor", "both", "--iterations", "100000", "--evaluate-every", "10"),
@@ -285,6 +286,81 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
     told = " ".join(out.split())
     assert f"Training was interrupted at {said.format(moment)}{command}" in told
     assert f"\n  {command}\n" in out  # a line to paste
-    assert Path("cut/training.checkpoint").exists() == (family == "network")
+    assert Path("cut/training.checkpoint").exists()
     assert equipoise("report", "cut").code == 0
     assert document("cut/selection.json")["predictor"] == family
+
+
+#: Processes with none of the threads that libraries of trees have started in this one. All are
+#: forked from one that has imported what they need.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["equipoise.runs.fitting", "lightgbm", "xgboost"])
+
+
+def run_to_its_end(arguments):
+    """What a process does: one command, in two minutes at most; the exit code is that of it."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(120)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with open("said.txt", "w") as said, redirect_stdout(said), redirect_stderr(said):
+        code = run_command(app, arguments)
+    os._exit(code)
+
+
+def signalled_in_trees(number, mark, *arguments):
+    """Send a signal to a command once it has written trees to a checkpoint; return how it ended."""
+    checkpoint = Path("cut/training.checkpoint")
+    before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+    process = PROCESSES.Process(target=run_to_its_end, args=(list(arguments),))
+    process.start()
+    while not (
+        checkpoint.exists()
+        and checkpoint.stat().st_mtime_ns != before
+        and mark in checkpoint.read_bytes()
+    ):
+        assert process.is_alive(), Path("said.txt").read_text("utf-8")
+        time.sleep(0.002)
+    os.kill(process.pid, number)
+    process.join(timeout=120)
+    return process.exitcode
+
+
+KILL, CTRL_C = signal.SIGKILL, signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("predictor", "mark", "signals"),
+    [
+        ("boosting", b"Tree=19", (KILL, CTRL_C)),
+        ("xgboost", b"split_conditions", (KILL,)),
+        ("both", b"Tree=19", (CTRL_C,)),
+    ],
+)
+def test_trees_that_were_cut_off_go_on_to_the_same_end(people, predictor, mark, signals):
+    pytest.importorskip("xgboost" if predictor == "xgboost" else "lightgbm")
+    table(400).to_csv("people.csv", index=False)
+    fit = [*FIT, "--id", "person", *FEW, "--predictor", predictor, "--rounds", "100"]
+    if predictor == "both":
+        fit += ["--iterations", "20"]
+    assert equipoise(*fit, "--out", "whole").code == 0
+    command, rounds = fit, 0
+    for number in signals:
+        code = signalled_in_trees(number, mark, *command, "--out", "cut")
+        command = ["fit", "--resume"]
+        record = read_record(Path("cut/settings.json"))
+        if number == KILL:
+            assert (code, record.state) == (-KILL, "training")
+            says(refused("report", "cut"), "RUN", "has ended", "equipoise fit --resume --out cut")
+            rounds = 20  # at least these are in the checkpoint
+        else:
+            assert (code, record.state) == (1, "interrupted")
+            assert rounds < record.rounds_trained < 100
+            said = Path("said.txt").read_text("utf-8")
+            assert f"interrupted at round {record.rounds_trained} of 100" in said
+    ran = equipoise("fit", "--resume", "--out", "cut")
+    assert ran.code == 0, ran.err
+    for name in ("table.csv", "members.csv"):
+        assert Path("cut", name).read_bytes() == Path("whole", name).read_bytes()
+    for name in ("frontier.equipoise", "model.equipoise"):
+        assert same_model(Path("cut", name), Path("whole", name))
+    assert not Path("cut/training.checkpoint").exists()

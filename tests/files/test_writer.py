@@ -66,9 +66,9 @@ def test_other_files_are_never_replaced(tmp_path, scores, name):
     assert says(
         str(refused.value),
         "out",
-        "be a new file or",
-        f"'{path}', which is neither",
-        "choose another name, or remove",
+        "must be new or hold scores",
+        f"'{path}', which holds something else",
+        "choose another name",
     )
     assert path.read_bytes() == before
 

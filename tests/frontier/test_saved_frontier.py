@@ -178,7 +178,7 @@ def test_what_can_not_be_saved(path):
     with pytest.raises(InputError, match=r"^save writes the estimators of equipoise, got Own, a "):
         own.save(path)
     path.write_text("notes")
-    with pytest.raises(InputError, match=r"^path must be new or name a saved model, got "):
+    with pytest.raises(InputError, match=r"^path must be new or hold a model that equi"):
         fitted("separation").save(path)
     assert path.read_text() == "notes"
 

@@ -148,6 +148,7 @@ def held_out_losses(model, X, y, seed):
     return np.array(found)
 
 
+@pytest.mark.filterwarnings("ignore:The model overfits:equipoise.errors.ConvergenceWarning")
 def test_growing_ends_when_rows_set_aside_see_nothing_better_and_keeps_the_best(people, library):
     X, signal, _ = people
     y = outcome(signal, 2)

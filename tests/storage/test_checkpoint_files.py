@@ -119,12 +119,12 @@ def test_models_and_checkpoints_are_not_taken_for_one_another(file, tmp_path):
     with pytest.raises(InputError, match=r"whose contents are not a model \(KeyError"):
         load(file.path)
     message = (
-        f"checkpoint must be new or name a saved checkpoint, got '{saved}', which is another "
-        "kind of file; choose another name or remove the file yourself"
+        f"checkpoint must be new or hold a checkpoint that equipoise wrote, got '{saved}', which "
+        "is another kind of file; choose another name"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         saved.write(STATE)
-    message = f"path must be new or name a saved model, got '{file}', which is another kind of file"
+    message = f"path must be new or hold a model that equipoise wrote, got '{file}', which is"
     with pytest.raises(InputError, match=re.escape(message)):
         model.save(file.path)
     assert (saved.path.read_bytes(), file.path.read_bytes()) == before

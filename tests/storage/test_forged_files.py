@@ -152,5 +152,5 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path):
             assert str(path) in str(refused.value) and "into a file first" in str(refused.value)
             with pytest.raises(InputError, match="in a file on disk, got"):
                 CheckpointFile(path).read()
-    with pytest.raises(InputError, match="must be new or name a saved model"):
+    with pytest.raises(InputError, match="must be new or hold a model"):
         fitted("text only")[0].save(pipe)

@@ -18,6 +18,7 @@ from equipoise import FairClassifier, FairRegressor, load_dataset
 from equipoise.errors import InputError
 from equipoise.storage.onnx import Graph, add_encoding
 from equipoise.tables import FeatureEncoder
+from tests.error_parts import says
 
 TOLERANCE = 1e-5
 
@@ -235,9 +236,20 @@ def test_without_onnx_the_error_names_the_extra(tmp_path, monkeypatch):
     )
 
 
-def test_an_older_file_is_replaced(tmp_path):
+def test_an_older_file_of_equipoise_is_replaced_and_no_other(tmp_path):
     path = tmp_path / "model.onnx"
-    path.write_bytes(b"older")
+    fitted("representation")[0].to_onnx(path)
+    assert onnx.load(path).doc_string == "FairEncoder fitted by equipoise"
     fitted("text only")[0].to_onnx(path)
     assert onnx.load(path).doc_string == "FairClassifier fitted by equipoise"
+    other = onnx.load(path)
+    other.producer_name = "pytorch"
+    onnx.save(other, path)
+    for content in (path.read_bytes(), b"", b"notes"):
+        path.write_bytes(content)
+        with pytest.raises(InputError) as error:
+            fitted("text only")[0].to_onnx(path)
+        rule = "path must be new or hold an ONNX model that equipoise wrote"
+        assert says(str(error.value), rule, f"'{path}'", "another kind of file", "another name")
+        assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]

@@ -153,9 +153,9 @@ def test_what_is_not_a_model_is_not_overwritten(content, path):
     assert says(
         str(refused.value),
         "path",
-        "be new or name a",
+        "must be new or hold a model",
         f"'{path}', which is another kind of file",
-        "choose another name or remove",
+        "choose another name",
     )
     assert path.read_bytes() == content
 

@@ -21,7 +21,8 @@ from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import checked_target, write_atomically
-from equipoise.storage.onnx import Graph, onnx_bytes
+from equipoise.storage.onnx import Graph, is_own_onnx, onnx_bytes
+from equipoise.storage.ownership import claim
 from equipoise.tables import FeatureEncoder, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
 
@@ -117,12 +118,14 @@ class NetworkEstimator(FairEstimator):
         Parameters
         ----------
         path : path of a file that ends in ``.onnx``
-            An existing file is replaced.
+            An older file that equipoise wrote is replaced, and nothing else ever.
         """
         check_is_fitted(self)
         target = checked_target(path)
         if target.suffix != ".onnx":
             raise InputError(f"path must end in '.onnx', got '{target}'")
+        foreign = None if is_own_onnx(target) else "is another kind of file"
+        claim(target, "an ONNX model", foreign=foreign, overwrite=True, argument="path")
         if learned_inputs(self).columns:
             raise InputError(
                 f"to_onnx cannot write a model of method={self.method!r}, which needs the "

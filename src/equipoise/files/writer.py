@@ -7,6 +7,7 @@ Spreadsheets run a cell of a CSV file that begins with =, +, - or @ as a formula
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ import pyarrow.parquet as pq
 from equipoise.errors import InputError
 from equipoise.files.reading import column_names, find_data_file
 from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
+from equipoise.storage.ownership import claim
 
-#: The last column of every file of scores, by which an older file is recognized.
+#: The last column of every file of scores.
 PROBLEM = "problem"
 #: The beginning of text that would be run as a formula. Text with apostrophes before it gets one
 #: more, so that the first one can always be removed. Text that is a number is harmless.
@@ -33,7 +35,7 @@ class ScoreWriter:
 
     Frames are written to a temporary file beside ``path``. It is renamed to ``path`` when the block
     ends without an error; otherwise it is removed and an older file stays. With ``overwrite`` an
-    older file of scores (its last column is ``problem``) is replaced, and nothing else ever. While
+    older file of scores is replaced, and nothing else ever. While
     one process writes, others are refused. In a .csv file, text that a spreadsheet would run as a
     formula gets an apostrophe.
     """
@@ -42,13 +44,8 @@ class ScoreWriter:
         self.path = checked_target(path, "out")
         if self.path.suffix not in (".parquet", ".csv"):
             raise InputError(f"out must end in .parquet or .csv, got '{self.path}'; rename it")
-        if self.path.exists():
-            _refuse_other_content(self.path)
-            if not overwrite:
-                raise InputError(
-                    f"out must be new, got '{self.path}', which holds scores; choose another name, "
-                    "or set overwrite=True (--overwrite)"
-                )
+        self._overwrite = overwrite
+        self._claim()
         self._open = ExitStack()
         self._schema: pa.Schema | None = None
         self._writer: Any = None
@@ -58,6 +55,16 @@ class ScoreWriter:
         self._open.enter_context(only_writer(lock, argument="out", what=self.path))
         return self
 
+    def _claim(self) -> None:
+        claim(
+            self.path,
+            "scores",
+            foreign=None if _holds_scores(self.path) else "holds something else",
+            overwrite=self._overwrite,
+            argument="out",
+            remedy="set overwrite=True (--overwrite)",
+        )
+
     def write(self, frame: pd.DataFrame) -> None:
         """Append rows; every frame has the columns and types of the first."""
         is_csv = self.path.suffix == ".csv"
@@ -66,6 +73,7 @@ class ScoreWriter:
         if self._schema is None:
             self._schema = pa.Schema.from_pandas(frame, preserve_index=False).remove_metadata()
             beside = self._open.enter_context(written_beside(self.path))
+            self._open.callback(self._claim)  # another file may have got this name meanwhile
             make = pyarrow.csv.CSVWriter if is_csv else pq.ParquetWriter
             self._writer = make(str(beside), self._schema)
             self._open.callback(self._writer.close)
@@ -102,13 +110,13 @@ def _as_text(values: pd.Series[Any]) -> pd.Series[Any]:
     return values.where(~runs, "'" + text) if runs.any() else values
 
 
-def _refuse_other_content(path: Path) -> None:
+def _holds_scores(path: Path) -> bool:
+    """Whether a file ends with the columns of scores, a decision if any, and ``problem``."""
     try:
         names = column_names(find_data_file(path))
     except InputError:
-        names = []
-    if names[-1:] != [PROBLEM]:
-        raise InputError(
-            f"out must be a new file or an older file of scores, got '{path}', which is neither; "
-            "choose another name, or remove it first"
-        )
+        return False
+    before = [name for name in names[:-1] if name != "decision"]
+    return (
+        names[-1:] == [PROBLEM] and bool(before) and re.match("score(_|$)", before[-1]) is not None
+    )

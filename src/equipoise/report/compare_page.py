@@ -13,6 +13,9 @@ from equipoise.report.frontier_page import gap_in_words
 from equipoise.report.page import records, render_page
 from equipoise.words import listed, number
 
+#: The beginning of its title, by which the page is known.
+TITLE = "Comparison of"
+
 
 def compare_page(found: Comparison) -> str:
     """Return the page's HTML: fronts of all runs by metric and attribute, and the table."""
@@ -38,7 +41,7 @@ def compare_page(found: Comparison) -> str:
                 for panel in panels
             ],
         },
-        title=f"Comparison of {listed(found.runs)}",
+        title=f"{TITLE} {listed(found.runs)}",
         answer=_answer(found),
         found=found,
         budgets=BUDGETS,

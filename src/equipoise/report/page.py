@@ -63,12 +63,13 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
     )
 
 
-def is_page(path: Path) -> bool:
-    """Whether a file is there and begins as the pages of `render_page` do."""
+def is_page(path: Path, title: str = "") -> bool:
+    """Whether a file is a page of `render_page` whose title begins with ``title``."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return b'<meta name="generator" content="equipoise">' in file.read(500)
+        start = file.read(1000).decode("utf-8", "replace")
+    return '<meta name="generator" content="equipoise">' in start and f"<title>{title}" in start
 
 
 def json_text(value: object) -> Markup:

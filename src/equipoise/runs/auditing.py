@@ -12,20 +12,14 @@ from typing import Any
 import pandas as pd
 
 from equipoise.auditing import Audit, Audits, audit
-from equipoise.errors import InputError
 from equipoise.files import read_table
 from equipoise.files.columns import check_columns
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.report.page import Source, is_page
 from equipoise.runs import Answer
 from equipoise.runs.record import as_argument, command_line, sha256
-from equipoise.storage.atomic import (
-    is_leftover,
-    lock_beside,
-    only_writer,
-    write_atomically,
-    written_folder,
-)
+from equipoise.storage.atomic import put_back, write_atomically, written_folder
+from equipoise.storage.ownership import claim, foreign_in
 from equipoise.words import listed
 
 FILES = (PAGE := "audit.html", TABLE := "audit.csv", DOCUMENT := "audit.json")
@@ -47,7 +41,8 @@ def audit_file(
 
     ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``.
     """
-    _refuse_taken(out, overwrite=overwrite)
+    put_back(out)
+    _claim(out, overwrite=overwrite)
     frame = read_table(data)
     named = {
         "score": scores,
@@ -125,25 +120,13 @@ def _from_file(
     return replace(found, **facts)
 
 
-def _refuse_taken(folder: Path, *, overwrite: bool) -> None:
+def _claim(folder: Path, *, overwrite: bool) -> None:
     """Raise unless the folder is new or empty, or holds nothing but an audit that may go."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    inside = [name for name in names if not is_leftover(name, FILES)]
-    if not inside:
-        return
-    other = [name for name in inside if not _NAMES.fullmatch(name)]
-    if other or not is_page(folder / PAGE):
-        raise InputError(
-            f"--out must be new, empty or hold an audit, got '{folder}', which holds "
-            f"{(other or inside)[0]!r}; choose another name"
-        )
-    if not overwrite:
-        raise InputError(
-            f"--out must be new or empty, got '{folder}', which holds an audit; choose another "
-            "name, or give --overwrite"
-        )
+    foreign = foreign_in(folder, lambda name: bool(_NAMES.fullmatch(name)), written=FILES)
+    has_audit = folder.is_dir() and any(_NAMES.fullmatch(path.name) for path in folder.iterdir())
+    if foreign is None and has_audit and not is_page(folder / PAGE):
+        foreign = f"holds no {PAGE} of equipoise"
+    claim(folder, "an audit", foreign=foreign, overwrite=overwrite or not has_audit)
 
 
 def _write(folder: Path, found: Audit | Audits, *, overwrite: bool) -> list[str]:
@@ -152,12 +135,9 @@ def _write(folder: Path, found: Audit | Audits, *, overwrite: bool) -> list[str]
     texts = {PAGE: found.to_html(), TABLE: table, DOCUMENT: found.to_json()}
     single = found.values() if isinstance(found, Audits) else ()
     texts |= {f"audit-{place}.html": each.to_html() for place, each in enumerate(single, 1)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with only_writer(lock_beside(folder), argument="--out", what=folder):
-        _refuse_taken(folder, overwrite=overwrite)  # another process may have been first
-        with written_folder(folder) as new:
-            for name, text in texts.items():
-                write_atomically(new / name, text.encode())
+    with written_folder(folder, lambda: _claim(folder, overwrite=overwrite)) as new:
+        for name, text in texts.items():
+            write_atomically(new / name, text.encode())
     return list(texts)
 
 

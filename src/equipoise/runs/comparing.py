@@ -10,12 +10,13 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.frontier.comparison import ComparedRun, compare
 from equipoise.frontier.snapshots import families_in_words
-from equipoise.report.compare_page import compare_page
+from equipoise.report.compare_page import TITLE, compare_page
 from equipoise.report.page import is_page
 from equipoise.runs import Answer, Part
 from equipoise.runs.folder import Run, reading
 from equipoise.runs.record import plain_rows
 from equipoise.storage import checked_target, write_atomically
+from equipoise.storage.ownership import claim
 
 
 def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False) -> Answer:
@@ -28,16 +29,7 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
     target = checked_target(out, "--out")
     if target.suffix != ".html":
         raise InputError(f"--out must end in .html, got '{target}'")
-    if target.exists() and not is_page(target):
-        raise InputError(
-            f"--out must be new or name a page that equipoise wrote, got '{target}', which is "
-            "something else; choose another name"
-        )
-    if target.exists() and not overwrite:
-        raise InputError(
-            f"--out must be new, got '{target}', which exists; choose another name, or give "
-            "--overwrite"
-        )
+    _claim(target, overwrite=overwrite)
     found = [reading(folder, lambda run: (run, run.frontier())) for folder in folders]
     runs = [run for run, _ in found]
     names = _names(runs)
@@ -46,7 +38,9 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
         for name, (run, frontier) in zip(names, found, strict=True)
     ]
     comparison = compare(compared)
-    write_atomically(target, compare_page(comparison).encode())
+    page = compare_page(comparison).encode()
+    _claim(target, overwrite=overwrite)  # another process may have been first
+    write_atomically(target, page)
     differences, families = _differences(names, runs), comparison.families
     said = [f"{families_in_words(each)} in {name}" for name, each in families.items()]
     has_trees = set(families.values()) != {("network",)}
@@ -67,6 +61,11 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
         "table": plain_rows(comparison.table),
     }
     return Answer(parts, document)
+
+
+def _claim(target: Path, *, overwrite: bool) -> None:
+    foreign = None if is_page(target, TITLE) else "is another kind of file"
+    claim(target, "a comparison", foreign=foreign, overwrite=overwrite)
 
 
 def _by_limit(table: pd.DataFrame) -> pd.DataFrame:

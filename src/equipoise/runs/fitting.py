@@ -188,15 +188,14 @@ def _train_and_write(
     try:
         frontier = files.saved_frontier(run.folder, place) if resume else None
         if frontier is None or _cut_short(frontier, options):
-            is_solved = parse_method(options.method).solve is not None
-            keeps_state = options.has_networks and not is_solved
-            # What is solved at once has no progress to show.
-            frontier = options.frontier(columns.task, verbose=0 if is_solved else 1).fit(
+            # What is solved at once has no progress to show and nothing to resume.
+            trains = parse_method(options.method).solve is None
+            frontier = options.frontier(columns.task, verbose=int(trains)).fit(
                 frame[columns.features],
                 frame[columns.target],
                 sensitive_features=frame[columns.sensitive],
-                checkpoint=place / files.CHECKPOINT if keeps_state else None,
-                resume=resume and keeps_state,
+                checkpoint=place / files.CHECKPOINT if trains else None,
+                resume=resume and trains,
             )
         say(f"Picking a model and writing {run.folder / files.REPORT} ...")
         return _finish(run, place, frontier)
@@ -276,10 +275,9 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
             moment = f"round {record.rounds_trained} of {options.rounds}"
         elif options.libraries:
             moment += ", before any tree was grown"
-        go_on = "Continue" if options.has_networks else "Grow the trees again"
         parts.append(
-            f"Training was interrupted at {moment}; these are the results so far. {go_on} "
-            f"with:\n  {resume_command(run.folder)}"
+            f"Training was interrupted at {moment}; these are the results so far. Continue with:\n"
+            f"  {resume_command(run.folder)}"
         )
     document = {
         "run": str(run.folder),

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,7 +49,8 @@ from equipoise.runs.record import (
     sha256,
     write_json,
 )
-from equipoise.storage.atomic import is_leftover, only_writer, remove_leftovers
+from equipoise.storage.atomic import only_writer, remove_leftovers
+from equipoise.storage.ownership import claim, foreign_in
 
 #: Everything that equipoise writes into a run folder or removes from one, hidden files apart. The
 #: settings come last: until they are moved, a move can be repeated.
@@ -172,7 +173,9 @@ def writing_to_run(folder: Path) -> Iterator[Run]:
     """Open a run for changes; nothing is written to a folder that is no run."""
     open_run(folder)
     with writing(folder, argument="RUN"):
-        yield open_run(folder)
+        run = open_run(folder)
+        _refuse_edited(folder)
+        yield run
 
 
 @contextmanager
@@ -182,7 +185,7 @@ def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]
     Folders made for it are removed after an error unless something is in them.
     """
     if not resume:
-        _refuse_taken(folder, overwrite=overwrite)
+        _claim(folder, overwrite=overwrite)
     elif not _holds_run(folder):
         _record_in(folder)  # raises
     made = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -190,7 +193,9 @@ def fitting_in(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]
     try:
         with writing(folder, argument="--out", resume=resume):
             if not resume:
-                _refuse_taken(folder, overwrite=overwrite)  # another process may have been first
+                _claim(folder, overwrite=overwrite)  # another process may have been first
+            if _has_ended(folder):
+                _refuse_edited(folder)
             yield
     except BaseException:
         for each in made:
@@ -282,11 +287,16 @@ def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
         if staged != place and not (staged / FRONTIER).exists():
             _remove(staged)
         raise
-    names = [FRONTIER, MODEL, SELECTION]
+    names = [FRONTIER, MODEL, SELECTION, CARD, CARD_JSON]
     if run.record.state == "interrupted":
         names.append(CHECKPOINT)
-    paths = [staged / name if (staged / name).exists() else place / name for name in names]
-    files = {path.name: sha256(path) for path in paths if path.exists()}
+    files = {}
+    for name in names:
+        if (staged / name).exists():
+            files[name] = sha256(staged / name)
+        elif (place / name).exists():
+            # A file that was exchanged must not become a file of the run.
+            files[name] = run.record.files.get(name) or sha256(place / name)
     write_json(staged / SETTINGS, replace(run.record, files=files).to_document())
     _move(staged, run.folder)
 
@@ -296,31 +306,31 @@ def _staged(folder: Path, place: Path) -> Path:
     return folder / _CHANGES if place == folder else place
 
 
-def _refuse_taken(folder: Path, *, overwrite: bool) -> None:
-    """Raise unless a new run may be written to this folder; nothing is changed yet."""
-    if not _holds_run(folder):
-        names_in(folder, _HIDDEN, FILES, "a run")
-    elif not overwrite:
-        raise InputError(
-            f"--out must be new or empty, got '{folder}', which holds a run; choose another name, "
-            "or give --resume (for an unfinished run) or --overwrite"
-        )
+def _claim(folder: Path, *, overwrite: bool) -> None:
+    """Raise unless a new run may be written to this folder; nothing is changed yet.
 
-
-def names_in(folder: Path, known: Collection[str], written: Collection[str], what: str) -> set[str]:
-    """Names of what is in the folder ``--out``, which may be new; raise where others are.
-
-    ``known`` may be there, and what was left of files ``written``.
+    Beside a run there may be files of the user's: they stay.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must name a folder, got '{folder}', which is a file")
-    inside = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if not all(is_leftover(name, written) for name in inside - set(known)):
-        raise InputError(
-            f"--out must be new, empty or hold {what}, got '{folder}', which holds other files; "
-            "choose another name"
-        )
-    return inside
+    holds_run = _holds_run(folder)
+    foreign = None if holds_run else foreign_in(folder, _HIDDEN.__contains__, written=FILES)
+    claim(
+        folder,
+        "a run",
+        foreign=foreign,
+        overwrite=overwrite or not holds_run,
+        remedy="give --resume (for an unfinished run) or --overwrite",
+    )
+
+
+def _refuse_edited(folder: Path) -> None:
+    """Raise if the user has filled in a model card, which would be written over."""
+    run = Run(folder, read_record(folder / SETTINGS))
+    for path in (folder / CARD, folder / CARD_JSON):
+        if path.exists() and not run.has(path.name):
+            raise InputError(
+                f"'{path}' must be as equipoise wrote it to be replaced, but it was edited or "
+                "belongs to another run; move it out of the folder, or rename it, and try again"
+            )
 
 
 def _holds_run(folder: Path) -> bool:

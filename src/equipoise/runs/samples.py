@@ -14,9 +14,10 @@ from equipoise.datasets import UNBUNDLED, Dataset, DatasetDescription, dataset_n
 from equipoise.errors import InputError
 from equipoise.runs import Answer, Say
 from equipoise.runs.fitting import fit_command, fit_run, read_options
-from equipoise.runs.folder import SETTINGS, names_in
+from equipoise.runs.folder import SETTINGS
 from equipoise.runs.record import FitOptions, command_line, plain_rows, read_record, sha256
 from equipoise.storage.atomic import checked_target, write_atomically, written_beside
+from equipoise.storage.ownership import claim, foreign_in
 
 DATA, RUN = "adult.csv", "run"
 #: Enough to see the curve, little enough for a minute.
@@ -90,8 +91,7 @@ def show_dataset(name: str, out: Path | None = None) -> Answer:
 
 def _write(data: Dataset, out: Path) -> None:
     target = checked_target(out, "--out")
-    if target.exists():
-        raise InputError(f"--out must be new, got '{target}', which exists; choose another name")
+    claim(target, None, foreign="exists", overwrite=False)
     match target.suffix:
         case ".csv":
             write_atomically(target, _as_csv(data))
@@ -116,7 +116,7 @@ def demonstrate(
     """Write the Adult data and a run on them into ``folder``; replaces only an older demo."""
     data, run = folder / DATA, folder / RUN
     asked = read_options(options, None)
-    _refuse_taken(folder, asked)
+    _claim(folder, asked)
     if not data.exists():
         folder.mkdir(parents=True, exist_ok=True)
         _write(load_dataset("adult"), data)
@@ -128,19 +128,16 @@ def demonstrate(
     return fit_run(data, options, out=run, overwrite=overwrite, say=say)
 
 
-def _refuse_taken(folder: Path, options: FitOptions) -> None:
-    inside = names_in(folder, (DATA, RUN), [DATA], "an older demo")
-    other = None
-    if DATA in inside and (folder / DATA).read_bytes() != _as_csv(load_dataset("adult")):
-        other = f"whose {DATA} is not that of the demo"
-    elif (folder / RUN / SETTINGS).exists():
-        record = read_record(folder / RUN / SETTINGS)
+def _claim(folder: Path, options: FitOptions) -> None:
+    """Raise unless the folder is new or empty, or holds the demo; `fit_run` decides on its run."""
+    data, run = folder / DATA, folder / RUN / SETTINGS
+    foreign = foreign_in(folder, (DATA, RUN).__contains__, written=[DATA])
+    if foreign is None and data.exists() and data.read_bytes() != _as_csv(load_dataset("adult")):
+        foreign = f"holds another {DATA}"
+    elif foreign is None and run.exists():
+        record = read_record(run)
         # The same options on the same data: whatever is lost is made again.
-        same_data = DATA in inside and record.data.sha256 == sha256(folder / DATA)
+        same_data = data.exists() and record.data.sha256 == sha256(data)
         if record.options != options or not same_data:
-            other = f"where '{RUN}' is not the run of the demo"
-    if other is not None:
-        raise InputError(
-            f"--out must be new, empty or hold an older demo, got '{folder}', {other}; choose "
-            "another name"
-        )
+            foreign = f"holds another run in {RUN!r}"
+    claim(folder, "a demo", foreign=foreign, overwrite=True)

@@ -125,7 +125,8 @@ def rewrite_report(folder: Path) -> Answer:
     with files.writing_to_run(folder) as run:
         choice = Choice(**_selection_of(run)["choice"])
         frontier = run.frontier()
-        _write_pages(run, folder, frontier, choice.select(frontier), choice)
+        with files.changing(run) as staged:
+            _write_pages(run, staged, frontier, choice.select(frontier), choice)
     report = str(run.folder / files.REPORT)
     return Answer((report,), {"run": str(folder), "report": report})
 

@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -101,31 +101,48 @@ def written_beside(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def written_folder(target: Path) -> Iterator[Path]:
+def written_folder(target: Path, check: Callable[[], None]) -> Iterator[Path]:
     """Yield a new folder beside ``target`` that takes its place in the end, whole or not at all.
 
-    An older folder is set aside meanwhile. After an error it is back, and the new one is removed.
-    What a process left that was killed between the two renamings is put back first.
+    ``check`` raises if ``target`` must stay. An older folder is set aside while the new one takes
+    its place; after an error it is back, and the new one is removed.
     """
-    stem = f".{target.name}.equipoise"
-    new, old = target.with_name(f"{stem}-new"), target.with_name(f"{stem}-old")
+    new, old = _beside(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(lock_beside(target), argument="--out", what=target):
+        _put_back(target)
+        check()
+        new.mkdir()
+        try:
+            yield new
+            check()
+            if target.exists():
+                target.replace(old)
+            new.replace(target)
+        finally:
+            _put_back(target)
+
+
+def put_back(target: Path) -> None:
+    """Put back what a process had set aside that was killed in `written_folder`."""
+    if any(each.exists() for each in _beside(target)):
+        with only_writer(lock_beside(target), argument="--out", what=target):
+            _put_back(target)
+
+
+def _put_back(target: Path) -> None:
+    """Put the older folder back unless the new one is in its place; remove what is left."""
+    new, old = _beside(target)
     if old.exists() and not target.exists():
         old.replace(target)
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    new.mkdir(parents=True)
-    try:
-        yield new
-        if target.exists():
-            target.replace(old)
-        new.replace(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.replace(target)
-        raise
-    finally:
-        for leftover in (new, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _beside(target: Path) -> tuple[Path, Path]:
+    """Paths beside a folder: of the new one, and of the older one while it is set aside."""
+    stem = f".{target.name}.equipoise"
+    return target.with_name(f"{stem}-new"), target.with_name(f"{stem}-old")
 
 
 def remove_leftovers(target: Path) -> None:

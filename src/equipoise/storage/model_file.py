@@ -36,6 +36,7 @@ from equipoise.storage.atomic import (
     remove_leftovers,
     write_atomically,
 )
+from equipoise.storage.ownership import claim
 
 FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
@@ -90,11 +91,8 @@ CHECKPOINT = FileKind(
 def write_model_file(path: str | PathLike[str], contents: Contents, kind: FileKind = MODEL) -> None:
     """Write to ``path``; only an older file of this kind is overwritten."""
     target = checked_target(path)
-    if target.exists() and not _is_kind(target, kind):
-        raise InputError(
-            f"{kind.argument} must be new or name a saved {kind.noun}, got '{target}', which is "
-            "another kind of file; choose another name or remove the file yourself"
-        )
+    foreign = None if _is_kind(target, kind) else "is another kind of file"
+    claim(target, f"a {kind.noun}", foreign=foreign, overwrite=True, argument=kind.argument)
     metadata = {
         "equipoise_format": FORMAT_VERSION,
         "equipoise_sha256": _NO_DIGEST,

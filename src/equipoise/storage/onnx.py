@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: Versions of the operator sets and the file format, of 2022, which current runtimes support.
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8
+_PRODUCER = "equipoise"
 
 #: Adds a model's named outputs to a graph, given its predictor's output (rows, o).
 Answers = Callable[["Graph", str], None]
@@ -32,6 +34,17 @@ def onnx_bytes(
     rows = add_encoding(graph, state, named=named)
     answers(graph, predictor.to_onnx(graph, rows))
     return graph.content(description + predictor.note)
+
+
+def is_own_onnx(path: Path) -> bool:
+    """Whether equipoise wrote this ONNX file, which names its producer after its version."""
+    if not path.is_file():
+        return False
+    name = _PRODUCER.encode()
+    # Fields of a protocol buffer: each has its number and type, then its value.
+    start = bytes([0x08, _IR_VERSION, 0x12, len(name)]) + name
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
 
 
 class Graph:
@@ -102,7 +115,7 @@ class Graph:
             graph,
             opset_imports=[helper.make_opsetid(*opset) for opset in _OPSETS.items()],
             ir_version=_IR_VERSION,
-            producer_name="equipoise",
+            producer_name=_PRODUCER,
             doc_string=description,
         )
         self._onnx.checker.check_model(model, full_check=True)

@@ -131,6 +131,9 @@ class XGBoost(Library):
         booster.set_param(parameters)
         if booster.num_boosted_rounds() != rounds:
             raise ValueError(f"the model must have {rounds} rounds of trees")
+        # XGBoost caches its predictions for these rows. From 3.3 on, if the cache is empty when a
+        # round is added, the cache then lacks all earlier rounds.
+        booster.predict(plan.rows, output_margin=True)
         return _Model(booster, plan)
 
     def read(self, text: str, inputs: int, outputs: int) -> _Model:
