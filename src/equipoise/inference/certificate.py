@@ -66,16 +66,13 @@ from scipy.special import erf
 from scipy.stats import beta
 
 from equipoise.errors import InputError, check_level, check_whole
-from equipoise.metrics.arrays import as_scores
+from equipoise.metrics.arrays import Floats, Mask, as_scores
 from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
 from equipoise.metrics.partition import DECILES
 from equipoise.metrics.registry import Metric
 from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 #: Metrics that have a certificate.
 CERTIFIED = ("KS-GSP", "KS-GEO")

@@ -40,16 +40,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri, stdtrit
 
 from equipoise.errors import check_flag, check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
-from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Integers, Quantity, weighted_mean
+from equipoise.metrics.arrays import Floats, Integers
+from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Quantity, weighted_mean
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.scales import exponent, reduced
 
-Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 #: Up to this number of values, the standard deviation is too uncertain for a t interval.
 FEW_ROWS = 10

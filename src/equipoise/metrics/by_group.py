@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
-from equipoise.metrics.arrays import as_numbers
+from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
@@ -31,9 +31,6 @@ from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Method = Literal["between_groups", "to_overall"]
 
 #: Most ranges of a continuous attribute, in tables and figures.

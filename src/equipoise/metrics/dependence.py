@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_scores
+from equipoise.metrics.arrays import Floats, Integers, as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
@@ -46,8 +46,6 @@ from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTable
-
-Floats = NDArray[np.float64]
 
 #: Most rows for a measure of cost O(n log n); maximal correlation takes about a second for them.
 SORTED_ROWS = 100_000
@@ -190,7 +188,7 @@ def generalized_demographic_parity(scores: Floats, table: SensitiveTable) -> Flo
     return np.asarray(np.abs(means - (means @ shares)[:, None]) @ shares)
 
 
-def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
+def parity_cells(table: SensitiveTable) -> Integers:
     """Cell (n,) of every row, for the means of generalized demographic parity; none is empty.
 
     The table must have no missing values.
@@ -330,7 +328,7 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
     )
 
 
-def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+def distance_correlation_with_label(scores: Floats, labels: Integers) -> Floats:
     """Distance correlation (K,) of scores (K, n) with labels (n,); different labels are 1 apart.
 
     This is also the distance correlation with the one-hot vector of the label.

@@ -32,18 +32,15 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.metrics.arrays import Floats, Integers
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency, ranks_within
 from equipoise.metrics.partition import Ranking, quantiles, rank
 from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import SMALL_GROUP, Sample
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Probability with which a fair score has no gap.
 LEVEL = 0.95

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_numbers
+from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
 from equipoise.metrics.partition import Partition, by_decile
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveTable
 from equipoise.tables.columns import read_values
@@ -29,7 +29,7 @@ OutcomeKind = Literal["binary", "multiclass", "continuous"]
 
 
 def outcome_kind(
-    y: Any, kind: OutcomeKind | None = None, *, counted: NDArray[np.bool_] | None = None
+    y: Any, kind: OutcomeKind | None = None, *, counted: Mask | None = None
 ) -> OutcomeKind:
     """Kind of the outcome `y` (n,), by the rules of this module.
 
@@ -112,10 +112,6 @@ def outcome_array(y: Any, argument: str = "y") -> NDArray[Any]:
         as_numbers(argument, array)
         return array
     return np.asarray(array.tolist())
-
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def rows_of(scores: Floats, table: SensitiveTable, y: Any) -> NDArray[np.intp]:

@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
+from equipoise.metrics.arrays import Floats, Integers, as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
@@ -269,7 +268,7 @@ def _refuse_constant(name: str, present: Tensor) -> None:
         )
 
 
-def even_ranges(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+def even_ranges(values: Floats, most: int) -> Integers:
     """Divide values (n,) into ranges of equal frequency, numbered 0, 1, ...
 
     There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.

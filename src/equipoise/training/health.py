@@ -106,16 +106,21 @@ class Utility:
 
 
 def _auc_error(auc: float, sizes: Sequence[float]) -> float:
-    """Mean over classes of the standard error of the AUC of that class against the others.
-
-    The variance is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), where
-    k = (m + n) / 2 - 1. This is the formula of Hanley and McNeil (1982) with the mean of both sizes
-    (Newcombe 2006). At A = 1/2 it is the variance of the rank test.
-    """
+    """Mean over classes of the standard error of the AUC of that class against the others."""
     total = sum(sizes)
-    k = max(0.0, total / 2 - 1)
-    spread = auc * (1 - auc) * (1 + k * (1 - auc) / (2 - auc) + k * auc / (1 + auc))
+    spread = auc_spread(auc, total)
     return sum(math.sqrt(spread / (size * (total - size))) for size in sizes) / len(sizes)
+
+
+def auc_spread(auc: float, rows: float) -> float:
+    """Variance of an AUC times m n, for m positives and n negatives, m + n = `rows`.
+
+    It is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)), where k = (m + n) / 2 - 1: the
+    formula of Hanley and McNeil (1982) with the mean of both sizes (Newcombe 2006). At A = 1/2 it
+    is that of the rank test.
+    """
+    k = max(0.0, rows / 2 - 1)
+    return auc * (1 - auc) * (1 + k * (1 - auc) / (2 - auc) + k * auc / (1 + auc))
 
 
 def compare(
