@@ -259,9 +259,6 @@ def radius(n_inside: int, n_others: int, probability: float) -> float:
     """Smallest r with P(X_B + X_R > r) <= probability.
 
     X_B and X_R are independent with P(X > e) = min(1, 2 exp(-2 n e^2)), see the module docstring.
-
-    >>> round(radius(5000, 5000, 0.05), 4), round(radius(20_000, 20_000, 0.05), 4)
-    (0.0341, 0.017)
     """
     most = sum(math.sqrt(math.log(4 / probability) / (2 * n)) for n in (n_inside, n_others))
     root = brentq(

@@ -89,7 +89,7 @@ class Yardstick:
             return cls("mean score", "", good, "")
         if outcome == "continuous":
             return cls("mean error", "", good, "")
-        # Who deserved the good decision and did not get it, or got a bad one undeserved.
+        # The people whom a wrong decision harms.
         if good:
             return cls("true positive rate", "the positive outcome", good, verb)
         return cls("false positive rate", "the negative outcome", good, verb)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError, check_choice, check_number, did_you_mean
+from equipoise.errors import InputError, check_choice, check_count, check_number, did_you_mean
 from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
 from equipoise.metrics.outcome import (
     OutcomeKind,
@@ -541,11 +541,8 @@ def _read(
         decided = numbers > threshold
     n = len(numbers) if numbers is not None else len(decided) if decided is not None else 0
     for argument, values in (("decisions", decided), ("y", y)):
-        if values is not None and len(values) != n:
-            raise InputError(
-                f"{argument} must have one value for each of {n} rows, got {len(values)}; pass the "
-                "values of the same rows"
-            )
+        if values is not None:
+            check_count(argument, len(values), n, "rows")
     if y is None:
         if positive is not None or outcome is not None:
             option = "positive" if positive is not None else "outcome"
@@ -616,11 +613,7 @@ def _groups(sensitive_features: Any, n: int) -> tuple[str, tuple[str, ...], Inte
         table = SensitiveTable((sensitive_features,))
     else:
         table = SensitiveTable.from_data(sensitive_features)
-    if table.n_rows != n:
-        raise InputError(
-            f"sensitive_features must have one row for each of {n} rows, got {table.n_rows}; pass "
-            "the attributes of the same rows"
-        )
+    check_count("sensitive_features", table.n_rows, n, "rows", each="row")
     parts = [grouping(column) for column in table.columns]
     if len(parts) == 1:
         return table.names[0], *parts[0]

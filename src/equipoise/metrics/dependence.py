@@ -83,21 +83,9 @@ def measure_dependence(
 ) -> Dependence:
     """Measure how scores depend on all columns jointly, within strata of y if it is given.
 
-    Parameters
-    ----------
-    measure : {"GDP", "HGR", "dCor", "HSIC"}
-        See `generalized_demographic_parity`, `maximal_correlation`, `distance_correlation` and
-        `hilbert_schmidt`.
-    scores : array of shape (n,) or (K, n)
-    sensitive_features : SensitiveTable
-        Rows with a missing value are left out.
-    y : array of shape (n,), optional
-        Measure separation, within strata of this outcome.
-    outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
+    measure: a name in `MEASURES`. scores: (n,) or (K, n); rows with a missing sensitive value are
+    left out. outcome: kind of y (n,); by default the rules of `equipoise.metrics.outcome` decide.
 
-    Examples
-    --------
     >>> table = SensitiveTable.from_data(["a", "a", "b", "b"])
     >>> round(float(measure_dependence("GDP", [0.0, 0.2, 0.4, 0.6], table).value), 6)
     0.2
@@ -313,11 +301,7 @@ def distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
-    """Distance correlation (K,) of scores (K, n) with numbers (n,); 0 if either is constant.
-
-    >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
-    array([1.])
-    """
+    """Distance correlation (K,) of scores (K, n) with numbers (n,); 0 if either is constant."""
     values = _centered(values)
     by_value = np.argsort(values, kind="stable")
     return _correlations(
