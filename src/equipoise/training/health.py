@@ -37,22 +37,16 @@ LARGE_STRENGTH = 0.9
 
 @dataclass(frozen=True)
 class Health:
-    """How training of one member ended.
+    """How training of one member ended."""
 
-    score_spread: standard deviation of the score on training rows, relative to the outcome's.
-    correlation: largest absolute linear correlation of the score and an encoded attribute (given Y
-    under separation); None without attributes. critic_value: average of the penalty over the last
-    check; None without a critic. stopped_at: first iteration with a loss that was not finite, or 0.
-    messages: problems and what to do about them; empty if there are none. utility: "AUC",
-    "macro AUC" or "R2", with its value on training rows and on other rows; None if there were no
-    other rows, so that overfitting was not checked.
-    """
-
-    score_spread: float
+    score_spread: float  # standard deviation of the score on training rows, over the outcome's
+    #: Largest absolute linear correlation of the score and an encoded attribute (given Y under
+    #: separation); None without attributes.
     correlation: float | None
-    critic_value: float | None
-    stopped_at: int
-    messages: tuple[str, ...]
+    critic_value: float | None  # average of the penalty over the last check; None without a critic
+    stopped_at: int  # first iteration with a loss that was not finite, or 0
+    messages: tuple[str, ...]  # problems and what to do about them; empty if there are none
+    #: "AUC", "macro AUC" or "R2", and its values; None if there were no rows but training rows.
     utility: str | None = None
     training_utility: float | None = None
     held_out_utility: float | None = None
