@@ -78,10 +78,7 @@ def build_density_ratio(
 
 
 class CountedRatio:
-    """Beta from (weighted) counts of attribute cells and outcome classes.
-
-    It is exact for the training rows.
-    """
+    """Beta from (weighted) counts of attribute cells and outcome classes, exact for these rows."""
 
     def __init__(self, data: TrainingData, members: Sequence[Member]) -> None:
         assert data.attribute_cell is not None and data.outcome_class is not None
@@ -114,11 +111,7 @@ class RatioNetwork(nn.Module):
     """K critics that tell (a, y) from (a', y); the odds that they give are beta."""
 
     def __init__(
-        self,
-        attribute_width: int,
-        outcome_width: int,
-        *,
-        generators: Sequence[torch.Generator],
+        self, attribute_width: int, outcome_width: int, *, generators: Sequence[torch.Generator]
     ) -> None:
         super().__init__()
         width = attribute_width + outcome_width
@@ -221,9 +214,7 @@ class NetworkRatio:
         return loss.detach(), torch.zeros_like(loss)
 
     def _finish(self, history: History) -> History:
-        chosen = select_members(self.network, self._which)
-        assert isinstance(chosen, RatioNetwork)
-        self._chosen = chosen.requires_grad_(False)
+        self._chosen = select_members(self.network, self._which).requires_grad_(False)
         if self._stopping is None:
             return history
         # If the held-out loss was never finite, the best network is still the random start.
@@ -232,24 +223,20 @@ class NetworkRatio:
         return replace(history, stopped_at=stopped_at)
 
 
+#: A loss (K,) on rows (K, m) with the attributes of resampled rows (K, m).
+_PairLoss = Callable[[Tensor, Tensor], Tensor]
+
+
 class _EarlyStopping:
     """Keeps the weights of each network at its smallest loss on held-out rows (K, m)."""
 
     def __init__(
-        self,
-        network: RatioNetwork,
-        loss: Callable[[Tensor, Tensor], Tensor],
-        held_out: Tensor,
-        patience: int,
+        self, network: RatioNetwork, loss: _PairLoss, held_out: Tensor, patience: int
     ) -> None:
-        self._network = network
-        self._loss = loss
+        self._network, self._loss, self._patience = network, loss, patience
         self._pairs = held_out, held_out.roll(1, 1)
-        self._patience = patience
         members = len(held_out)
-        best = select_members(network, range(members))
-        assert isinstance(best, RatioNetwork)
-        self.best = best
+        self.best = select_members(network, range(members))
         self.least = next(network.parameters()).detach().new_full((members,), torch.inf)
         self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
 

@@ -127,6 +127,15 @@ def check_widths(name: str, value: Any) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
+def check_count(name: str, found: int, n: int, of: str = "scores", *, each: str = "value") -> None:
+    """Refuse data that do not have one value (or row) for each of n scores (or rows)."""
+    if found != n:
+        raise InputError(
+            f"{name} must have one {each} for each of the {n} {of}, got {found}; pass the {each}s "
+            "of the same rows in the same order"
+        )
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False; refuse other values, such as "no"."""
     if not isinstance(value, bool | np.bool_):

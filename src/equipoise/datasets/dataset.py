@@ -30,24 +30,20 @@ _PIP_TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetDescription:
-    """What a data set is, where it comes from and what to beware of.
-
-    ``positive`` says what y = 1 means (classification) or what y measures (regression); ``rows``
-    and ``features`` count what was loaded; ``notes`` list what was left out or changed.
-    """
+    """What a data set is, where it comes from and what to beware of."""
 
     name: str
     title: str
     task: Task
     target: str
-    positive: str
+    positive: str  # what y = 1 means (classification), or what y measures (regression)
     source: str
     licence: str
     citation: str
     sensitive: tuple[str, ...] = ()
-    rows: int = 0
+    rows: int = 0  # rows and features as loaded
     features: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was left out or changed
 
     def __str__(self) -> str:
         lines = [

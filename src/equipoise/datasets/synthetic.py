@@ -109,13 +109,9 @@ def make_synthetic(
     """
     check_whole("n", n)
     check_choice("task", task, get_args(Task))
-    check_number(
-        "unfairness",
-        unfairness,
-        f"must lie in [0, {_LARGEST_UNFAIRNESS}]",
-        lambda share: 0 <= share <= _LARGEST_UNFAIRNESS,
-        "; 0 is exactly fair",
-    )
+    largest, remedy = _LARGEST_UNFAIRNESS, "; 0 is exactly fair"
+    rule = f"must lie in [0, {largest}]"
+    check_number("unfairness", unfairness, rule, lambda share: 0 <= share <= largest, remedy)
     if check_whole("n_features", n_features, least=2) % 2:
         raise InputError(
             f"n_features must be even and at least 2, got {n_features}; half of the columns are "

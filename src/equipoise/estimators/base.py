@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -82,9 +82,11 @@ class FairEstimator(Options, Fits):
     attribute_inputs_: tuple[LearnedInput, ...]
 
     def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        # A copy is fitted: if that fails, the estimator stays as it was; if not, nothing of an
-        # earlier fit is left.
-        fitted = self._unfitted()
+        # A copy is fitted, without what an earlier fit learned: if it fails, nothing has changed.
+        fitted = copy.copy(self)
+        for name in vars(self):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(fitted, name)
         member = Member(self.strength, read_seed(self.random_state))
         fitting = Fitting(fitted)
         rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
@@ -99,14 +101,6 @@ class FairEstimator(Options, Fits):
         fitting.warn_if_interrupted(trained, run)
         for message in self.health_.messages:
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
-
-    def _unfitted(self) -> Self:
-        """Return a copy with the same options that has learned nothing."""
-        other = copy.copy(self)
-        for name in vars(self):
-            if name.endswith("_") and not name.startswith("_"):
-                delattr(other, name)
-        return other
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file, for ``equipoise.load``.
@@ -151,10 +145,7 @@ class FairEstimator(Options, Fits):
         """Return an unfitted encoder of the features."""
 
     def _critic(self, **optimizer: Any) -> CriticSettings:
-        """Check and return the critic's settings.
-
-        ``optimizer`` are the settings of its optimizer, without the learning rate.
-        """
+        """Check and return its settings; ``optimizer`` are those of its optimizer but the rate."""
         rate = self.critic_learning_rate
         check_number("critic_learning_rate", rate, "must be positive", lambda rate: rate > 0)
         return CriticSettings(
@@ -168,8 +159,7 @@ class FairEstimator(Options, Fits):
 
     def _scaled_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sample weights (n,) of mean 1, so that they do not change the learning rate."""
-        scaled: NDArray[np.float64] = weights / weights.mean()
-        return scaled
+        return np.asarray(weights / weights.mean())
 
     def _read_sensitive(
         self, sensitive_features: Any, n: int, weights: NDArray[np.float64] | None
@@ -224,16 +214,14 @@ class Classifies(ClassifierMixin, FairEstimator):
         """
         score = self.decision_function(X, sensitive_features=sensitive_features)
         chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
+        return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return class probabilities, (n, classes), columns in the order of ``classes_``."""
         score = self.decision_function(X, sensitive_features=sensitive_features)
         if score.ndim == 1:
             return np.stack([expit(-score), expit(score)], axis=1)
-        probabilities: NDArray[np.float64] = softmax(score, axis=1)
-        return probabilities
+        return np.asarray(softmax(score, axis=1))
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return log odds of the second class, (n,), or one logit per class, (n, classes)."""

@@ -27,7 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
-from equipoise.errors import ConvergenceWarning, InputError, check_flag, check_number
+from equipoise.errors import ConvergenceWarning, InputError, check_count, check_flag, check_number
 from equipoise.methods import parse_method
 from equipoise.metrics import OutcomeKind, Scored
 from equipoise.metrics.partition import rank
@@ -67,9 +67,9 @@ AGAINST_OVERFITTING = {
     "round": "fewer rounds or smaller trees (num_leaves of LightGBM, max_depth of XGBoost)",
 }
 
-#: Trees get an outcome uncentered if its mean is at most this many standard deviations from zero,
+#: For trees an outcome is centered if its mean is more standard deviations than this from zero.
 _MOST_FROM_ZERO = 2.0**7
-#: and unscaled if its standard deviation is in this range.
+#: It is scaled if its standard deviation is outside this range.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-12, 1e12
 
 
@@ -92,16 +92,13 @@ class Rows:
 
     def alone(self, positions: Positions) -> Rows:
         """Return these rows, with sensitive columns encoded as if there were no others."""
-        table = None
-        if self.table is not None:
-            table = SensitiveTable(
-                tuple(column.take(positions).alone() for column in self.table.columns)
-            )
+        columns = () if self.table is None else self.table.columns
+        typed = tuple(column.take(positions).alone() for column in columns)
         return Rows(
             take_rows(self.X, positions),
             self.y[positions],
             None if self.weights is None else self.weights[positions],
-            table,
+            SensitiveTable(typed) if typed else None,
         )
 
 
@@ -194,10 +191,7 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     with _errors_about("sample_weight"):
         weights: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
         assert_all_finite(weights, input_name="sample_weight")
-    if len(weights) != n:
-        raise InputError(
-            f"sample_weight must have one value for each of the {n} rows, got {len(weights)}"
-        )
+    check_count("sample_weight", len(weights), n, "rows")
     if (weights < 0).any():
         row = int((weights < 0).argmax())
         raise InputError(
@@ -277,10 +271,7 @@ def read_numbers(
 
 
 def training_data(
-    x: NDArray[Any],
-    outcome: Outcome,
-    table: SensitiveTable | None,
-    weights: NDArray[np.float64] | None,
+    x: Floats, outcome: Outcome, table: SensitiveTable | None, weights: Floats | None
 ) -> TrainingData:
     """Return the rows to train on as tensors."""
     discrete = outcome.classes is not None
@@ -359,19 +350,19 @@ def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) 
 def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floats:
     """Return the inputs (n, n_inputs) of new rows with encoded features x (n, p)."""
     inputs = learned_inputs(model)
-    if inputs.columns and sensitive_features is None:
+    if not inputs.columns:
+        if sensitive_features is None:
+            return x
+        raise InputError(
+            f"sensitive_features must be left out to predict with method={model.method!r}, which "
+            "does not look at them"
+        )
+    if sensitive_features is None:
         names = ", ".join(column[0] for column in inputs.columns)
         raise InputError(
             f"sensitive_features is required to predict with method={model.method!r}: call "
             f"predict(X, sensitive_features=A) with the columns {names}"
         )
-    if not inputs.columns and sensitive_features is not None:
-        raise InputError(
-            f"sensitive_features must be left out to predict with method={model.method!r}, which "
-            "does not look at them"
-        )
-    if not inputs.columns:
-        return x
     return np.concatenate([x, inputs.read(sensitive_features, len(x))], axis=1)
 
 
@@ -428,12 +419,9 @@ class Fitting(Generic[Model]):
             categorical=self.model.encoder_.categorical_,
         )
         with progress_shown(verbose, note) as shown:
+            supervision = run.supervision(self.data, shown)
             return self.recipe.train(
-                self.data,
-                members,
-                inputs,
-                on_check=on_check,
-                supervision=run.supervision(self.data, shown),
+                self.data, members, inputs, on_check=on_check, supervision=supervision
             )
 
     @property
@@ -628,12 +616,8 @@ def begin_run(
 
     ``options`` are those of the estimator or frontier.
     """
-    check_number(
-        "checkpoint_every",
-        checkpoint_every,
-        "must be a number of seconds of at least 0",
-        lambda seconds: seconds >= 0,
-    )
+    rule = "must be a number of seconds of at least 0"
+    check_number("checkpoint_every", checkpoint_every, rule, lambda seconds: seconds >= 0)
     check_flag("resume", resume)
     if callback is not None and not callable(callback):
         raise InputError(

@@ -260,7 +260,9 @@ class FairClassifier(Classifies, NetworkEstimator):
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
-        labels = _plain_labels(self.classes_)
+        # ONNX has int64, float64, booleans, and text as objects.
+        labels = np.array(self.classes_.tolist())
+        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
         count = len(labels)
         if count == 2:
             score = graph.add("Squeeze", output, graph.constant(np.array([1])))
@@ -276,12 +278,6 @@ class FairClassifier(Classifies, NetworkEstimator):
         graph.output("label", label, labels.dtype.type)
         graph.output("probabilities", probabilities, np.float64, count)
         graph.output("score", score, np.float64, None if count == 2 else count)
-
-
-def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """Return labels of a type that ONNX has: int64, float64, booleans, or text as objects."""
-    labels = np.array(classes.tolist())
-    return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

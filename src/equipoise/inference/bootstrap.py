@@ -35,7 +35,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri
 from torch import Tensor
@@ -45,24 +44,17 @@ from equipoise.inference.certificate import CERTIFIED, largest_distance
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import Estimate, notes, upper_quantile
 from equipoise.inference.gap import gap_estimates
+from equipoise.metrics.arrays import Floats, Integers
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Computed, Metric, find_metric
-from equipoise.metrics.sample import (
-    SMALL_GROUP,
-    Sample,
-    Scored,
-    Threshold,
-    UtilityMeasure,
-    prepare,
-)
+from equipoise.metrics.sample import SMALL_GROUP, Sample, Scored, Threshold, UtilityMeasure, prepare
 from equipoise.metrics.utility import youden_of_weightings
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
-
-Floats = NDArray[np.float64]
+from equipoise.training.health import auc_spread
 
 #: With more rows than this, rows are summed up before drawing.
 EXACT_ROWS = 20_000
@@ -159,7 +151,9 @@ def estimates_of(
             continue
         exact[metric.name] = metric.compute(sample)
         countable = metric.deviation and metric.from_counts
-        if (countable if many else metric.deviation) and _needs_care(metric, sample):
+        deviates = countable if many else metric.deviation
+        found_here = metric.needs_decisions and sample.scored.threshold_found
+        if deviates and (found_here or _small_cells(sample, metric.notion)):
             careful.append(metric)
         else:
             (by_count if many and countable else by_row).append(metric)
@@ -273,7 +267,7 @@ def basic_interval(
     return min(low, value), max(high, value)
 
 
-def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[NDArray[np.int64]]]]:
+def row_counts(draws: int, n: int, seed: int) -> Iterator[tuple[Floats, list[Integers]]]:
     """Draw rows with replacement, in blocks: counts (block, n), and the rows of each draw."""
     random = np.random.default_rng(seed)
     for size in _blocks(draws, n):
@@ -320,12 +314,6 @@ def _draw_counts(
                 values[metric.name][done : done + len(drawn), k] = found
             done += len(drawn)
     return values, shares
-
-
-def _needs_care(metric: Metric, sample: Sample) -> bool:
-    """Whether a group is small, or decisions depend on a threshold found on the rows."""
-    own_threshold = metric.needs_decisions and sample.scored.threshold_found
-    return own_threshold or bool(_small_cells(sample, metric.notion))
 
 
 def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]:
@@ -628,13 +616,6 @@ def utility_intervals(
     model gets the same interval as alone. AUC needs only the numbers of positives and negatives at
     each score: above `EXACT_ROWS` rows, scores are first divided into bins of equal frequency,
     which changes an AUC by at most half the share of a bin.
-
-    >>> from equipoise.metrics import prepare
-    >>> y = np.arange(400) % 2
-    >>> scored = prepare(np.random.default_rng(0).normal(size=400) + y, y)
-    >>> ((found,),) = utility_intervals(scored, ["AUC"], draws=200, level=0.95, random_state=0)
-    >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
-    (0.74, 0.79, 0.84)
     """
     n = scored.scores.shape[-1]
     countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
@@ -645,13 +626,8 @@ def utility_intervals(
     )
     found = []
     for measure, of_draws in zip(measures, drawn, strict=True):
-        values = scored.utility(measure, columns=columns)[0].tolist()
-        found.append(
-            tuple(
-                _utility_estimate(measure, value, of_model, level, scored)
-                for value, of_model in zip(values, of_draws.T, strict=True)
-            )
-        )
+        pairs = zip(scored.utility(measure, columns=columns)[0].tolist(), of_draws.T, strict=True)
+        found.append(tuple(_utility_estimate(measure, *pair, level, scored) for pair in pairs))
     return tuple(found)
 
 
@@ -677,11 +653,11 @@ def utility_differences(
     values = sign * scored.utility(measure)[0].cpu().numpy()
     (drawn,) = _utilities(scored, [measure], 1, draws, random_state)
     found = []
+    n = scored.scores.shape[-1]
     for k in range(1, len(values)):
         apart = sign * (drawn[:, k] - drawn[:, 0])
         value = float(values[k] - values[0])
         low, high = basic_interval(value, apart[np.isfinite(apart)], level, (-math.inf, math.inf))
-        n = scored.scores.shape[-1]
         found.append(Estimate(value=value, low=low, high=high, level=level, n=n))
     return tuple(found)
 
@@ -712,20 +688,13 @@ def _utility_estimate(
 def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tuple[float, float]:
     """The interval of Newcombe (2006, method 5) for an AUC, which also holds near 0 and 1.
 
-    It consists of all A with abs(auc - A) <= z sqrt(V(A)). V is the variance of Hanley and McNeil
-    (1982), in which the mean of the sizes m and n replaces both, except in the denominator:
-    V = A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), with k = (m + n) / 2 - 1.
-
-    >>> low, high = auc_interval(1.0, 15, 15, 0.95)
-    >>> round(low, 3), high
-    (0.865, 1.0)
+    It consists of all A with abs(auc - A) <= z sqrt(V(A)), V the variance by `auc_spread`.
     """
     z = float(ndtri((1 + level) / 2))
-    more = (positives + negatives) / 2 - 1
 
     def excess(true: float) -> float:
-        spread = 1 + more * (1 - true) / (2 - true) + more * true / (1 + true)
-        return abs(auc - true) - z * math.sqrt(true * (1 - true) * spread / positives / negatives)
+        spread = auc_spread(true, positives + negatives)
+        return abs(auc - true) - z * math.sqrt(spread / positives / negatives)
 
     low = brentq(excess, 0.0, auc) if auc > 0 and excess(auc) < 0 else auc
     high = brentq(excess, auc, 1.0) if auc < 1 and excess(auc) < 0 else auc

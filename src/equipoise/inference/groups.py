@@ -40,16 +40,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri, stdtrit
 
 from equipoise.errors import check_flag, check_level, check_whole
 from equipoise.inference.estimate import Estimate, notes
-from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Integers, Quantity, weighted_mean
+from equipoise.metrics.arrays import Floats, Integers
+from equipoise.metrics.by_group import FOUR_FIFTHS, ByGroup, Quantity, weighted_mean
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.scales import exponent, reduced
 
-Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 #: Up to this number of values, the standard deviation is too uncertain for a t interval.
 FEW_ROWS = 10
@@ -68,12 +67,7 @@ def rate_interval(rate: float, n: float, level: float, shared: int = 1) -> Inter
 
 
 def wilson(rate: float, n: float, level: float) -> Interval:
-    """Score interval of a rate on n rows, or on n effective rows (Wilson 1927).
-
-    >>> low, high = wilson(0.0, 3, 0.95)
-    >>> low, round(high, 3)
-    (0.0, 0.561)
-    """
+    """Score interval of a rate on n rows, or on n effective rows (Wilson 1927)."""
     z2 = float(ndtri((1 + level) / 2)) ** 2
     middle = (rate + z2 / (2 * n)) / (1 + z2 / n)
     reach = math.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / (1 + z2 / n)
@@ -82,12 +76,7 @@ def wilson(rate: float, n: float, level: float) -> Interval:
 
 
 def exact_interval(rate: float, n: float, level: float) -> Interval:
-    """Interval of a rate that holds at every rate and number of rows (Clopper and Pearson 1934).
-
-    >>> low, high = exact_interval(0.0, 3, 0.95)
-    >>> low, round(high, 3)
-    (0.0, 0.708)
-    """
+    """Interval of a rate that holds at every rate and number of rows (Clopper and Pearson 1934)."""
     tail = (1 - level) / 2
     hits = rate * n
     low = 0.0 if rate <= 0 else float(betaincinv(hits, n - hits + 1, tail))
@@ -95,11 +84,7 @@ def exact_interval(rate: float, n: float, level: float) -> Interval:
 
 
 def effective_rows(weights: Floats) -> float:
-    """Number of rows of equal weight with the same information: (sum w)^2 / sum w^2 (Kish 1965).
-
-    >>> effective_rows(np.array([2.0, 2.0, 2.0])), effective_rows(np.array([1.0, 0.5, 0.5]))
-    (3.0, 2.66...)
-    """
+    """Number of rows of equal weight with the same information: (sum w)^2 / sum w^2 (Kish 1965)."""
     shares = weights / weights.max()
     return float(shares.sum() ** 2 / (shares**2).sum())
 
@@ -110,12 +95,6 @@ def mean_interval(
     """Student's t interval, or Hoeffding's within `limits` if values are few or all equal.
 
     values, weights: (n,); limits: the smallest and largest value among the rows of all groups.
-
-    >>> mean_interval(np.array([0.5]), None, 0.95, (0.0, 1.0))
-    (0.0, 1.0)
-    >>> low, high = mean_interval(np.arange(12.0), None, 0.95, (0.0, 20.0))
-    >>> round(low, 3), round(high, 3)
-    (3.209, 7.791)
     """
     # One power of two reduces values and limits.
     small, power = reduced(np.concatenate([values, limits]))

@@ -27,12 +27,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import random_table, rankdata
 
 from equipoise.errors import InputError, check_whole
 from equipoise.inference.estimate import Estimate
-from equipoise.metrics.arrays import as_scores
+from equipoise.metrics.arrays import Floats, Integers, as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
@@ -44,9 +43,6 @@ from equipoise.metrics.outcome import (
 )
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 SCORE_BINS = 24
 #: Bins of a single continuous column.

@@ -89,7 +89,7 @@ class Yardstick:
             return cls("mean score", "", good, "")
         if outcome == "continuous":
             return cls("mean error", "", good, "")
-        # Who deserved the good decision and did not get it, or got a bad one undeserved.
+        # The people whom a wrong decision harms.
         if good:
             return cls("true positive rate", "the positive outcome", good, verb)
         return cls("false positive rate", "the negative outcome", good, verb)
@@ -184,7 +184,9 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict in words, such as "not within the limit of 10 points"."""
-        limit = f"the limit of {self._amount(self.limit)}"
+        of_gap = self.metric in GAPS
+        amount = f"{points(self.limit)} points" if of_gap else f"{self.metric} {self.limit:g}"
+        limit = f"the limit of {amount}"
         return {
             State.CERTAIN: f"within {limit} with {percent(self.estimate.level)} confidence",
             State.WITHIN: f"within {limit} on these rows, not certain",
@@ -233,9 +235,6 @@ class Verdict:
             said.append(f"too few rows to judge by themselves: {found.unjudged}")
         return said
 
-    def _amount(self, value: float) -> str:
-        return f"{points(value)} points" if self.metric in GAPS else f"{self.metric} {value:g}"
-
     def to_document(self) -> dict[str, Any]:
         """The verdict as JSON has it."""
         rates = self.rates
@@ -277,11 +276,7 @@ def limits_of(
                 f"{option} must name sensitive columns ({', '.join(map(repr, attributes))}), got "
                 f"{name!r}{did_you_mean(name, attributes)}"
             )
-        check_number(
-            option,
-            limit,
-            "must lie in [0, 1], 0.05 being 5 points",
-            lambda limit: 0 <= limit <= 1,
-            f" for {name}; leave out attributes without a limit",
-        )
+        rule = "must lie in [0, 1], 0.05 being 5 points"
+        remedy = f" for {name}; leave out attributes without a limit"
+        check_number(option, limit, rule, lambda limit: 0 <= limit <= 1, remedy)
     return {name: float(limit) for name, limit in given.items()}

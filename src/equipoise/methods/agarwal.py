@@ -20,7 +20,7 @@ from equipoise.training import TASKS, Predictor
 from equipoise.training.data import row_numbers
 
 Floats = NDArray[np.float64]
-
+Integers = NDArray[np.int64]
 
 #: A vote of T linear classifiers: weights (T, p), constants (T,) and shares of the vote (T,).
 Vote = tuple[Floats, Floats, Floats]
@@ -69,21 +69,13 @@ def solve(context: Context) -> Predictor:
     for rows, strength in dict.fromkeys((member.rows, member.strength) for member in members):
         parts = data.x.double(), data.target.long(), data.attribute_cell
         x, y, cell = (part.cpu()[row_numbers(rows, len(data))].numpy() for part in parts)
-        found[rows, strength] = fit_vote(
-            reductions, x, y, cell, strength=strength, notion=context.notion
-        )
+        found[rows, strength] = fit_vote(reductions, x, y, cell, strength, context.notion)
     votes = [found[member.rows, member.strength] for member in members]
     return Predictor(_stacked(votes), TASKS[context.task]).to(data.x.device).eval()
 
 
 def fit_vote(
-    reductions: ModuleType,
-    x: Floats,
-    y: NDArray[np.int64],
-    cell: NDArray[np.int64],
-    *,
-    strength: float,
-    notion: Notion,
+    reductions: ModuleType, x: Floats, y: Integers, cell: Integers, strength: float, notion: Notion
 ) -> Vote:
     """Fit the vote on rows x (n, p), classes y (n,) and groups (n,)."""
     plain = base_learner().fit(x, y)
@@ -102,17 +94,10 @@ def fit_vote(
     return vote_of(reduction.predictors_, reduction.weights_)
 
 
-def largest_distance(
-    decision: NDArray[np.int64], y: NDArray[np.int64], cell: NDArray[np.int64], notion: Notion
-) -> float:
+def largest_distance(decision: Integers, y: Integers, cell: Integers, notion: Notion) -> float:
     """Largest distance between a group's rate of positive decisions and that of its stratum.
 
     A stratum is a class of y under separation, and all rows under independence.
-
-    >>> from equipoise.notions import Notion
-    >>> decision, group = np.array([1, 1, 0, 0]), np.array([0, 0, 1, 1])
-    >>> largest_distance(decision, decision, group, Notion.INDEPENDENCE)
-    0.5
     """
     stratum = y if notion.conditions_on_outcome else np.zeros_like(y)
     distances = [

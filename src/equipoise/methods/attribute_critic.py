@@ -30,10 +30,9 @@ class AttributeCritic:
         self._steps = critic.steps
         self._group = (data.attribute_cell > 0).to(data.x.dtype)
         self._outcome = context.outcome
-        stratum = torch.zeros_like(self._group, dtype=torch.long)
-        if self._outcome is not None:
-            assert data.outcome_class is not None
-            stratum = data.outcome_class
+        # Continuous outcomes were refused already.
+        given = None if self._outcome is None else data.outcome_class
+        stratum = torch.zeros_like(self._group, dtype=torch.long) if given is None else given
         entropies, rates = [], []
         for member in context.members:
             rows = row_numbers(member.rows, len(data), self._group.device)

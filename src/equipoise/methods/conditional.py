@@ -36,18 +36,10 @@ class ConditionalGame:
     """
 
     def __init__(
-        self,
-        context: Context,
-        donors: Donors,
-        *,
-        covariance: bool = False,
-        phases: Sequence[Phase] = (),
+        self, context: Context, donors: Donors, phases: Sequence[Phase] = (), *, covariance: bool
     ) -> None:
-        self._data = context.data
-        self._attribute = context.known_attribute
-        self.donors = donors
-        self._covariance = covariance
-        self.phases = phases
+        self._data, self._attribute = context.data, context.known_attribute
+        self.donors, self._covariance, self.phases = donors, covariance, phases
         self._game = context.game(self._attribute.shape[1], context.data.outcome)
         self.networks: nn.Module = self._game
 
@@ -128,12 +120,8 @@ def game_with_networks(
     """
     donors = Donors(context.data, context.members, donor_networks.draw)
     streams, which = streams_of(context.members)
-    batches = BatchStream(
-        [Member(0.0, seed, rows) for seed, rows in streams],
-        len(context.data),
-        batch_size=BATCH_SIZE,
-        device=context.data.x.device,
-    )
+    learners, device = [Member(0.0, *stream) for stream in streams], context.data.x.device
+    batches = BatchStream(learners, len(context.data), batch_size=BATCH_SIZE, device=device)
     steps = min(max(EPOCHS * batches.batches_per_epoch, FEWEST_STEPS), MOST_STEPS)
     settings = TrainingSettings(iterations=steps, schedule="decay")
 
@@ -141,18 +129,17 @@ def game_with_networks(
         donors.fill()
         return history
 
+    trained = donor_networks.networks, donor_networks.update, donor_networks.optimizers
     phase = Phase(
         label="distribution of A given Y",
         needed_by=needed_by,
-        step=NetworkStep(
-            donor_networks.networks, donor_networks.update, donor_networks.optimizers, settings
-        ),
+        step=NetworkStep(*trained, settings),
         batches=batches,
         settings=settings,
         serves=which,
         finish=finish,
     )
-    return ConditionalGame(context, donors, covariance=covariance, phases=(phase,))
+    return ConditionalGame(context, donors, (phase,), covariance=covariance)
 
 
 def near_rows(
@@ -163,13 +150,6 @@ def near_rows(
     outcome: (m,). weight: (m,); probabilities are proportional to it. reach: largest distance in
     ranks of the outcome. Rows of equal outcome are always treated alike. So a reach of 0 draws from
     the rows of exactly the same outcome: the maximum-likelihood estimate of P(A | Y).
-
-    >>> drawn = near_rows(
-    ...     torch.tensor([0, 1, 0, 1]), torch.ones(4), 0, draws=50,
-    ...     generator=torch.Generator().manual_seed(0),
-    ... )
-    >>> [sorted(set(column.tolist())) for column in drawn.T]
-    [[0, 2], [1, 3], [0, 2], [1, 3]]
     """
     order = outcome.argsort(stable=True)
     ordered = outcome[order].contiguous()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -30,13 +30,10 @@ class CorrelatedPair(nn.Module):
     """K pairs of networks f and g that look for correlated functions of two variables."""
 
     def __init__(
-        self,
-        widths: tuple[int, int],
-        settings: CriticSettings,
-        generators: Sequence[torch.Generator],
+        self, widths: Iterable[int], settings: CriticSettings, starts: Sequence[torch.Generator]
     ) -> None:
         super().__init__()
-        shape = partial(StackedMLP, generators=generators, normalization=settings.normalization)
+        shape = partial(StackedMLP, generators=starts, normalization=settings.normalization)
         self.left, self.right = (shape(width, settings.hidden, 1) for width in widths)
 
     def forward(self, left: Tensor, right: Tensor, weight: Tensor) -> Tensor:

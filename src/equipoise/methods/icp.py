@@ -62,13 +62,11 @@ class OutcomeDensity:
             self._log_density = normal_log_density
         else:
             self._outcome, width = data.outcome_class, int(data.outcome_class.max()) + 1
-        self.networks = StackedMLP(
-            attribute.shape[1],
-            HIDDEN,
-            width,
-            generators=generators(seeds, "conditional distribution"),
-            normalization="none",
-        ).to(data.x)
+        starts = generators(seeds, "conditional distribution")
+        network = StackedMLP(
+            attribute.shape[1], HIDDEN, width, generators=starts, normalization="none"
+        )
+        self.networks = network.to(data.x)
         self._optimizer = OPTIMIZER.build(self.networks.parameters())
         self.optimizers = [self._optimizer]
 

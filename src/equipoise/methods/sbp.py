@@ -25,11 +25,8 @@ class SBP:
         self._data = context.data
         self._attribute = context.attribute
         self._outcome = context.outcome
-        self._density_ratio = None
-        if self._outcome is not None:
-            self._density_ratio = build_density_ratio(
-                context.data, context.members, kind=context.density_ratio
-            )
+        kind = "none" if self._outcome is None else context.density_ratio
+        self._density_ratio = build_density_ratio(context.data, context.members, kind=kind)
         self.phases = phases_of(self._density_ratio)
         self._game = context.game(self._attribute.shape[1], self._outcome)
         self.networks: nn.Module = self._game
@@ -71,16 +68,12 @@ DECLARATION = Declaration(
 )
 
 
-def _without_ratio(context: Context) -> SBP:
-    return SBP(replace(context, density_ratio="none"))
-
-
 WITHOUT_RATIO = replace(
     DECLARATION,
     name="sbp_nw",
     title="Penalty by simple random sampling, without weights",
     summary="SBP whose resampled pairs carry no density ratio: under separation the penalty also "
     "counts what Y tells about A.",
-    build=_without_ratio,
+    build=lambda context: SBP(replace(context, density_ratio="none")),
     options=GAME,
 )

@@ -17,6 +17,9 @@ from torch import Tensor
 from equipoise.errors import InputError
 
 Array = NDArray[Any] | Tensor
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 def as_scores(scores: Any) -> Tensor:
@@ -75,7 +78,7 @@ def as_numbers(argument: str, values: Any) -> Tensor:
     return tensor
 
 
-def _as_floats(argument: str, values: Any) -> NDArray[np.float64]:
+def _as_floats(argument: str, values: Any) -> Floats:
     """An array of floats; text is refused even if it reads as numbers, masked values become NaN."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.where(np.ma.getmaskarray(values), np.nan, values.data)

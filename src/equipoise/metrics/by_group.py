@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError, check_choice, check_number, did_you_mean
-from equipoise.metrics.arrays import as_numbers
+from equipoise.errors import InputError, check_choice, check_count, check_number, did_you_mean
+from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
@@ -32,9 +32,6 @@ from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Method = Literal["between_groups", "to_overall"]
 
 #: Most ranges of a continuous attribute, in tables and figures.
@@ -57,10 +54,10 @@ class GroupMean(NamedTuple):
     notion: Notion | None  # None: neither
     of: Callable[[Any, Any, Any], tuple[Any, Any]]
     formula: str  # for group a, in plain text
-    uses: Literal["scores", "decisions"] | None
-    outcome: OutcomeKind | None  # the kind of y that it needs; None if it needs no y
-    kind: Literal["rate", "mean", "root mean square"] = "rate"
     counted: str = ""  # what a row must have to count, in words
+    uses: Literal["scores", "decisions"] | None = "decisions"
+    outcome: OutcomeKind | None = "binary"  # the kind of y that it needs; None if it needs no y
+    kind: Literal["rate", "mean", "root mean square"] = "rate"
     limits: tuple[float, float] = (0.0, 1.0)
     needs_probabilities: bool = False
 
@@ -76,8 +73,8 @@ MEANS = {
             Notion.INDEPENDENCE,
             lambda s, d, y: (s, None),
             "E(score | A=a)",
-            "scores",
-            None,
+            uses="scores",
+            outcome=None,
             kind="mean",
             limits=_ANY_NUMBER,
         ),
@@ -86,61 +83,42 @@ MEANS = {
             Notion.INDEPENDENCE,
             lambda s, d, y: (d, None),
             "P(D=1 | A=a)",
-            "decisions",
-            None,
+            outcome=None,
         ),
-        GroupMean("outcome rate", None, lambda s, d, y: (y, None), "P(Y=1 | A=a)", None, "binary"),
+        GroupMean("outcome rate", None, lambda s, d, y: (y, None), "P(Y=1 | A=a)", uses=None),
         GroupMean(
             "true positive rate",
             Notion.SEPARATION,
             lambda s, d, y: (d, y),
             "P(D=1 | A=a, Y=1)",
-            "decisions",
-            "binary",
-            counted="the positive outcome",
+            "the positive outcome",
         ),
         GroupMean(
             "false positive rate",
             Notion.SEPARATION,
             lambda s, d, y: (d, 1 - y),
             "P(D=1 | A=a, Y=0)",
-            "decisions",
-            "binary",
-            counted="the negative outcome",
+            "the negative outcome",
         ),
         GroupMean(
             "false negative rate",
             Notion.SEPARATION,
             lambda s, d, y: (1 - d, y),
             "P(D=0 | A=a, Y=1)",
-            "decisions",
-            "binary",
-            counted="the positive outcome",
+            "the positive outcome",
         ),
         GroupMean(
-            "precision",
-            None,
-            lambda s, d, y: (y, d),
-            "P(Y=1 | A=a, D=1)",
-            "decisions",
-            "binary",
-            counted="a positive decision",
+            "precision", None, lambda s, d, y: (y, d), "P(Y=1 | A=a, D=1)", "a positive decision"
         ),
         GroupMean(
-            "accuracy",
-            None,
-            lambda s, d, y: (d * y + (1 - d) * (1 - y), None),
-            "P(D=Y | A=a)",
-            "decisions",
-            "binary",
+            "accuracy", None, lambda s, d, y: (d * y + (1 - d) * (1 - y), None), "P(D=Y | A=a)"
         ),
         GroupMean(
             "calibration gap",
             None,
             lambda s, d, y: (s - y, None),
             "(E(score | A=a) - P(Y=1 | A=a))",
-            "scores",
-            "binary",
+            uses="scores",
             kind="mean",
             limits=(-1.0, 1.0),
             needs_probabilities=True,
@@ -150,8 +128,8 @@ MEANS = {
             None,
             lambda s, d, y: (s - y, None),
             "E(score - Y | A=a)",
-            "scores",
-            "continuous",
+            uses="scores",
+            outcome="continuous",
             kind="mean",
             limits=_ANY_NUMBER,
         ),
@@ -160,8 +138,8 @@ MEANS = {
             None,
             lambda s, d, y: (abs(s - y), None),
             "E(|score - Y| | A=a)",
-            "scores",
-            "continuous",
+            uses="scores",
+            outcome="continuous",
             kind="mean",
             limits=_NOT_NEGATIVE,
         ),
@@ -170,8 +148,8 @@ MEANS = {
             None,
             lambda s, d, y: (s - y, None),
             "sqrt(E((score - Y)^2 | A=a))",
-            "scores",
-            "continuous",
+            uses="scores",
+            outcome="continuous",
             kind="root mean square",
             limits=_NOT_NEGATIVE,
         ),
@@ -184,12 +162,12 @@ class Quantity:
     """One number that can be computed for any set of rows."""
 
     name: str
-    notion: Notion | None
-    kind: Literal["rate", "mean", "root mean square", "function"]
     counted: Mask  # (n,): rows that count
-    rule: str  # what a row must have to count, in words
-    limits: tuple[float, float]
-    selects: bool  # whether it is a selection rate, to which the four-fifths line applies
+    notion: Notion | None = None
+    kind: Literal["rate", "mean", "root mean square", "function"] = "function"
+    rule: str = ""  # what a row must have to count, in words
+    limits: tuple[float, float] = _ANY_NUMBER
+    selects: bool = False  # whether it is a selection rate, to which the four-fifths line applies
     values: Floats | None = None  # (n,), unless it is a function
     call: Callable[[Integers], float] | None = None  # if it is a function: its value for rows
 
@@ -208,7 +186,11 @@ class Quantity:
             missing = f"no row of this group has {self.rule}" if self.rule else "there is no row"
             return np.nan, missing
         if self.call is not None:
-            return self._called(counted)
+            try:
+                value = float(self.call(counted))
+            except (ValueError, ZeroDivisionError) as impossible:
+                return np.nan, f"the function says: {impossible}"
+            return value, "" if np.isfinite(value) else f"the function returned {value}"
         assert self.values is not None
         shares = None if weights is None else weights[counted]
         values, power = reduced(self.values[counted])
@@ -217,14 +199,6 @@ class Quantity:
         else:
             mean = weighted_mean(values, shares)
         return float(np.ldexp(mean, power)), ""
-
-    def _called(self, rows: Integers) -> tuple[float, str]:
-        assert self.call is not None
-        try:
-            value = float(self.call(rows))
-        except (ValueError, ZeroDivisionError) as impossible:
-            return np.nan, f"the function says: {impossible}"
-        return value, "" if np.isfinite(value) else f"the function returned {value}"
 
 
 def weighted_mean(values: Floats, weights: Floats | None) -> float:
@@ -487,6 +461,7 @@ class Given:
         y, decisions = self.seen
         used = on or ("decisions" if decisions is not None else "scores")
         responses = decisions if used == "decisions" else self.scores
+        found = []
         for name, function in (functions or {}).items():
             if y is None:
                 raise InputError(f"functions need y, got {name!r} without y; pass y")
@@ -497,32 +472,21 @@ class Given:
                     f"functions must take sample_weight if it is given, got {name!r} that does "
                     "not; leave out sample_weight, or wrap the function"
                 )
-        return [self._own(*each, responses, weights) for each in (functions or {}).items()]
+            call = partial(_called, function, y, responses, weights)
+            found.append(Quantity(name, np.full(self.n, True), call=call))
+        return found
 
-    def _own(
-        self,
-        name: str,
-        function: Callable[..., float],
-        responses: NDArray[Any] | None,
-        weights: Floats | None,
-    ) -> Quantity:
-        y = self.seen[0]
-        assert y is not None and responses is not None
 
-        def call(rows: Integers) -> float:
-            more = {} if weights is None else {"sample_weight": weights[rows]}
-            return function(y[rows], responses[rows], **more)
-
-        return Quantity(
-            name=name,
-            notion=None,
-            kind="function",
-            counted=np.full(self.n, True),
-            rule="",
-            limits=_ANY_NUMBER,
-            selects=False,
-            call=call,
-        )
+def _called(
+    function: Callable[..., float],
+    y: NDArray[Any],
+    responses: NDArray[Any],
+    weights: Floats | None,
+    rows: Integers,
+) -> float:
+    """Value of a user's function for these rows."""
+    more = {} if weights is None else {"sample_weight": weights[rows]}
+    return function(y[rows], responses[rows], **more)
 
 
 def _weights(sample_weight: Any, n: int) -> Floats:
@@ -578,19 +542,15 @@ def _read(
         decided = numbers > threshold
     n = len(numbers) if numbers is not None else len(decided) if decided is not None else 0
     for argument, values in (("decisions", decided), ("y", y)):
-        if values is not None and len(values) != n:
-            raise InputError(
-                f"{argument} must have one value for each of {n} rows, got {len(values)}; pass the "
-                "values of the same rows"
-            )
+        if values is not None:
+            check_count(argument, len(values), n, "rows")
     if y is None:
         if positive is not None or outcome is not None:
             option = "positive" if positive is not None else "outcome"
             raise InputError(
                 f"{option} describes y and must not be given without y, got y=None; leave it out"
             )
-        binary = None if decided is None else _as_binary(decided, np.array([]), None)
-        return Given(numbers, binary, None, None, (None, decided))
+        return Given(numbers, _as_binary(decided), None, None, (None, decided))
     return _with_outcome(outcome_array(y), numbers, decided, positive, outcome)
 
 
@@ -607,8 +567,7 @@ def _with_outcome(
         raise InputError(f"positive must be a value of y ({listed}), got {positive!r}")
     kind = outcome_kind(y, outcome) if positive is None else "binary"
     if kind == "continuous":
-        binary = None if decided is None else _as_binary(decided, np.array([]), None)
-        return Given(scores, binary, y.astype(np.float64), kind, (y, decided))
+        return Given(scores, _as_binary(decided), y.astype(np.float64), kind, (y, decided))
     if kind == "multiclass":
         if decided is not None and not set(decided.tolist()) <= set(levels.tolist()):
             raise InputError(
@@ -627,14 +586,18 @@ def _with_outcome(
     else:
         seen, target = np.asarray([each == positive for each in y.tolist()], np.int64), positive
     truth = np.asarray([each == target for each in y.tolist()], np.int64)
-    binary = None if decided is None else _as_binary(decided, levels, target)
+    binary = _as_binary(decided, levels.tolist(), target)
     return Given(scores, binary, truth, "binary", (seen, decided if positive is None else binary))
 
 
-def _as_binary(decided: NDArray[Any], levels: NDArray[Any], positive: Any) -> NDArray[np.int64]:
-    """Turn decisions, given as 0 and 1 or as values of y, into 0 and 1."""
+def _as_binary(
+    decided: NDArray[Any] | None, levels: Sequence[Any] = (), positive: Any = None
+) -> Integers | None:
+    """Turn decisions, given as 0 and 1 or as values of y (its `levels`), into 0 and 1."""
+    if decided is None:
+        return None
     values = set(decided.tolist())
-    if values <= set(levels.tolist()) and (len(levels) != 2 or not values <= {0, 1}):
+    if values <= set(levels) and (len(levels) != 2 or not values <= {0, 1}):
         return np.asarray([each == positive for each in decided.tolist()], np.int64)
     if not values <= {0, 1}:
         wrong = next(iter(values - {0, 1}))
@@ -651,11 +614,7 @@ def _groups(sensitive_features: Any, n: int) -> tuple[str, tuple[str, ...], Inte
         table = SensitiveTable((sensitive_features,))
     else:
         table = SensitiveTable.from_data(sensitive_features)
-    if table.n_rows != n:
-        raise InputError(
-            f"sensitive_features must have one row for each of {n} rows, got {table.n_rows}; pass "
-            "the attributes of the same rows"
-        )
+    check_count("sensitive_features", table.n_rows, n, "rows", each="row")
     parts = [grouping(column) for column in table.columns]
     if len(parts) == 1:
         return table.names[0], *parts[0]

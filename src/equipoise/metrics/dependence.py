@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_scores
+from equipoise.metrics.arrays import Floats, Integers, as_scores
 from equipoise.metrics.outcome import (
     OutcomeKind,
     crossed,
@@ -46,8 +46,6 @@ from equipoise.metrics.sample import Sample
 from equipoise.notions import Notion
 from equipoise.scales import reduced
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTable
-
-Floats = NDArray[np.float64]
 
 #: Most rows for a measure of cost O(n log n); maximal correlation takes about a second for them.
 SORTED_ROWS = 100_000
@@ -85,21 +83,9 @@ def measure_dependence(
 ) -> Dependence:
     """Measure how scores depend on all columns jointly, within strata of y if it is given.
 
-    Parameters
-    ----------
-    measure : {"GDP", "HGR", "dCor", "HSIC"}
-        See `generalized_demographic_parity`, `maximal_correlation`, `distance_correlation` and
-        `hilbert_schmidt`.
-    scores : array of shape (n,) or (K, n)
-    sensitive_features : SensitiveTable
-        Rows with a missing value are left out.
-    y : array of shape (n,), optional
-        Measure separation, within strata of this outcome.
-    outcome : {"binary", "multiclass", "continuous"}, optional
-        Kind of y; by default the rules of `equipoise.metrics.outcome` decide.
+    measure: a name in `MEASURES`. scores: (n,) or (K, n); rows with a missing sensitive value are
+    left out. outcome: kind of y (n,); by default the rules of `equipoise.metrics.outcome` decide.
 
-    Examples
-    --------
     >>> table = SensitiveTable.from_data(["a", "a", "b", "b"])
     >>> round(float(measure_dependence("GDP", [0.0, 0.2, 0.4, 0.6], table).value), 6)
     0.2
@@ -190,7 +176,7 @@ def generalized_demographic_parity(scores: Floats, table: SensitiveTable) -> Flo
     return np.asarray(np.abs(means - (means @ shares)[:, None]) @ shares)
 
 
-def parity_cells(table: SensitiveTable) -> NDArray[np.int64]:
+def parity_cells(table: SensitiveTable) -> Integers:
     """Cell (n,) of every row, for the means of generalized demographic parity; none is empty.
 
     The table must have no missing values.
@@ -315,11 +301,7 @@ def distance_correlation(scores: Floats, table: SensitiveTable) -> Floats:
 
 
 def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
-    """Distance correlation (K,) of scores (K, n) with numbers (n,); 0 if either is constant.
-
-    >>> distance_correlation_with_number(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
-    array([1.])
-    """
+    """Distance correlation (K,) of scores (K, n) with numbers (n,); 0 if either is constant."""
     values = _centered(values)
     by_value = np.argsort(values, kind="stable")
     return _correlations(
@@ -330,7 +312,7 @@ def distance_correlation_with_number(scores: Floats, values: Floats) -> Floats:
     )
 
 
-def distance_correlation_with_label(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+def distance_correlation_with_label(scores: Floats, labels: Integers) -> Floats:
     """Distance correlation (K,) of scores (K, n) with labels (n,); different labels are 1 apart.
 
     This is also the distance correlation with the one-hot vector of the label.
@@ -562,9 +544,6 @@ for _name, _measure in MEASURES.items():
                 description=_measure.description + (_averaged if _given else ""),
                 formula=(_within if _given else "") + _measure.formula,
                 compute=partial(_compute, name=_name, conditional=_given),
-                attributes=frozenset({"discrete", "continuous"}),
-                outcomes=frozenset({"binary", "multiclass", "continuous"}),
-                needs_decisions=False,
                 range=(0.0, float("inf") if _name == "GDP" else 1.0),
                 rank_based=_name == "HGR",
                 weighted=False,

@@ -158,13 +158,10 @@ for _name, _notion, _description, _formula in (
             description=_description,
             formula=_formula,
             compute=partial(_compute, notion=_notion),
-            attributes=frozenset({"discrete", "continuous"}),
-            outcomes=frozenset({"binary", "multiclass", "continuous"}),
             # Among rows with Y <= y the groups differ in Y itself, and so do their scores.
             exact_for=frozenset(
                 {"binary", "multiclass"} if _notion is Notion.SEPARATION else get_args(OutcomeKind)
             ),
-            needs_decisions=False,
             rank_based=True,
             deviation=partial(ks_gap, notion=_notion),
             missed=partial(ks_missed, notion=_notion),

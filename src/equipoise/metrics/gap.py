@@ -32,18 +32,15 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.metrics.arrays import Floats, Integers
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency, range_label, ranks_within
 from equipoise.metrics.partition import Ranking, quantiles, rank
 from equipoise.metrics.registry import Computed, Metric, register_metric
 from equipoise.metrics.sample import SMALL_GROUP, Sample
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Probability with which a fair score has no gap.
 LEVEL = 0.95
@@ -389,7 +386,7 @@ def _permuted(
     paths = _limiting_paths if many else _permuted_paths
     found = [
         (_apart(some, spans) / (share * (1 - share)).sqrt()).amax(-1)
-        for some in paths(counts, spans, ties, permutations, np.random.default_rng(seed))
+        for some in paths(counts, ties, permutations, np.random.default_rng(seed))
     ]
     # Corrects for reading the paths at fewer than n places.
     missed = _SHORTFALL * (_PLACES**-0.5 - n**-0.5) if many and ties is None else 0.0
@@ -397,30 +394,22 @@ def _permuted(
 
 
 def _permuted_paths(
-    counts: Integers,
-    spans: Spans,
-    ties: tuple[int, ...] | None,
-    permutations: int,
-    random: np.random.Generator,
+    counts: Integers, ties: tuple[int, ...] | None, permutations: int, random: np.random.Generator
 ) -> Iterator[Tensor]:
     """Paths (block, C + 1, places) as in `_excess`, under permutations within each stratum."""
     bins = _bins_of_places(counts.sum(axis=1), ties)
-    n, n_bins = len(bins), int(bins.max()) + 1
+    n, n_bins, cells = len(bins), int(bins.max()) + 1, counts.shape[1]
     shares = torch.from_numpy(counts.sum(axis=0) / n)[None]
-    for draws in _blocks(permutations, spans.cells * n_bins):
+    for draws in _blocks(permutations, cells * n_bins):
         shuffled = _shuffles(counts, draws, random)
-        flat = (np.arange(draws)[:, None] * spans.cells + shuffled) * n_bins + bins
-        tables = np.bincount(flat.ravel(), minlength=draws * spans.cells * n_bins) / n
-        inside = torch.from_numpy(tables).view(draws, spans.cells, n_bins).cumsum_(-1)
+        flat = (np.arange(draws)[:, None] * cells + shuffled) * n_bins + bins
+        tables = np.bincount(flat.ravel(), minlength=draws * cells * n_bins) / n
+        inside = torch.from_numpy(tables).view(draws, cells, n_bins).cumsum_(-1)
         yield _excess(inside, shares)
 
 
 def _limiting_paths(
-    counts: Integers,
-    spans: Spans,
-    ties: tuple[int, ...] | None,
-    permutations: int,
-    random: np.random.Generator,
+    counts: Integers, ties: tuple[int, ...] | None, permutations: int, random: np.random.Generator
 ) -> Iterator[Tensor]:
     """The limit of `_permuted_paths` for many rows: Brownian bridges, correlated between cells.
 
@@ -428,19 +417,19 @@ def _limiting_paths(
     cells is the mean over strata of diag(p) - p p', where p are the shares of the cells in a
     stratum.
     """
-    n = int(counts.sum())
+    n, cells = int(counts.sum()), counts.shape[1]
     sizes = counts.sum(axis=1)
     of_strata = counts / sizes[:, None]
     covariance = np.diag(counts.sum(axis=0) / n) - (of_strata * (sizes / n)[:, None]).T @ of_strata
     variances, directions = np.linalg.eigh(covariance)
     # The symmetric root is unique. The directions are not, and differ between processors.
     root = directions * np.sqrt(np.maximum(variances, 0.0) / n) @ directions.T
-    below = np.vstack([np.zeros(spans.cells), np.tril(np.ones((spans.cells, spans.cells)))])
+    below = np.vstack([np.zeros(cells), np.tril(np.ones((cells, cells)))])
     factor = below @ root  # (C + 1, C)
     steps = np.full(_PLACES, 1 / _PLACES) if ties is None else np.array(ties) / n
     reached = torch.from_numpy(steps.cumsum())
-    for draws in _blocks(permutations, spans.cells * len(steps)):
-        noise = random.standard_normal((draws, spans.cells, len(steps))) * np.sqrt(steps)
+    for draws in _blocks(permutations, cells * len(steps)):
+        noise = random.standard_normal((draws, cells, len(steps))) * np.sqrt(steps)
         walks = torch.from_numpy(noise).cumsum_(-1)
         yield torch.from_numpy(factor) @ (walks - reached * walks[..., -1:])
 
@@ -461,8 +450,7 @@ def _bins_of_places(sizes: Integers, ties: tuple[int, ...] | None) -> Integers:
 
 def _shuffles(counts: Integers, draws: int, random: np.random.Generator) -> Integers:
     """Cells of all rows, (draws, n), in random order within each stratum."""
-    cells = np.arange(counts.shape[1])
-    sizes = counts.sum(axis=1)
+    cells, sizes = np.arange(counts.shape[1]), counts.sum(axis=1)
     out = np.empty((draws, int(sizes.sum())), dtype=np.int64)
     starts = sizes.cumsum() - sizes
     for size in np.unique(sizes):  # all strata of one size at once
@@ -579,14 +567,9 @@ def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Co
 
 
 def _comparison(
-    sample: Sample,
-    where: str,
-    ranking: Ranking,
-    rows: Tensor,
-    weights: Tensor,
-    strata: Tensor | None,
+    sample: Sample, where: str, ranking: Ranking, rows: Tensor, base: Tensor, strata: Tensor | None
 ) -> Comparison:
-    groups = groups_of(sample.column, rows, weights)
+    groups = groups_of(sample.column, rows, base)
     sizes, n = groups.sizes(rows.to(torch.int64)).cpu().numpy(), int(rows.sum())
     enough = np.minimum(sizes, n - sizes) >= SMALL_GROUP
     if where:
@@ -671,7 +654,6 @@ for _name, _notion, _decides, _description, _formula in _GAPS:
             description=_description,
             formula=_formula,
             compute=partial(_compute, notion=_notion, decisions=_decides),
-            attributes=frozenset({"discrete", "continuous"}),
             outcomes=frozenset(["binary"] if _decides else get_args(OutcomeKind)),
             needs_decisions=_decides,
             range=(0.0, 1.0),

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_numbers
+from equipoise.errors import InputError, check_choice, check_count
+from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
 from equipoise.metrics.partition import Partition, by_decile
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveTable
 from equipoise.tables.columns import read_values
@@ -29,7 +29,7 @@ OutcomeKind = Literal["binary", "multiclass", "continuous"]
 
 
 def outcome_kind(
-    y: Any, kind: OutcomeKind | None = None, *, counted: NDArray[np.bool_] | None = None
+    y: Any, kind: OutcomeKind | None = None, *, counted: Mask | None = None
 ) -> OutcomeKind:
     """Kind of the outcome `y` (n,), by the rules of this module.
 
@@ -38,9 +38,8 @@ def outcome_kind(
     >>> outcome_kind([0, 1, 1]), outcome_kind(["a", "b", "c"]), outcome_kind(range(11))
     ('binary', 'multiclass', 'continuous')
     """
-    if kind is not None and kind not in get_args(OutcomeKind):
-        allowed = ", ".join(map(repr, get_args(OutcomeKind)))
-        raise InputError(f"outcome must be one of {allowed}, got {kind!r}; or leave it out")
+    if kind is not None:
+        check_choice("outcome", kind, get_args(OutcomeKind), "; or leave it out")
     array = outcome_array(y)
     if counted is not None and len(counted) == len(array):
         array = array[counted]
@@ -82,11 +81,7 @@ def split_outcome(y: Any, kind: OutcomeKind, weights: Tensor, n: int) -> tuple[P
     without weight is left out.
     """
     array = outcome_array(y)
-    if len(array) != n:
-        raise InputError(
-            f"y must have one value for each of the {n} scores, got {len(array)}; pass the "
-            "outcomes of the same rows"
-        )
+    check_count("y", len(array), n)
     if kind == "continuous":
         values = as_numbers("y", array).to(weights.device)
         return by_decile(values, weights, "y"), values
@@ -114,22 +109,11 @@ def outcome_array(y: Any, argument: str = "y") -> NDArray[Any]:
     return np.asarray(array.tolist())
 
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
 def rows_of(scores: Floats, table: SensitiveTable, y: Any) -> NDArray[np.intp]:
     """Positions of the rows without a missing sensitive value; scores: (K, n)."""
-    n = scores.shape[1]
-    for argument, found in (
-        ("sensitive_features", table.n_rows),
-        ("y", n if y is None else len(y)),
-    ):
-        if found != n:
-            raise InputError(
-                f"{argument} must have one row for each of the {n} scores, got {found}; pass the "
-                "same rows"
-            )
+    check_count("sensitive_features", table.n_rows, scores.shape[1], each="row")
+    if y is not None:
+        check_count("y", len(y), scores.shape[1], each="row")
     rows = np.flatnonzero(table.known)
     if len(rows) < 2:
         raise InputError(

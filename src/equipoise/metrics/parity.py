@@ -34,29 +34,18 @@ class Departures(NamedTuple):
     denominators: dict[str, Tensor]  # rates (R, K, sets of within) that ratios divide by, by name
 
 
-def cell_sums(values: Tensor, weights: Tensor, codes: Tensor, n_cells: int) -> Tensor:
-    """Weighted sum of each of K values (K, n) in each cell, under R weightings.
-
-    weights: (R, n); codes: (n,) cell of each row. Returns (R, K, n_cells).
-    """
-    draws = len(weights)
-    sums = torch.zeros((draws, len(values), n_cells), dtype=weights.dtype, device=weights.device)
-    index = codes.expand(draws, -1)
-    for k, row in enumerate(values):  # member by member, so that memory is (R, n)
-        sums[:, k].scatter_add_(1, index, weights * row)
-    return sums
-
-
 def pooled_sums(values: Tensor, sample: Sample, within: Partition) -> tuple[Tensor, Tensor]:
     """Weighted sums of values (K, n) over each set of A and over all rows, inside sets of `within`.
 
     Returns (R, K, sets of A, sets of within) and (R, K, 1, sets of within).
     """
-    attribute = sample.attribute
-    shape = (attribute.n_bins, within.n_bins)
-    codes = attribute.codes * within.n_bins + within.codes
-    sums = cell_sums(values, sample.weights, codes, shape[0] * shape[1])
-    sums = within.pool(sums.view(*sums.shape[:2], *shape), -1)
+    attribute, weights = sample.attribute, sample.weights
+    shape = (len(weights), len(values), attribute.n_bins * within.n_bins)
+    sums = weights.new_zeros(shape)
+    index = (attribute.codes * within.n_bins + within.codes).expand(len(weights), -1)
+    for k, row in enumerate(values):  # member by member, so that memory is (R, n)
+        sums[:, k].scatter_add_(1, index, weights * row)
+    sums = within.pool(sums.view(*shape[:2], -1, within.n_bins), -1)
     return attribute.pool(sums, -2), sums.sum(-2, keepdim=True)
 
 

@@ -43,11 +43,12 @@ class Metric:
     description: str  # one sentence in plain words
     formula: str  # in plain text
     compute: Callable[[Sample], Computed]
-    attributes: frozenset[Kind]  # kinds of A for which it is defined
-    outcomes: frozenset[OutcomeKind]  # kinds of Y for which it is defined; independence needs no Y
+    #: Kinds of A and of Y for which it is defined; independence needs no Y.
+    attributes: frozenset[Kind] = frozenset(get_args(Kind))
+    outcomes: frozenset[OutcomeKind] = frozenset(get_args(OutcomeKind))
     #: Whether it uses decisions, not scores. For a continuous outcome there are no decisions, and
     #: the paper's SP and EO use mean scores instead.
-    needs_decisions: bool
+    needs_decisions: bool = False
     #: Kinds of Y for which it has the fair value whenever the notion holds in the population.
     exact_for: frozenset[OutcomeKind] = frozenset(get_args(OutcomeKind))
     range: tuple[float, float] = (0.0, float("inf"))

@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import InputError
-from equipoise.metrics.arrays import as_numbers, as_scores, as_weights
+from equipoise.errors import InputError, check_count
+from equipoise.metrics.arrays import Floats, Integers, as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
@@ -107,12 +106,8 @@ class Scored:
                 f"column must be one column of a SensitiveTable, got {type(column).__name__}; "
                 "take it by name, such as SensitiveTable.from_data(A)['age']"
             )
-        n = self.scores.shape[-1]
-        if len(column.missing) != n:
-            raise InputError(
-                f"sensitive_features column {column.name!r} must have one value for each of the "
-                f"{n} scores, got {len(column.missing)}; pass the attribute of the same rows"
-            )
+        where = f"sensitive_features column {column.name!r}"
+        check_count(where, len(column.missing), self.scores.shape[-1])
         device = self.scores.device
         known = torch.from_numpy(~column.missing).to(device)
         weights = self.weights * known
@@ -125,18 +120,18 @@ class Scored:
                     f"{reference!r}; leave it out: parity ratios divide by the rate of all rows"
                 )
             values = torch.from_numpy(np.nan_to_num(column.values)).to(device)
-            _refuse_constant(column.name, values[base > 0])
+            _refuse_constant(where, values[base > 0])
             return Sample(self, column, weights, by_decile(values, base, column.name), ())
         assert column.codes is not None
         codes = torch.from_numpy(np.maximum(column.codes, 0)).to(device)
         labels = tuple(f"{column.name} = {category}" for category in column.categories)
         sizes = torch.bincount(codes, weights=base, minlength=len(labels))
-        _refuse_constant(column.name, codes[base > 0])
+        _refuse_constant(where, codes[base > 0])
         if bool((sizes == 0).any()):
             empty = column.categories[int((sizes == 0).nonzero()[0])]
             raise InputError(
-                f"sensitive_features column {column.name!r} must have rows in every group, got "
-                f"none in group {empty!r}; rebuild the column from the rows in use"
+                f"{where} must have rows in every group, got none in group {empty!r}; rebuild the "
+                "column from the rows in use"
             )
         if reference is None:
             references = tuple((sizes == sizes.max()).nonzero()[:, 0].tolist())
@@ -144,7 +139,7 @@ class Scored:
             references = (column.categories.index(reference),)
         else:
             raise InputError(
-                f"reference must be a category of sensitive_features column {column.name!r} "
+                f"reference must be a category of {where} "
                 f"({', '.join(map(repr, column.categories))}), got {reference!r}; name one of these"
             )
         return Sample(self, column, weights, Partition(codes, labels, nested=False), references)
@@ -260,16 +255,16 @@ def _given(threshold: Any, scores: Tensor) -> Tensor:
     return cut
 
 
-def _refuse_constant(name: str, present: Tensor) -> None:
+def _refuse_constant(where: str, present: Tensor) -> None:
     if len(present) == 0 or bool((present == present[0]).all()):
         found = "no known value" if len(present) == 0 else "one"
         raise InputError(
-            f"sensitive_features column {name!r} must have at least two distinct values, got "
-            f"{found}; no score can depend on a constant, so leave out the column"
+            f"{where} must have at least two distinct values, got {found}; no score can depend on "
+            "a constant, so leave out the column"
         )
 
 
-def even_ranges(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+def even_ranges(values: Floats, most: int) -> Integers:
     """Divide values (n,) into ranges of equal frequency, numbered 0, 1, ...
 
     There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.

@@ -152,10 +152,7 @@ class StackedBatchNorm(nn.Module):
         )
 
     def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Normalize by the rows in training, by running statistics in evaluation.
-
-        With ``relu`` apply ReLU as well.
-        """
+        """Normalize by the rows in training, else by running statistics; then ReLU if ``relu``."""
         members, width, rows = x.shape
         # Every feature of every batch is a channel.
         channels = x.reshape(members, width * self.batches, rows // self.batches)
@@ -241,14 +238,11 @@ _SMALLEST_RANGE = 1e-24
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Intervals between neighboring knots of the columns, (m,) each.
+    """Intervals between neighboring knots of the columns, (m,) each."""
 
-    column: the column of an interval. start: its lower end. slope: one over its length.
-    """
-
-    column: NDArray[np.int64]
-    start: NDArray[np.float64]
-    slope: NDArray[np.float64]
+    column: NDArray[np.int64]  # the column of an interval
+    start: NDArray[np.float64]  # its lower end
+    slope: NDArray[np.float64]  # one over its length
 
 
 def find_pieces(x: Tensor) -> Pieces:
@@ -282,11 +276,7 @@ def _thinned(knots: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
 
 
 def find_knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the knots of a column (n,) in ascending order, from its least to its largest value.
-
-    >>> find_knots(np.repeat([0.0, 1.0, 3.0, 4.0], 30))
-    array([0., 1., 3., 4.])
-    """
+    """Return the knots of a column (n,) in ascending order, from its least to its largest value."""
     distinct, counts = np.unique(values, return_counts=True)
     frequent = np.argsort(-counts, kind="stable")[:_FREQUENT]
     frequent = frequent[counts[frequent] >= _FREQUENT_ROWS]

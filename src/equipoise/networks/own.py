@@ -103,7 +103,6 @@ class StackedModule(Stack):
                 )
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> NoReturn:
-        """Raise an InputError, since only the user knows what the module computes."""
         raise InputError(
             "to_onnx needs a built-in network, got one made by network=; export that module with "
             "torch.onnx.export, its inputs being the columns that encoder_ makes"
@@ -239,5 +238,4 @@ def _refuse_weights(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -88,19 +88,14 @@ class OnnxGraph(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """A stack as read from a file.
+    """A stack as read from a file."""
 
-    state: its tensors by name, members first. arrays: everything else. inputs, outputs: numbers it
-    must have; None allows any. needed: states that it may be filled with. factory: the user's
-    function that makes the network.
-    """
-
-    state: Mapping[str, Tensor]
+    state: Mapping[str, Tensor]  # its tensors by name, members first
     inputs: int
-    outputs: int | None
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    needed: Sequence[Mapping[str, Tensor]] = ()
-    factory: NetworkFactory | None = None
+    outputs: int | None  # None: any number
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # everything else
+    needed: Sequence[Mapping[str, Tensor]] = ()  # states that it may be filled with
+    factory: NetworkFactory | None = None  # the user's function that makes the network
 
     @property
     def members(self) -> int:

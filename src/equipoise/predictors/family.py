@@ -46,19 +46,14 @@ from equipoise.training.predictor import AveragedPredictor
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a recipe must know about the rows besides their values.
+    """What a recipe must know about the rows besides their values."""
 
-    task, n_outputs: what is predicted. sensitive: the table of the attributes; with it, a method
-    that does not support them is refused before training. attribute_inputs: how many of the last
-    columns are sensitive features, for methods that need them to predict. categorical: positions of
-    the columns that hold categories.
-    """
-
-    task: str
+    task: str  # name of the task loss
     n_outputs: int
+    #: With it, a method that does not support these attributes is refused before training.
     sensitive: SensitiveTable | None = None
-    attribute_inputs: int = 0
-    categorical: tuple[int, ...] = ()
+    attribute_inputs: int = 0  # see `Context`
+    categorical: tuple[int, ...] = ()  # positions of the columns that hold categories
 
     @property
     def n_classes(self) -> int | None:
@@ -68,17 +63,14 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """How members are built and trained; each family of predictors has its own recipe.
-
-    changed: options of the estimator that differ from their defaults. Those that have no effect are
-    refused.
-    """
+    """How members are built and trained; each family of predictors has its own recipe."""
 
     notion: Notion
     method: str
     density_ratio: RatioKind
     critic: CriticSettings
     training: TrainingSettings
+    #: Options that differ from their defaults; those without an effect are refused.
     changed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -179,16 +171,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Family:
-    """One family of predictors.
+    """One family of predictors."""
 
-    one, many: words for one model and for several. unit: what training counts, "iteration" or
-    "round". stacks: its stacks, by the name of a tensor that no other stack has; this is how a file
-    is recognized.
-    """
-
-    one: str
-    many: str
-    unit: str
+    one: str  # words for one model
+    many: str  # words for several
+    unit: str  # what training counts, "iteration" or "round"
+    #: Its stacks, by the name of a tensor that no other stack has: how a file is recognized.
     stacks: Mapping[str, type[Stack]] = field(default_factory=dict)
 
 

@@ -26,19 +26,13 @@ from equipoise.training.predictor import exact_device
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRecipe(Recipe):
-    """How networks are built and trained.
+    """How networks are built and trained."""
 
-    ``hidden`` are the widths of the predictor, unless ``network(n_inputs, n_outputs)`` makes a
-    user's module. With ``encoder_hidden`` the penalty sits on the output of an encoder with these
-    widths, and ``hidden`` are the widths of the head after it. ``embedding`` and ``normalization``
-    have no effect on a user's module.
-    """
-
-    hidden: tuple[int, ...]
-    encoder_hidden: tuple[int, ...] = ()
+    hidden: tuple[int, ...]  # widths of the predictor, or of the head after an encoder
+    encoder_hidden: tuple[int, ...] = ()  # widths of an encoder, on whose output the penalty sits
     embedding: Embedding = "none"
     normalization: Normalization = "batch"
-    network: NetworkFactory | None = None
+    network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
 
     def __post_init__(self) -> None:
         super().__post_init__()

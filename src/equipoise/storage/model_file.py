@@ -61,7 +61,7 @@ class Contents:
     arrays: Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FileKind:
     """A kind of file, and the words for it in errors."""
 
@@ -72,19 +72,9 @@ class FileKind:
     remedy: str  # if the file is damaged
 
 
-MODEL = FileKind(
-    argument="path",
-    key="equipoise_model",
-    noun="model",
-    writer="save",
-    remedy="save the model again",
-)
+MODEL = FileKind("path", "equipoise_model", "model", "save", "save the model again")
 CHECKPOINT = FileKind(
-    argument="checkpoint",
-    key="equipoise_checkpoint",
-    noun="checkpoint",
-    writer="fit",
-    remedy="remove it to start anew",
+    "checkpoint", "equipoise_checkpoint", "checkpoint", "fit", "remove it to start anew"
 )
 
 
@@ -207,10 +197,7 @@ def _find_digest(content: bytes) -> slice | None:
 
 
 class CheckpointFile:
-    """The file with the latest state of a run, which each write replaces.
-
-    A state consists of tensors, plain values, lists, tuples and dicts.
-    """
+    """The file with the latest state of a run, as `to_json` takes it; each write replaces it."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = checked_target(path, CHECKPOINT.argument)

@@ -48,10 +48,7 @@ def is_own_onnx(path: Path) -> bool:
 
 
 class Graph:
-    """An ONNX graph under construction; every value has a name.
-
-    Numbers are float64, as in prediction itself.
-    """
+    """An ONNX graph under construction; values have names, numbers are float64 as in prediction."""
 
     def __init__(self) -> None:
         with needs("onnx", user="to_onnx", extra="onnx"):

@@ -26,6 +26,7 @@ from equipoise.errors import InputError, check_choice
 from equipoise.scales import center_and_spread, exponent, reduced
 from equipoise.tables.columns import Column, Family, read_columns
 
+Arrays = Mapping[str, NDArray[Any]]
 CATEGORICAL = ("text", "categorical")
 _FAMILY_WORDS = {
     "number": "numbers",
@@ -68,9 +69,7 @@ class LearnedState(ABC):
         return dict(vars(self)), {}
 
     @classmethod
-    def fields_in(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
+    def fields_in(cls, values: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         """The fields of a state from its `parts`."""
         return dict(values)
 
@@ -373,9 +372,7 @@ class EncoderState(LearnedState):
         return {**values, "levels": levels}, {**arrays, "constant": self.constant}
 
     @classmethod
-    def fields_in(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, Any]:
+    def fields_in(cls, values: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         levels = {name: Levels(*pair) for name, pair in values["levels"].items()}
         of_scaler = [name for name in arrays if name.startswith("scaler.")]
         scaler = {name.removeprefix("scaler."): arrays[name] for name in of_scaler}
@@ -487,10 +484,8 @@ class FeatureEncoder(Encoder[EncoderState]):
 
 
 def _median(column: Column) -> float:
-    """Median of the known values; 0 if there are none.
-
-    scikit-learn's SimpleImputer is not used: its median of 1.6e308 and 1.7e308 is infinite.
-    """
+    """Median of the known values; 0 if there are none."""
+    # scikit-learn's SimpleImputer is not used: its median of 1.6e308 and 1.7e308 is infinite.
     known = column.as_numbers()[~column.missing]
     small, power = reduced(known)
     return float(np.ldexp(np.median(small), power)) if known.size else 0.0

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from equipoise.errors import InputError, check_choice, did_you_mean
+from equipoise.errors import InputError, check_choice, check_count, did_you_mean
 from equipoise.scales import center_and_spread, standardized
 from equipoise.tables.columns import (
     Column,
@@ -140,12 +140,9 @@ class SensitiveTable:
         check_choice("missing_sensitive", missing, ("error", "skip"))
         check_aligned(sensitive_features=data)
         raw = read_columns(data, argument="sensitive_features", prefix="sensitive_")
-        found = len(raw[0].missing)
-        if n_rows is not None and found != n_rows:
-            raise InputError(
-                f"sensitive_features must have one row for each of the {n_rows} rows of data, "
-                f"got {found}; pass the attributes of the same rows in the same order"
-            )
+        if n_rows is not None:
+            found = len(raw[0].missing)
+            check_count("sensitive_features", found, n_rows, "rows of data", each="row")
         if counted is not None:
             raw = tuple(column.without(~counted) for column in raw)
         overrides = {} if types is None else types
@@ -196,10 +193,7 @@ class SensitiveTable:
         return all(column.kind == "discrete" for column in self.columns)
 
     def warned(self) -> Self:
-        """Warn of columns whose kind may be another than their values suggest; return the table.
-
-        Columns whose kind is set in ``sensitive_types`` give no warning.
-        """
+        """Return the table, after a warning for each of its notes."""
         for note in self.notes:
             warnings.warn(note, stacklevel=3)
         return self
@@ -508,11 +502,8 @@ class AttributeInputs:
                 f"got {', '.join(names)}; pass these columns"
             )
         for column in given:
-            if len(column.missing) != n_rows:
-                raise InputError(
-                    f"sensitive_features must have one row for each of the {n_rows} rows of X, "
-                    f"got {len(column.missing)}; pass the attributes of the same rows"
-                )
+            found = len(column.missing)
+            check_count("sensitive_features", found, n_rows, "rows of X", each="row")
             if column.missing.any():
                 raise InputError(
                     f"sensitive_features column {column.name!r} must be known to predict, got a "

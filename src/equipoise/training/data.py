@@ -91,36 +91,21 @@ def mean_one(weight: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a stack.
+    """One model of a stack."""
 
-    ``strength`` is the weight of the penalty against the task loss. ``seed`` decides initial
-    weights and the order of rows. ``rows`` are the training rows it may see; empty means all.
-    """
-
-    strength: float
-    seed: int
-    rows: tuple[int, ...] = ()
+    strength: float  # weight of the penalty against the task loss
+    seed: int  # decides initial weights and the order of rows
+    rows: tuple[int, ...] = ()  # the training rows it may see; empty means all
 
     def __post_init__(self) -> None:
-        check_number(
-            "strength",
-            self.strength,
-            "must lie in [0, 1)",
-            lambda strength: 0 <= strength < 1,
-            "; 0 is plain training, values near 1 leave little of the task",
-        )
+        remedy = "; 0 is plain training, values near 1 leave little of the task"
+        check_number("strength", self.strength, "must lie in [0, 1)", lambda s: 0 <= s < 1, remedy)
 
 
 #: Purposes of random numbers. Each has its own stream, so a new purpose changes no other stream.
 PURPOSES = (
-    "predictor",
-    "critic",
-    "batches",
-    "density ratio",
-    "held-out rows",
-    "user module",
-    "conditional distribution",
-    "attribute draws",
+    *("predictor", "critic", "batches", "density ratio", "held-out rows", "user module"),
+    *("conditional distribution", "attribute draws"),
 )
 
 
@@ -241,12 +226,11 @@ class BatchStream:
         """Draw the row numbers of the next epoch, (batches, 2, streams, B), onto the device."""
         self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
-        order = torch.stack(
-            [
-                rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
-                for rows, random in zip(self._rows, self._generators, strict=True)
-            ]
-        )
+        orders = [
+            rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
+            for rows, random in zip(self._rows, self._generators, strict=True)
+        ]
+        order = torch.stack(orders)
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2
         both = torch.stack([order, order.roll(-shift, dims=1)])
         batches = both.view(2, len(order), self.batches_per_epoch, self.batch_size)

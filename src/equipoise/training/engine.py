@@ -239,8 +239,7 @@ def solved(
 class Phase:
     """Networks that a method trains before the run, one for each member of ``batches``.
 
-    Examples are a density ratio, a distribution of A given Y, and plain training. The same loop
-    trains them, so Ctrl-C, checkpoints, progress and failing members work there, too.
+    The same loop trains them, so Ctrl-C, checkpoints, progress and failing members work there, too.
     """
 
     label: str  # the name that progress shows

@@ -37,22 +37,16 @@ LARGE_STRENGTH = 0.9
 
 @dataclass(frozen=True)
 class Health:
-    """How training of one member ended.
+    """How training of one member ended."""
 
-    score_spread: standard deviation of the score on training rows, relative to the outcome's.
-    correlation: largest absolute linear correlation of the score and an encoded attribute (given Y
-    under separation); None without attributes. critic_value: average of the penalty over the last
-    check; None without a critic. stopped_at: first iteration with a loss that was not finite, or 0.
-    messages: problems and what to do about them; empty if there are none. utility: "AUC",
-    "macro AUC" or "R2", with its value on training rows and on other rows; None if there were no
-    other rows, so that overfitting was not checked.
-    """
-
-    score_spread: float
+    score_spread: float  # standard deviation of the score on training rows, over the outcome's
+    #: Largest absolute linear correlation of the score and an encoded attribute (given Y under
+    #: separation); None without attributes.
     correlation: float | None
-    critic_value: float | None
-    stopped_at: int
-    messages: tuple[str, ...]
+    critic_value: float | None  # average of the penalty over the last check; None without a critic
+    stopped_at: int  # first iteration with a loss that was not finite, or 0
+    messages: tuple[str, ...]  # problems and what to do about them; empty if there are none
+    #: "AUC", "macro AUC" or "R2", and its values; None if there were no rows but training rows.
     utility: str | None = None
     training_utility: float | None = None
     held_out_utility: float | None = None
@@ -106,16 +100,21 @@ class Utility:
 
 
 def _auc_error(auc: float, sizes: Sequence[float]) -> float:
-    """Mean over classes of the standard error of the AUC of that class against the others.
-
-    The variance is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), where
-    k = (m + n) / 2 - 1. This is the formula of Hanley and McNeil (1982) with the mean of both sizes
-    (Newcombe 2006). At A = 1/2 it is the variance of the rank test.
-    """
+    """Mean over classes of the standard error of the AUC of that class against the others."""
     total = sum(sizes)
-    k = max(0.0, total / 2 - 1)
-    spread = auc * (1 - auc) * (1 + k * (1 - auc) / (2 - auc) + k * auc / (1 + auc))
+    spread = auc_spread(auc, total)
     return sum(math.sqrt(spread / (size * (total - size))) for size in sizes) / len(sizes)
+
+
+def auc_spread(auc: float, rows: float) -> float:
+    """Variance of an AUC times m n, for m positives and n negatives, m + n = `rows`.
+
+    It is A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)), where k = (m + n) / 2 - 1: the
+    formula of Hanley and McNeil (1982) with the mean of both sizes (Newcombe 2006). At A = 1/2 it
+    is that of the rank test.
+    """
+    k = max(0.0, rows / 2 - 1)
+    return auc * (1 - auc) * (1 + k * (1 - auc) / (2 - auc) + k * auc / (1 + auc))
 
 
 def compare(

@@ -68,15 +68,13 @@ class OptimizerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """Settings of one training run.
-
-    ``schedule="decay"`` lowers the predictor's learning rate linearly to zero over the second half
-    of the run, so that the weights settle. ``"constant"`` is the paper's schedule.
-    """
+    """Settings of one training run."""
 
     iterations: int = 1_500
     batch_size: int = 300
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    #: "decay" lowers the predictor's learning rate linearly to zero over the second half of the
+    #: run, so that the weights settle. "constant" is the paper's schedule.
     schedule: Literal["decay", "constant"] = "decay"
     check_every: int = 50
 
@@ -160,17 +158,14 @@ class PredictorStep:
         method: Method | Objective | None,
         settings: TrainingSettings,
     ) -> None:
-        self._predictor = predictor
-        self._data = data
-        self._method = method
+        self._predictor, self._data, self._method = predictor, data, method
         strength = data.x.new_tensor([member.strength for member in members])
         self._shares = 1 - strength, strength
         # Weight decay works against overfitting the task, so it is weighted like the task loss. In
         # full it would shrink a member of large strength to nothing.
         decays = settings.optimizer.kind == "adam" and settings.optimizer.weight_decay > 0
         self._decay = settings.optimizer.weight_decay * (1 - strength) if decays else None
-        self._settings = settings
-        self._share = 1.0
+        self._settings, self._share = settings, 1.0
         self._optimizer = settings.optimizer.build(
             weight for weight in predictor.parameters() if weight.requires_grad
         )
@@ -186,10 +181,9 @@ class PredictorStep:
         return [self._optimizer, *([] if self._method is None else optimizers_of(self._method))]
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
-        data = self._data
+        method, predictor, data = self._method, self._predictor, self._data
         if self._decay is not None:
             decay(self._optimizer, self._decay)
-        method, predictor = self._method, self._predictor
         if isinstance(method, Objective):
             task, penalty = method.losses(rows, resampled)
         else:

@@ -138,18 +138,14 @@ def _identity(output: Tensor) -> Tensor:
     return output
 
 
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {
-        task.name: task
-        for task in (
-            Task("binary", _binary_cross_entropy, torch.sigmoid),
-            Task("multiclass", _cross_entropy, _softmax),
-            Task("absolute", _absolute, _identity),
-            Task("squared", _squared, _identity),
-            Task("huber", _huber, _identity),
-        )
-    }
+_TASKS = (
+    Task("binary", _binary_cross_entropy, torch.sigmoid),
+    Task("multiclass", _cross_entropy, _softmax),
+    Task("absolute", _absolute, _identity),
+    Task("squared", _squared, _identity),
+    Task("huber", _huber, _identity),
 )
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _TASKS})
 
 
 class AveragedPredictor(Predictor):
@@ -189,12 +185,7 @@ class AveragedPredictor(Predictor):
 
 
 def averaged_output(output: Tensor, task: Task) -> Tensor:
-    """Return the output (G, B, o) whose score is the mean score over M of outputs (G, M, B, o).
-
-    >>> output = torch.tensor([[[[0.0]], [[20.0]]]])
-    >>> torch.sigmoid(averaged_output(output, TASKS["binary"]))
-    tensor([[[0.7500]]])
-    """
+    """Return the output (G, B, o) whose score is the mean score over M of outputs (G, M, B, o)."""
     if task.name == "binary":  # the log odds of the mean probability
         log = functional.logsigmoid
         return log(output).logsumexp(1) - log(-output).logsumexp(1)
