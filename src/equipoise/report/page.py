@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from equipoise.words import number, percent, points
+from equipoise.words import capital, number, percent, points
 
 #: Characters that could end a script element, or begin a comment in one, as JSON writes them.
 _ESCAPES = str.maketrans(
@@ -33,13 +33,18 @@ _LIST_OR_RULE = re.compile(r"^(\d*)([.)](?= |$)|[-+=]+(?= |$))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
+def today() -> str:
+    """The date in UTC, as ISO has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @dataclass(frozen=True)
 class Source:
     """Where the numbers of a page come from."""
 
     name: str = ""  # of the data file; "" for data that came from no file
     sha256: str = ""  # of the file, or of the values
-    made: str = field(default_factory=lambda: date.today().isoformat())
+    made: str = field(default_factory=today)  # ISO date of the numbers
 
 
 def render_page(template: str, *, scripts: Sequence[str], data: object, **context: Any) -> str:
@@ -53,7 +58,7 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
     script = Markup("\n".join(read_template(name) for name in scripts))
     digest = hashlib.sha256(script.encode()).digest()
     return find_template(
-        template, number=number, cell=_cell, percent=percent, points=points
+        template, number=number, cell=_cell, percent=percent, points=points, capital=capital
     ).render(
         style=Markup(read_template("style.css")),
         script=script,
