@@ -84,7 +84,7 @@ def audit_page(audit: Audit) -> str:
         rows=records(frame),
         percent=f"{100 * audit.settings.level:g} %",
         settings=asdict(audit.settings),
-        source=audit.source,
+        made=[("", audit.source, versions())],
         versions=versions(),
     )
 

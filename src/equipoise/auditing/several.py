@@ -90,8 +90,7 @@ class Audits(Mapping[str, Audit]):
                 for name, audit in self.items()
             ],
             percent=percent(self.first.settings.level),
-            source=self.first.source,
-            versions=versions(),
+            made=[("", self.first.source, versions())],
         )
 
     def _rows(self, notion: Notion) -> list[tuple[str, list[Verdict]]]:

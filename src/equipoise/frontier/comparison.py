@@ -424,8 +424,15 @@ def _selected(run: ComparedRun, metric: str, limits: Mapping[str, float]) -> Sel
 
 
 def _same_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
-    same = np.array_equal(run.frontier.split_.test, first.frontier.split_.test)
-    return same and not _other_test_rows(run, first)
+    """Whether the test rows are the same people; they may be judged by other attributes."""
+    here, there = run.curve.test, first.curve.test
+    assert here is not None and there is not None
+    pairs = [
+        (run.frontier.split_.test, first.frontier.split_.test),
+        (here.y, there.y),
+        (here.counts, there.counts),
+    ]
+    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def _lead(

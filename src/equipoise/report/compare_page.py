@@ -11,12 +11,9 @@ from equipoise.frontier.judging import DRAWS_FOR_MANY
 from equipoise.frontier.snapshots import families_in_words, predictor_in_words
 from equipoise.inference.verdict import Verdict
 from equipoise.report.frontier_page import gap_in_words
-from equipoise.report.page import Source, records, render_page
+from equipoise.report.page import Made, records, render_page
 from equipoise.report.verdicts import side_by_side
 from equipoise.words import listed, number
-
-#: Name of a run, where its numbers come from, and the versions that made them.
-Made = tuple[str, Source, Mapping[str, object]]
 
 
 def compare_page(found: Comparison, made: Sequence[Made] = ()) -> str:
@@ -49,7 +46,7 @@ def compare_page(found: Comparison, made: Sequence[Made] = ()) -> str:
         verdicts=[] if found.contest is None else side_by_side(_verdicts(found.contest)),
         models=[] if found.contest is None else _models(found.contest),
         utilities=[] if found.contest is None else _utilities(found.contest),
-        sources=made or [("", Source(), {})],
+        made=made,
         found=found,
         budgets=BUDGETS,
         draws=DRAWS_FOR_MANY,

@@ -79,8 +79,7 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         data=_data(offered, selection, about),
         title=about.title,
         about=about,
-        source=about.source,
-        versions=about.versions,
+        made=[("", about.source, about.versions)],
         panels=verdict_panels(selection.verdicts),
         verb=verb_of(selection.verdicts),
         answer=answer(

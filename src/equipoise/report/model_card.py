@@ -311,8 +311,7 @@ def to_html(card: ModelCard) -> str:
         title=f"Model card: {card.about.title}",
         card=card,
         about=card.about,
-        source=card.about.source,
-        versions=card.about.versions,
+        made=[("", card.about.source, card.about.versions)],
         panels=verdict_panels(card.selection.verdicts),
         placeholder=TO_FILL_IN,
         gap_in_words=gap_in_words(row.metric for row in card.selection.rows),
@@ -387,9 +386,9 @@ def to_json(card: ModelCard) -> str:
     """Write the card; numbers in full, undefined ones left out.
 
     Beside the schema's fields a performance metric has ``chance``, ``certificate``, ``validation``,
-    ``limit``, ``where`` and ``note``, where there are such; ``quantitative_analysis`` has the
-    ``verdicts`` and whether this is only the ``nearest`` model to the limits; ``model_details`` has
-    ``source``, where the numbers come from.
+    ``limit``, ``where`` and ``note``, where there are such. What the schema has no place for is in
+    ``equipoise``: the verdicts, whether this is only the nearest model to the limits, and where the
+    numbers come from.
     """
     content = {
         "schema_version": "0.0.2",
@@ -400,7 +399,6 @@ def to_json(card: ModelCard) -> str:
             "owners": [{"name": card.owner, "contact": card.contact}],
             "licenses": [{"custom_text": card.license}],
             "citations": [{"citation": card.citation}],
-            "source": vars(card.about.source) | {"versions": card.about.versions},
         },
         "model_parameters": {
             "model_architecture": card.architecture,
@@ -420,9 +418,7 @@ def to_json(card: ModelCard) -> str:
             "output_format": card.output,
         },
         "quantitative_analysis": {
-            "performance_metrics": [_metric(row) for row in card.selection.rows],
-            "verdicts": [verdict.to_document() for verdict in card.selection.verdicts],
-            "nearest": card.selection.nearest,
+            "performance_metrics": [_metric(row) for row in card.selection.rows]
         },
         "considerations": {
             "users": [{"description": card.users}],
@@ -435,6 +431,11 @@ def to_json(card: ModelCard) -> str:
             "ethical_considerations": [
                 {"name": card.risks, "mitigation_strategy": card.mitigation_sentence}
             ],
+        },
+        "equipoise": {
+            "verdicts": [verdict.to_document() for verdict in card.selection.verdicts],
+            "nearest": card.selection.nearest,
+            "source": {**vars(card.about.source), "versions": card.about.versions},
         },
     }
     return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False)

@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import math
+import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -47,8 +49,21 @@ class Source:
     made: str = field(default_factory=today)  # ISO date of the numbers
 
 
-def render_page(template: str, *, scripts: Sequence[str], data: object, **context: Any) -> str:
+#: Name of a run or "", where its numbers come from, and the versions that made them.
+Made = tuple[str, Source, Mapping[str, object]]
+
+
+def render_page(
+    template: str,
+    *,
+    scripts: Sequence[str],
+    data: object,
+    made: Sequence[Made] = (),
+    **context: Any,
+) -> str:
     """Fill a template that extends ``base.html`` with the variables of `context`.
+
+    The foot of the page has `made`, with the versions in use where none are known.
 
     The scripts, files beside the template, are put one after the other into one module, which reads
     `data` as JSON from the element with the id ``data``. Nothing on the page is fetched from
@@ -64,8 +79,16 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
         script=script,
         script_hash=base64.b64encode(digest).decode(),
         data=json_text(data),
+        sources=[
+            (run, source, _versions() | dict(used))
+            for run, source, used in made or [("", Source(), {})]
+        ],
         **context,
     )
+
+
+def _versions() -> dict[str, str]:
+    return {"equipoise": version("equipoise"), "python": platform.python_version()}
 
 
 def is_page(path: Path) -> bool:

@@ -144,6 +144,7 @@ function drawOverview() {
   const ranges = plotRanges(view, [model]);
   const point = pointOf.get(model.snapshot);
   const [unfairness, utility] = [unfairnessAt(view, point), data.points.utility[point]];
+  const shape = outline(entryOf(point));
   const drawn = chart({
     width, height: width < 420 ? 140 : 210, ...ranges, margin: { top: 22, bottom: 40 },
     xLabel: `${viewText(view)} (0 is fair)`, yLabel: data.utility,
@@ -156,9 +157,9 @@ function drawOverview() {
   drawTested(drawn, view, model);
   if (unfairness !== null) drawn.layer.append(
     svg("circle", { class: "chosen-ring", cx: drawn.x(unfairness), cy: drawn.y(utility), r: 9 }),
-    svg("path", { class: "chosen-mark", d: diamond(drawn.x(unfairness), drawn.y(utility), 6) }));
+    svg("path", { class: "chosen-mark", d: shape(drawn.x(unfairness), drawn.y(utility), 6) }));
   box.replaceChildren(drawn.root, legend([
-    [svg("path", { class: "chosen-mark", d: diamond(13, 7, 6.5) }), "selected, on validation rows"],
+    [svg("path", { class: "chosen-mark", d: shape(13, 7, 6.5) }), "selected, on validation rows"],
     ...(tested ? [[testedKey(), `on test rows, with ${levelText} intervals`]] : []),
     ...chanceKey([model], view, "by chance"),
   ]));

@@ -115,7 +115,7 @@ function decisionTable(attribute, scores) {
     "div", { class: "card" },
     html("h3", {}, `Decisions by ${attribute.name}`),
     html("p", { class: "small" }, gapText(attribute, found)),
-    html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Decisions by ${attribute.name}` },
+    html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table of decisions by ${attribute.name}` },
       html("table", { "data-attribute": attribute.name },
         html("thead", {}, html("tr", {}, html("th", { scope: "col" }, attribute.name),
           ...headings.map((text) => html("th", { scope: "col", class: "number" }, text)))),
