@@ -312,18 +312,25 @@ def _other_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
     here, there = run.curve.test, first.curve.test
     if here is None or there is None:
         return False
-    (names, arrays), (other_names, other_arrays) = map(_values, (here, there))
-    return names != other_names or not all(
-        np.array_equal(*pair, equal_nan=True) for pair in zip(arrays, other_arrays, strict=True)
+    # The same people may be judged by other columns, too.
+    shared = sorted(
+        {each.name for each in here.table.columns} & {each.name for each in there.table.columns}
+    )
+    (categories, arrays), (other_categories, other_arrays) = (
+        _values(rows, shared) for rows in (here, there)
+    )
+    return categories != other_categories or not all(
+        np.array_equal(one, other, equal_nan=True)
+        for one, other in zip(arrays, other_arrays, strict=True)
     )
 
 
-def _values(rows: HeldOut) -> tuple[list[object], list[NDArray[Any]]]:
-    """Return names and categories of sensitive columns, and all values of the rows."""
-    columns = rows.table.columns
+def _values(rows: HeldOut, names: Sequence[str]) -> tuple[list[object], list[NDArray[Any]]]:
+    """Return categories of these sensitive columns, and the values of the rows."""
+    columns = [rows.table[name] for name in names]
     values = [each.codes if each.values is None else each.values for each in columns]
-    named: list[object] = [(column.name, column.categories) for column in columns]
-    return named, [rows.y, rows.counts, *map(np.asarray, values)]
+    categories: list[object] = [column.categories for column in columns]
+    return categories, [rows.y, rows.counts, *map(np.asarray, values)]
 
 
 def _reached(
@@ -394,7 +401,7 @@ def _contest(
         if run.name in shown and not shown[run.name].nearest and shown[run.name].test_rows
     ]
     entrants.sort(key=lambda run: -shown[run.name].rows[0].test)
-    paired = all(_same_test_rows(run, entrants[0]) for run in entrants[1:])
+    paired = not any(_other_test_rows(run, entrants[0]) for run in entrants[1:])
     pairs = len(entrants) * (len(entrants) - 1) / 2
     return Contest(
         wish=" and ".join(f"{metrics[0]} by {name} <= {each:g}" for name, each in limits.items()),
@@ -421,18 +428,6 @@ def _selected(run: ComparedRun, metric: str, limits: Mapping[str, float]) -> Sel
         return run.frontier.select(max_unfairness=limits, metric=metric)
     except InputError:
         return None
-
-
-def _same_test_rows(run: ComparedRun, first: ComparedRun) -> bool:
-    """Whether the test rows are the same people; they may be judged by other attributes."""
-    here, there = run.curve.test, first.curve.test
-    assert here is not None and there is not None
-    pairs = [
-        (run.frontier.split_.test, first.frontier.split_.test),
-        (here.y, there.y),
-        (here.counts, there.counts),
-    ]
-    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def _lead(
