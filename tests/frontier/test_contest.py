@@ -86,6 +86,24 @@ def test_a_lead_beyond_the_limit_does_not_win():
     )
 
 
+def test_a_winner_that_does_not_keep_the_limit_is_called_so():
+    contest = compare([run("clear"), run("noisy", noise=3.0)], 0.9).contest
+    assert "Yet" not in contest.sentence
+    beyond = {
+        name: replace(
+            found,
+            verdicts=tuple(
+                replace(each, estimate=replace(each.estimate, value=0.95))
+                for each in found.verdicts
+            ),
+        )
+        for name, found in contest.selections.items()
+    }
+    found = replace(contest, selections=beyond)
+    assert found.winner == "clear"
+    assert found.sentence.endswith(" Yet its model is not within the limit on its test rows.")
+
+
 def test_three_runs_are_told_apart_together():
     runs = [run("a"), run("b", noise=3.0), run("c", noise=2.0)]
     found = compare(runs, 0.9).contest

@@ -107,6 +107,12 @@ class Contest:
         return any(each.state is State.BEYOND for each in self.selections[name].verdicts)
 
     @property
+    def _but(self) -> str:
+        """What must be said of a winner that does not keep the limit on its test rows."""
+        beyond = self._is_beyond(self.entrants[0])
+        return " Yet its model is not within the limit on its test rows." if beyond else ""
+
+    @property
     def sentence(self) -> str:
         """Which run wins, or why none does."""
         without = [name for name in self.names if name not in self.entrants]
@@ -119,7 +125,8 @@ class Contest:
         if not others:
             if self.winner is None:
                 return f"No winner: {listed(without)} cannot be compared without test rows."
-            return f"{first} wins: it alone has a model with {self.wish} on its validation rows."
+            alone = f"{first} wins: it alone has a model with {self.wish} on its validation rows."
+            return f"{alone}{self._but}"
         said = [
             f"that of {name} by {number(lead.value)} ({number(lead.low)} to {number(lead.high)})"
             for name, lead in zip(others, self.leads, strict=True)
@@ -129,7 +136,7 @@ class Contest:
             rest = f" Not compared, without such a model or without test rows: {listed(without)}."
         higher = f"the {self.utility} of {first} on test rows is higher than {listed(said)}"
         if self.winner is not None:
-            return f"{first} wins: with {self.wish}, {higher}.{rest}"
+            return f"{first} wins: with {self.wish}, {higher}.{self._but}{rest}"
         if self._kept_by_others:
             kept = listed(self._kept_by_others)
             return (
