@@ -135,7 +135,7 @@ def test_points_of_the_fronts_are_those_of_front(runs, html, open_page):
 
 
 def test_the_answer_names_every_run_and_its_uncertainty(table, html):
-    shown = re.search(r'id="answer">(.*?)</div>', html, flags=re.DOTALL)[1]
+    shown = re.search(r'id="volumes">(.*?)</section>', html, flags=re.DOTALL)[1]
     reached, kept = (unescape(text) for text in re.findall(r"<p>(.*?)</p>", shown))
     first = table.query("metric == 'gap' and attribute == 'sex'")
     short, long = (first[first["run"] == name] for name in ("short", "long"))

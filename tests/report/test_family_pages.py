@@ -94,7 +94,7 @@ def test_the_chosen_model_is_told_in_the_words_of_its_family(open_page):
         said = origin(frontier, steps[place])
         assert page.inner_text("#chosen-who").startswith(f"Snapshot {steps[place]}: {said}")
         assert said in page.inner_text("#tip")
-        assert corners(page, ".chosen-mark")[0] == {"network": 3, "boosting": 2}[family]
+        assert corners(page, "#plot .chosen-mark")[0] == {"network": 3, "boosting": 2}[family]
         charts = page.locator("#training-figures svg")
         assert [charts.nth(k).get_attribute("aria-label") for k in (0, 1)] == [
             f"Task loss over the {moment}s",

@@ -139,7 +139,7 @@ def test_counts_above_every_edge_are_the_decisions_there(seed, spread, centre, t
     counts = counts_by_group(scores, edges, codes, (scores > 0.5).astype(np.int64), np.ones(n))
     assert (np.diff(edges.values) > 0).all()
     assert edges.values[0] < scores.min() and scores.max() <= edges.values[-1]
-    assert 1 <= len(edges.values) - 1 <= 206
+    assert 1 <= len(edges.values) - 1 <= 106
     for place, edge in enumerate(edges.values):
         for code in range(len(labels)):
             decided = ((scores > edge) & (codes == code)).sum()
@@ -154,9 +154,9 @@ def test_counts_above_every_edge_are_the_decisions_there(seed, spread, centre, t
 
 def test_edges_are_round_numbers():
     edges = edges_for(np.random.default_rng(0).random(1000), None)
-    assert edges.step == 0.005
-    assert [f"{edge:g}" for edge in edges.values[:3]] == ["0", "0.005", "0.01"]
-    assert edges_for(np.full(5, 0.25), None).step == 0.005
+    assert edges.step == 0.01
+    assert [f"{edge:g}" for edge in edges.values[:3]] == ["0", "0.01", "0.02"]
+    assert edges_for(np.full(5, 0.25), None).step == 0.01
 
 
 def test_counts_give_sizes_and_rates_of_every_group():
@@ -240,12 +240,12 @@ def test_the_page_holds_the_table_of_the_frontier():
     table = fitted("two classes").table()
     points = found["points"]
     assert points["number"] == table.index.tolist()
-    assert points["utility"] == table["utility"].tolist()
+    assert points["utility"] == pytest.approx(table["utility"].tolist(), rel=1e-5)
     assert points["iteration"] == table["iteration"].tolist()
     for (metric, attribute), values in zip(found["measures"], points["unfairness"], strict=True):
         column = table[f"{metric} {attribute}"]
         known = [math.nan if value is None else value for value in values]
-        np.testing.assert_array_equal(known, column.to_numpy())
+        np.testing.assert_allclose(known, column.to_numpy(), rtol=1e-5)
     entries = found["entries"]
     assert [entries[e]["strength"] for e in points["entry"]] == table["strength"].tolist()
     (model,) = (m for m in found["models"] if m["snapshot"] == selected("two classes").snapshot)

@@ -39,6 +39,8 @@ SCHEMA = {
         "ethical_considerations",
     },
 }
+# What the schema has no place for.
+OWN = {"verdicts", "nearest", "source"}
 
 
 def facts(**changes):
@@ -149,6 +151,7 @@ def test_sections_and_fields_are_those_of_the_two_templates():
     assert metadata(text)["metrics"] == ["roc_auc", "gap", "ks-gsp", "sp"]
     content = json.loads(to_json(card))
     assert content.pop("schema_version") == "0.0.2"
+    assert set(content.pop("equipoise")) == OWN
     assert {name: set(part) for name, part in content.items()} == SCHEMA
     # The schema wants exactly one of identifier and custom_text.
     assert [set(each) for each in content["model_details"]["licenses"]] == [{"custom_text"}]
@@ -168,7 +171,10 @@ def test_notion_groups_and_rows_are_named():
         "loans.csv: 600 rows train, 200 pick, 200 report. Outcome: repaid. Features: income, "
         in text
     )
-    assert card.output.startswith("the probability that repaid is 1; assessed as a decision where")
+    assert card.output == (
+        "the probability that repaid is 1; assessed as a decision: people are selected where it is "
+        f"above {card.selection.threshold:.4g}"
+    )
     assert card_of("regression")[1].output == "a prediction of repaid, in its own units"
     assert card_of("three classes")[1].output == "a probability of each class of repaid: 0, 1, 2"
 

@@ -12,7 +12,6 @@ import pandas as pd
 from equipoise.auditing.groups import QUANTILES
 from equipoise.auditing.result import ALL_ROWS, AuditRow, versions
 from equipoise.auditing.summary import (
-    QUESTIONS,
     evidence_in_words,
     group_findings,
     headline_of,
@@ -21,10 +20,10 @@ from equipoise.auditing.summary import (
     remarks,
     title,
 )
-from equipoise.metrics.by_group import FOUR_FIFTHS, MEANS
-from equipoise.metrics.sample import SMALL_GROUP
+from equipoise.metrics.by_group import MEANS
 from equipoise.notions import Notion
 from equipoise.report.page import records, render_page
+from equipoise.report.verdicts import verdict_panels
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit
@@ -77,32 +76,17 @@ def audit_page(audit: Audit) -> str:
         },
         title=title(audit),
         opening=tuple(opening(audit)),
-        panels=list(_panels(audit)),
+        panels=verdict_panels(audit.verdicts),
         steps=[step.partition("\n") for step in next_steps(audit)],
         remarks=tuple(remarks(audit)),
         audit=audit,
-        four_fifths=FOUR_FIFTHS,
-        small=SMALL_GROUP,
         sections=sections,
         rows=records(frame),
         percent=f"{100 * audit.settings.level:g} %",
         settings=asdict(audit.settings),
-        source=audit.source,
+        made=[("", audit.source, versions())],
         versions=versions(),
     )
-
-
-def _panels(audit: Audit) -> Iterator[dict[str, Any]]:
-    """The verdicts of each notion, an attribute a row."""
-    for notion in map(Notion, audit.notions):
-        found = [verdict for verdict in audit.verdicts if verdict.notion == notion]
-        yield {
-            "notion": str(notion),
-            "question": QUESTIONS[notion],
-            "measure": next((v.rates.measure for v in found if v.rates is not None), ""),
-            "verdicts": found,
-            "ratios": any(verdict.ratio is not None for verdict in found),
-        }
 
 
 def _findings(audit: Audit, rows: list[AuditRow]) -> Iterator[dict[str, Any]]:

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from equipoise.auditing.result import Audit, plain_document, versions
-from equipoise.auditing.summary import NOTIONS, QUESTIONS, next_steps, opening
+from equipoise.auditing.summary import NOTIONS, next_steps, opening
 from equipoise.inference import Estimate
 from equipoise.inference.verdict import Verdict
-from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.notions import Notion
 from equipoise.report.page import render_page
+from equipoise.report.verdicts import side_by_side
 from equipoise.words import listed, number, percent, wrapped
 
 
@@ -82,10 +82,7 @@ class Audits(Mapping[str, Audit]):
             title=f"Audit of {len(self)} models by {', '.join(self.first.attributes)}",
             opening=[f"{self.first.n:,} rows.", *list(opening(self.first))[:1]],
             models=list(self),
-            panels=[
-                {"notion": str(notion), "question": QUESTIONS[notion], "rows": self._rows(notion)}
-                for notion in map(Notion, self.first.notions)
-            ],
+            panels=side_by_side([audit.verdicts for audit in self.values()]),
             utilities=[_utility(audit) for audit in self.values()],
             usefulness=self.usefulness(),
             steps=[
@@ -93,9 +90,7 @@ class Audits(Mapping[str, Audit]):
                 for name, audit in self.items()
             ],
             percent=percent(self.first.settings.level),
-            small=SMALL_GROUP,
-            source=self.first.source,
-            versions=versions(),
+            made=[("", self.first.source, versions())],
         )
 
     def _rows(self, notion: Notion) -> list[tuple[str, list[Verdict]]]:

@@ -31,10 +31,6 @@ NOTIONS = {
     Notion.SEPARATION: "Separation: among people of equal outcome, scores should not depend on the "
     "attribute.",
 }
-QUESTIONS = {
-    Notion.INDEPENDENCE: "Do scores treat groups alike?",
-    Notion.SEPARATION: "Do scores treat groups alike among people with the same outcome?",
-}
 #: The number that a verdict is about.
 HEADLINES = {Notion.INDEPENDENCE: "gap", Notion.SEPARATION: "gap given Y"}
 _MOST_LISTED = 5

@@ -632,12 +632,19 @@ def utility_intervals(
 
 
 def utility_differences(
-    scored: Scored, measure: UtilityMeasure, *, draws: int, level: float, random_state: int
+    scored: Scored,
+    measure: UtilityMeasure,
+    *,
+    columns: int = 1,
+    draws: int,
+    level: float,
+    random_state: int,
 ) -> tuple[Estimate, ...]:
-    """By how much each of K scores is more useful than the first, with the first left out.
+    """By how much each of K models is more useful than the first, with the first left out.
 
-    Rows are drawn for both scores together, so that what they share cancels out. An interval that
-    excludes 0 tells the two apart. More is better: of MAE, the first less the other.
+    The scores are (K * columns, n), as in `Scored.utility`. Rows are drawn for both models
+    together, so that what they share cancels out. An interval that excludes 0 tells the two apart.
+    More is better: of MAE, the first less the other.
 
     >>> from equipoise.metrics import prepare
     >>> y = np.arange(400) % 2
@@ -650,8 +657,8 @@ def utility_differences(
     (0.08, 0.14, 0.19)
     """
     sign = -1.0 if measure == "MAE" else 1.0
-    values = sign * scored.utility(measure)[0].cpu().numpy()
-    (drawn,) = _utilities(scored, [measure], 1, draws, random_state)
+    values = sign * scored.utility(measure, columns=columns)[0].cpu().numpy()
+    (drawn,) = _utilities(scored, [measure], columns, draws, random_state)
     found = []
     n = scored.scores.shape[-1]
     for k in range(1, len(values)):

@@ -55,6 +55,21 @@ def judge(found: Estimate, limit: float) -> State:
     return State.UNKNOWN if found.resolution > limit else State.WITHIN
 
 
+def in_words(state: State, limit: str, level: float) -> str:
+    """The verdict on a limit, which is text already.
+
+    >>> in_words(State.BEYOND, "10 points", 0.95)
+    'not within the limit of 10 points'
+    """
+    limit = f"the limit of {limit}"
+    return {
+        State.CERTAIN: f"within {limit} with {percent(level)} confidence",
+        State.WITHIN: f"within {limit} on these rows, not certain",
+        State.BEYOND: f"not within {limit}",
+        State.UNKNOWN: f"too few rows to say whether {limit} is kept",
+    }[state]
+
+
 @dataclass(frozen=True)
 class Decisions:
     """What a positive decision means for the person it is about."""
@@ -184,15 +199,12 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict in words, such as "not within the limit of 10 points"."""
-        of_gap = self.metric in GAPS
-        amount = f"{points(self.limit)} points" if of_gap else f"{self.metric} {self.limit:g}"
-        limit = f"the limit of {amount}"
-        return {
-            State.CERTAIN: f"within {limit} with {percent(self.estimate.level)} confidence",
-            State.WITHIN: f"within {limit} on these rows, not certain",
-            State.BEYOND: f"not within {limit}",
-            State.UNKNOWN: f"too few rows to say whether {limit} is kept",
-        }[self.state]
+        return in_words(self.state, self._amount(self.limit), self.estimate.level)
+
+    @property
+    def in_points(self) -> bool:
+        """Whether value and limit are read as percentage points."""
+        return self.metric in GAPS
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -214,7 +226,7 @@ class Verdict:
         found = self.estimate
         if math.isnan(found.value):
             return [found.reason]
-        if self.metric not in GAPS:
+        if not self.in_points:
             said = [f"{self.metric} is {found.value:.3f}"]
             sure = f"with {percent(found.level)} confidence it is at most {found.high:.3f}"
             return said if math.isnan(found.high) else [f"{said[0]}; {sure}"]
@@ -234,6 +246,9 @@ class Verdict:
         if found.unjudged:
             said.append(f"too few rows to judge by themselves: {found.unjudged}")
         return said
+
+    def _amount(self, value: float) -> str:
+        return f"{points(value)} points" if self.in_points else f"{self.metric} {value:g}"
 
     def to_document(self) -> dict[str, Any]:
         """The verdict as JSON has it."""

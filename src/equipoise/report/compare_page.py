@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from equipoise.frontier.comparison import BUDGETS, Comparison, Measure
+from equipoise.frontier.comparison import BUDGETS, Comparison, Contest, Measure
 from equipoise.frontier.judging import DRAWS_FOR_MANY
 from equipoise.frontier.snapshots import families_in_words, predictor_in_words
+from equipoise.inference.verdict import Verdict
 from equipoise.report.frontier_page import gap_in_words
-from equipoise.report.page import records, render_page
+from equipoise.report.page import Made, records, render_page
+from equipoise.report.verdicts import side_by_side
 from equipoise.words import listed, number
 
 #: The beginning of its title, by which the page is known.
 TITLE = "Comparison of"
 
 
-def compare_page(found: Comparison) -> str:
-    """Return the page's HTML: fronts of all runs by metric and attribute, and the table."""
+def compare_page(found: Comparison, made: Sequence[Made] = ()) -> str:
+    """Return the page's HTML: who wins, fronts of all runs by metric and attribute, the table."""
     mixed = set(found.families.values()) != {("network",)}
     labels = {
         name: f"{name} ({families_in_words(families)})" if mixed else name
@@ -43,6 +45,11 @@ def compare_page(found: Comparison) -> str:
         },
         title=f"{TITLE} {listed(found.runs)}",
         answer=_answer(found),
+        contest=found.contest,
+        verdicts=[] if found.contest is None else side_by_side(_verdicts(found.contest)),
+        models=[] if found.contest is None else _models(found.contest),
+        utilities=[] if found.contest is None else _utilities(found.contest),
+        made=made,
         found=found,
         budgets=BUDGETS,
         draws=DRAWS_FOR_MANY,
@@ -54,6 +61,28 @@ def compare_page(found: Comparison) -> str:
             each: predictor_in_words(each) for each in found.table["predictor"].unique() if each
         },
     )
+
+
+def _verdicts(contest: Contest) -> list[tuple[Verdict, ...]]:
+    return [selection.verdicts for selection in contest.selections.values()]
+
+
+def _models(contest: Contest) -> list[str]:
+    return [
+        f"{name} (nearest)" if selection.nearest else name
+        for name, selection in contest.selections.items()
+    ]
+
+
+def _utilities(contest: Contest) -> list[str]:
+    """The utility of each model with its interval, or that it is on validation rows only."""
+    rows = [selection.rows[0] for selection in contest.selections.values()]
+    return [
+        f"{number(row.validation)} on validation rows"
+        if math.isnan(row.test)
+        else f"{number(row.test)} ({number(row.low)} to {number(row.high)})"
+        for row in rows
+    ]
 
 
 def _panel(found: Comparison, labels: Mapping[str, str], measure: Measure) -> dict[str, Any]:

@@ -36,17 +36,17 @@ from equipoise.training import Health
 Numbers = NDArray[np.int64]
 
 #: Most models that can be chosen on a page; it takes about ten seconds to assess them.
-MOST_MODELS = 80
+MOST_MODELS = 60
 #: A page offers this many models even if they take longer or need more room.
 LEAST_MODELS = 5
 #: Most (model, test row) pairs to assess; with more rows a page offers fewer models.
 MOST_ASSESSED = 600_000
 #: Most characters of histograms in a page, and characters per count without and with weights.
-MOST_CHARACTERS = 3_000_000
+MOST_CHARACTERS = 600_000
 _PER_COUNT = {False: 2.5, True: 7.0}
-#: Most numbers about snapshots in the chart, about 20 characters each. If there are more, only some
+#: Most numbers about snapshots in the chart, about 9 characters each. If there are more, only some
 #: of the snapshots that cannot be chosen are drawn.
-MOST_NUMBERS = 75_000
+MOST_NUMBERS = 40_000
 #: Most points of a training curve.
 MOST_CHECKS = 300
 #: Most groups of an attribute; smaller groups are merged into one.
@@ -54,7 +54,7 @@ MOST_GROUPS = 12
 #: Most positions along a continuous attribute at which quantiles are shown.
 MOST_POSITIONS = 25
 #: Bins of a histogram: at least two fifths of this number and at most three more.
-BINS = 200
+BINS = 100
 #: Levels of the quantiles of the score that are shown.
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -503,7 +503,7 @@ def edges_for(scores: Floats, threshold: float | None) -> Edges:
 
     >>> edges = edges_for(np.array([0.031, 0.2, 0.918]), threshold=0.2012)
     >>> edges.values[[0, 1, edges.own, -1]].tolist(), len(edges.values)
-    ([0.03, 0.035, 0.2012, 0.92], 180)
+    ([0.03, 0.04, 0.2012, 0.92], 91)
     """
     low, high = float(scores.min()), float(scores.max())
     step = _round_step((high - low) / BINS or max(abs(low), 1.0) / BINS)

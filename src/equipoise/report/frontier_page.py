@@ -13,12 +13,15 @@ from markupsafe import Markup
 
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.judging import DRAWS_FOR_MANY, Floats
+from equipoise.inference.verdict import State, in_words
 from equipoise.metrics import find_metric
 from equipoise.metrics.gap import GAPS, LEVEL
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors import FAMILIES
 from equipoise.report.frontier_data import PageData, SmallestGroup, Spread, View, page_data
-from equipoise.report.page import render_page
+from equipoise.report.page import Source, render_page
+from equipoise.report.verdicts import verb_of, verdict_panels
+from equipoise.words import points
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")
 #: Marks of the first family of predictors in the picture, the second, ...
@@ -34,11 +37,14 @@ class RunFacts:
 
     title: str  # heading of the page
     data_name: str = ""  # such as the name of its file
+    source: Source = field(default_factory=Source)  # file, checksum and date of the run
     rows: int = 0  # that were read; 0 where that is not known
     target: str = ""  # name of the column that is predicted
     picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
     #: What to do next: a sentence, and a command to paste or "".
     steps: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()  # what was flagged about columns before training
+    card: str = ""  # address of the model card's page, from where this page is
     command: str = ""  # that made the run
     #: Picks another model of the run; the page adds --max-gap, or --max-unfairness and --metric,
     #: and --attribute.
@@ -61,7 +67,7 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
     """Write the report of a fitted frontier as one self-contained HTML page.
 
     It begins with the model of `selection`, which ``frontier.select`` returned. It has at most
-    6 MB and fetches nothing. It holds counts, rates and quantiles of the test rows by group, no
+    2 MB and fetches nothing. It holds counts, rates and quantiles of the test rows by group, no
     single row.
     """
     offered = page_data(frontier, selection)
@@ -73,6 +79,9 @@ def frontier_page(frontier: FairFrontier, selection: Selection, about: RunFacts)
         data=_data(offered, selection, about),
         title=about.title,
         about=about,
+        made=[("", about.source, about.versions)],
+        panels=verdict_panels(selection.verdicts),
+        verb=verb_of(selection.verdicts),
         answer=answer(
             selection,
             None if best.snapshot == selection.snapshot else best.rows,
@@ -111,8 +120,16 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
         "level": selection.level,
         "validation_rows": selection.validation_rows,
         "test_rows": selection.test_rows,
+        "few_rows": SMALL_GROUP,
+        "verb": verb_of(selection.verdicts),
+        # The script fills in the limit, which moves with the slider.
+        "verdicts": {state: in_words(state, "{limit}", selection.level) for state in State},
+        "gaps": list(GAPS),
         "measures": criteria.measures,
-        "points": offered.points,
+        "points": {
+            name: _to_draw(values) if name in ("utility", "unfairness") else values
+            for name, values in offered.points.items()
+        },
         "families": [
             {"name": name, "one": FAMILIES[name].one, "moment": FAMILIES[name].unit}
             for name in offered.curve.families
@@ -126,7 +143,9 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
             {
                 "snapshot": model.snapshot,
                 "threshold": model.threshold,
-                "rows": [row.columns() for row in model.rows],
+                "rows": [
+                    row.columns() | {"resolution": row.estimate.resolution} for row in model.rows
+                ],
                 "joint": model.joint_certificates,
                 "health": asdict(model.health),
                 "scores": [_spread(spread, offered) for spread in model.spreads],
@@ -219,7 +238,7 @@ def answer(
     labels: Sequence[str],
     smallest: Mapping[str, SmallestGroup],
 ) -> tuple[Markup, Markup, str]:
-    """Say how useful the selected model is, how unfair, and what these numbers rest on.
+    """Say how useful the selected model is, how unfair where no verdict says it, and the basis.
 
     most_useful: rows of the snapshot with the best utility, None if it is selected; labels: of the
     classes, () for a continuous outcome; smallest: group of each discrete attribute among the test
@@ -227,7 +246,8 @@ def answer(
     """
     basis = [*_basis(selection, about.picked), *_few(_counted(selection), smallest)]
     useful = _useful(selection, most_useful, about.target, labels)
-    return useful, _unfair(selection, most_useful), " ".join(basis)
+    judged = bool(selection.verdicts) and selection.test_rows > 0
+    return useful, Markup() if judged else _unfair(selection), " ".join(basis)
 
 
 def _useful(
@@ -246,7 +266,9 @@ def _useful(
         rest += "; on the validation rows no model of this run did better"
     else:
         best = _share(_value(most_useful[0], selection))
-        rest += f"; the most useful model of this run reaches {best}"
+        rest += (
+            f"; the most useful model of this run reaches {best}{_price(selection, most_useful)}"
+        )
     if row.metric == "R2":
         text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}.")
         return text.format(share, target or "the outcome", rest)
@@ -265,13 +287,26 @@ def _useful(
     return text.format(case, share, rest)
 
 
-def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) -> Markup:
+def _price(selection: Selection, most_useful: Sequence[SelectionRow]) -> str:
+    """How unfair the most useful model is, for the attribute where it is the most."""
+    rows = [most_useful[place] for place in _counted(selection)]
+    known = [row for row in rows if not math.isnan(_value(row, selection))]
+    if not known:
+        return ""
+    row = max(known, key=lambda row: _value(row, selection))
+    value = _value(row, selection)
+    if row.metric in GAPS:
+        return f", with a gap of {points(value)} points by {row.attribute}"
+    return f", with {row.name} {value:.3f}"
+
+
+def _unfair(selection: Selection) -> Markup:
     counted = _counted(selection)
     undefined = [row for row in counted.values() if math.isnan(_value(row, selection))]
     if undefined:
         text = Markup("Its unfairness for {} is not defined: {}.")
         return text.format(undefined[0].attribute, undefined[0].note)
-    place, row = max(counted.items(), key=lambda pair: _value(pair[1], selection))
+    row = max(counted.values(), key=lambda row: _value(row, selection))
     what, zero = ("gap", "beyond chance") if row.metric in GAPS else ("unfairness", "at all")
     head = f"Its {what} is largest for {row.attribute}:"
     if len(counted) == 1:
@@ -281,22 +316,9 @@ def _unfair(selection: Selection, most_useful: Sequence[SelectionRow] | None) ->
     if not math.isnan(row.certificate):
         sure.append(f"with {level} confidence at most {row.certificate:.3f}")
     rest = f" ({'; '.join(sure)})" if sure else ""
-    if most_useful is not None:
-        rest += f"; for the most useful model it is {_value(most_useful[place], selection):.3f}"
-    limit = _limit(selection, list(counted.values()), row)
     where = f" The group that stands out most is {row.where}." if row.where else ""
-    text = Markup("{} <strong>{:.3f}</strong>{} on a scale where 0 is no difference {}{}.{}")
-    return text.format(head, _value(row, selection), limit, zero, rest, where)
-
-
-def _limit(selection: Selection, counted: Sequence[SelectionRow], largest: SelectionRow) -> str:
-    limited = [row for row in counted if not math.isnan(row.limit)]
-    if not limited:
-        return ""
-    kept = all(_value(row, selection) <= row.limit for row in limited)
-    if len({row.limit for row in limited}) == 1 and largest in limited:
-        return f", {'within' if kept else 'above'} the limit of {largest.limit:g} it was picked by,"
-    return f" (it {'keeps' if kept else 'does not keep'} the limits it was picked by)"
+    text = Markup("{} <strong>{:.3f}</strong> on a scale where 0 is no difference {}{}.{}")
+    return text.format(head, _value(row, selection), zero, rest, where)
 
 
 def _counted(selection: Selection) -> dict[int, SelectionRow]:

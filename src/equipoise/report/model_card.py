@@ -4,14 +4,14 @@ Markdown has the metadata and the sections of Hugging Face's template
 (https://huggingface.co/docs/hub/model-cards). JSON has the fields of Google's Model Card Toolkit
 (https://github.com/tensorflow/model-card-toolkit/tree/main/model_card_toolkit/schema) and the
 confidence_interval of its Python interface. Both go back to Mitchell et al. (2019), Model Cards for
-Model Reporting.
+Model Reporting. HTML has the sections of the Markdown.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,15 @@ from equipoise.methods import parse_method
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
 from equipoise.report.frontier_page import RunFacts, gap_in_words, select_call
-from equipoise.report.page import code_block, escaped, find_template, markdown_table
+from equipoise.report.page import (
+    code_block,
+    escaped,
+    find_template,
+    markdown_table,
+    plain,
+    render_page,
+)
+from equipoise.report.verdicts import verb_of, verdict_panels
 from equipoise.tables import SensitiveColumn
 
 TO_FILL_IN = "to be filled in by the owner"
@@ -70,6 +78,53 @@ class ModelCard:
         """What was done for the notion, and who described it."""
         source = f" ({self.method_reference})" if self.method_reference else ""
         return f"Mitigation for {self.notion}: {self.mitigation}{source}."
+
+    @property
+    def nearest_sentence(self) -> str:
+        """That no model of the run keeps the limits, where none does; else ""."""
+        if not self.selection.nearest:
+            return ""
+        return (
+            f"Does not keep the limit. No model of the run has {self.selection.wish} on the "
+            "validation rows. This one is the nearest."
+        )
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """What the model is, by the names of Hugging Face's template where it has one."""
+        return {
+            "Developed by": self.owner,
+            "Model type": self.architecture,
+            "License": self.license,
+            "Notion of fairness": f"{self.notion}: {self.notion_meaning}",
+            "Mitigation": self.mitigation,
+            "Output": self.output,
+        }
+
+    @property
+    def training_data(self) -> str:
+        """How many rows of which data did what, and what was learned from what."""
+        rows = f"{self.training_rows:,} rows train, {self.selection.validation_rows:,} pick"
+        return (
+            f"{self.data}: {rows}, {self.selection.test_rows:,} report. Outcome: {self.target}. "
+            f"Features: {', '.join(self.features)}."
+        )
+
+    @property
+    def testing(self) -> str:
+        """What the results rest on."""
+        if self.selection.test_rows == 0:
+            return "The run was kept without its test rows, so there are validation values only."
+        return (
+            f"{self.selection.test_rows:,} rows that were used neither to train nor to pick the "
+            f"model. Intervals and certificates have a level of {100 * self.selection.level:g} %. "
+            f"Unfairness is 0 for a score that satisfies {self.notion}. Assessed by:"
+        )
+
+    @property
+    def objective(self) -> str:
+        """What was trained, and for what."""
+        return f"{self.architecture}; objective: task loss and penalty for {self.notion}."
 
     @property
     def to_fill_in(self) -> tuple[str, ...]:
@@ -154,8 +209,8 @@ def _output(selection: Selection, target: str) -> str:
         return f"a probability of each class of {target}: {', '.join(classes)}"
     # Of two classes the selection has a threshold.
     return (
-        f"the probability that {target} is {classes[1]}; assessed as a decision where it is above "
-        f"{selection.threshold:.4g}"
+        f"the probability that {target} is {classes[1]}; assessed as a decision: people "
+        f"{verb_of(selection.verdicts)} where it is above {selection.threshold:.4g}"
     )
 
 
@@ -232,7 +287,7 @@ _METRIC_TYPES = {"AUC": "roc_auc", "macro AUC": "roc_auc", "R2": "r_squared"}
 
 
 def to_markdown(card: ModelCard) -> str:
-    """Write the card; numbers to four digits in the text and in full in the metadata."""
+    """Write the card as Markdown: numbers to four digits, and in full in the metadata."""
     header = yaml.safe_dump(_metadata(card), sort_keys=False, allow_unicode=True, width=math.inf)
     results = _results(card)
     body = find_template("model_card.md", md=escaped, said=_said, fenced=code_block).render(
@@ -244,6 +299,25 @@ def to_markdown(card: ModelCard) -> str:
         results=[row.values() for row in results],
     )
     return f"---\n{header}---\n\n{body.rstrip()}\n"
+
+
+def to_html(card: ModelCard) -> str:
+    """Write the card as one self-contained page."""
+    results = _results(card)
+    return render_page(
+        "model_card.html",
+        scripts=("charts.js", "model_card.js"),
+        data={},
+        title=f"Model card: {card.about.title}",
+        card=card,
+        about=card.about,
+        made=[("", card.about.source, card.about.versions)],
+        panels=verdict_panels(card.selection.verdicts),
+        placeholder=TO_FILL_IN,
+        gap_in_words=gap_in_words(row.metric for row in card.selection.rows),
+        header=list(results[0]),
+        results=[list(row.values()) for row in results],
+    )
 
 
 def _metadata(card: ModelCard) -> dict[str, object]:
@@ -312,7 +386,9 @@ def to_json(card: ModelCard) -> str:
     """Write the card; numbers in full, undefined ones left out.
 
     Beside the schema's fields a performance metric has ``chance``, ``certificate``, ``validation``,
-    ``limit``, ``where`` and ``note``, where there are such.
+    ``limit``, ``where`` and ``note``, where there are such. What the schema has no place for is in
+    ``equipoise``: the verdicts, whether this is only the nearest model to the limits, and where the
+    numbers come from.
     """
     content = {
         "schema_version": "0.0.2",
@@ -356,8 +432,13 @@ def to_json(card: ModelCard) -> str:
                 {"name": card.risks, "mitigation_strategy": card.mitigation_sentence}
             ],
         },
+        "equipoise": {
+            "verdicts": [verdict.to_document() for verdict in card.selection.verdicts],
+            "nearest": card.selection.nearest,
+            "source": {**vars(card.about.source), "versions": card.about.versions},
+        },
     }
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def _metric(row: SelectionRow) -> dict[str, Any]:

@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import math
+import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, datetime
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from equipoise.words import number, percent, points
+from equipoise.words import capital, number, percent, points
 
 #: Characters that could end a script element, or begin a comment in one, as JSON writes them.
 _ESCAPES = str.maketrans(
@@ -33,17 +35,35 @@ _LIST_OR_RULE = re.compile(r"^(\d*)([.)](?= |$)|[-+=]+(?= |$))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
+def today() -> str:
+    """The date in UTC, as ISO has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @dataclass(frozen=True)
 class Source:
     """Where the numbers of a page come from."""
 
     name: str = ""  # of the data file; "" for data that came from no file
     sha256: str = ""  # of the file, or of the values
-    made: str = field(default_factory=lambda: date.today().isoformat())
+    made: str = field(default_factory=today)  # ISO date of the numbers
 
 
-def render_page(template: str, *, scripts: Sequence[str], data: object, **context: Any) -> str:
+#: Name of a run or "", where its numbers come from, and the versions that made them.
+Made = tuple[str, Source, Mapping[str, object]]
+
+
+def render_page(
+    template: str,
+    *,
+    scripts: Sequence[str],
+    data: object,
+    made: Sequence[Made] = (),
+    **context: Any,
+) -> str:
     """Fill a template that extends ``base.html`` with the variables of `context`.
+
+    The foot of the page has `made`, with the versions in use where none are known.
 
     The scripts, files beside the template, are put one after the other into one module, which reads
     `data` as JSON from the element with the id ``data``. Nothing on the page is fetched from
@@ -53,14 +73,22 @@ def render_page(template: str, *, scripts: Sequence[str], data: object, **contex
     script = Markup("\n".join(read_template(name) for name in scripts))
     digest = hashlib.sha256(script.encode()).digest()
     return find_template(
-        template, number=number, cell=_cell, percent=percent, points=points
+        template, number=number, cell=_cell, percent=percent, points=points, capital=capital
     ).render(
         style=Markup(read_template("style.css")),
         script=script,
         script_hash=base64.b64encode(digest).decode(),
         data=json_text(data),
+        sources=[
+            (run, source, _versions() | dict(used))
+            for run, source, used in made or [("", Source(), {})]
+        ],
         **context,
     )
+
+
+def _versions() -> dict[str, str]:
+    return {"equipoise": version("equipoise"), "python": platform.python_version()}
 
 
 def is_page(path: Path, title: str = "") -> bool:

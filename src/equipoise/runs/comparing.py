@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.frontier.comparison import ComparedRun, compare
+from equipoise.frontier.comparison import ComparedRun, Contest, Limits, compare
 from equipoise.frontier.snapshots import families_in_words
+from equipoise.inference.verdict import DEFAULT_LIMIT
 from equipoise.report.compare_page import TITLE, compare_page
-from equipoise.report.page import is_page
+from equipoise.report.page import is_page, plain
 from equipoise.runs import Answer, Part
 from equipoise.runs.folder import Run, reading
 from equipoise.runs.record import plain_rows
@@ -37,14 +38,19 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
         ComparedRun(name, frontier, _settings(run))
         for name, (run, frontier) in zip(names, found, strict=True)
     ]
-    comparison = compare(compared)
-    page = compare_page(comparison).encode()
+    comparison = compare(compared, _limit(runs))
+    made = [
+        (name, run.record.source, run.record.versions)
+        for name, run in zip(names, runs, strict=True)
+    ]
+    page = compare_page(comparison, made).encode()
     _claim(target, overwrite=overwrite)  # another process may have been first
     write_atomically(target, page)
     differences, families = _differences(names, runs), comparison.families
     said = [f"{families_in_words(each)} in {name}" for name, each in families.items()]
     has_trees = set(families.values()) != {("network",)}
     parts: tuple[Part, ...] = (
+        *_contest(comparison.contest),
         "Hypervolume of each front, and the best utility within each limit on unfairness (- where "
         "no model keeps it), on validation rows:",
         _by_limit(comparison.table),
@@ -55,6 +61,7 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
     )
     document = {
         "page": str(target),
+        "contest": None if comparison.contest is None else plain(comparison.contest.to_document()),
         "differences": differences,
         "cautions": list(comparison.cautions),
         "predictors": {name: list(found) for name, found in families.items()},
@@ -66,6 +73,30 @@ def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False)
 def _claim(target: Path, *, overwrite: bool) -> None:
     foreign = None if is_page(target, TITLE) else "is another kind of file"
     claim(target, "a comparison", foreign=foreign, overwrite=overwrite)
+
+
+def _limit(runs: Sequence[Run]) -> Limits:
+    """The limit that all runs were asked for, or the default where they were asked for others."""
+    first, *others = (run.record.options for run in runs)
+    same = all(
+        (each.max_unfairness, each.metrics) == (first.max_unfairness, first.metrics)
+        for each in others
+    )
+    return first.max_unfairness if same else DEFAULT_LIMIT
+
+
+def _contest(found: Contest | None) -> list[str]:
+    """Who wins, by which rule, and the verdicts on each model, run by run."""
+    if found is None:
+        return []
+    verdicts = [
+        f"{name}: {'; '.join(f'{each.attribute} {each.words}' for each in selection.verdicts)}."
+        for name, selection in found.selections.items()
+    ]
+    return [
+        *filter(None, (found.sentence, found.rule)),
+        *(["\n".join(verdicts)] if verdicts else []),
+    ]
 
 
 def _by_limit(table: pd.DataFrame) -> pd.DataFrame:

@@ -64,6 +64,7 @@ FILES = (
     SELECTION := "selection.json",
     REPORT := "report.html",
     CARD := "model_card.md",
+    CARD_HTML := "model_card.html",
     CARD_JSON := "model_card.json",
     SETTINGS := "settings.json",
 )

@@ -27,7 +27,7 @@ from equipoise.frontier import FairFrontier
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
 from equipoise.report.frontier_page import gap_among
-from equipoise.report.page import plain
+from equipoise.report.page import Source, plain, today
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
 
@@ -268,9 +268,15 @@ class RunRecord:
     flags: tuple[str, ...]  # what a person should know about them
     device: str  # what it was trained on, "cpu" or "cuda"
     versions: Mapping[str, str]
+    made: str = field(default_factory=today)  # date; "" in runs of older versions
     # SHA-256 of the files of a run that has ended: frontier, model, selection, and the checkpoint
     # if training was interrupted. Empty before, and in runs of older versions.
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source:
+        """What pages say about where their numbers come from."""
+        return Source(Path(self.data.path).name, self.data.sha256, self.made or today())
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as JSON has it, with the checksum of the rest."""
@@ -317,6 +323,7 @@ def read_record(path: Path) -> RunRecord:
             "fit again"
         )
     del content["equipoise_run"]
+    content.setdefault("made", "")
     read: dict[str, Callable[[Any], Any]] = {
         "options": FitOptions.from_document,
         "data": lambda facts: DataFacts(**facts),

@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.frontier.selection import rounded_up
 from equipoise.report.frontier_page import RunFacts, frontier_page, gap_among
-from equipoise.report.model_card import model_card, to_json, to_markdown
+from equipoise.report.model_card import model_card, to_html, to_json, to_markdown
 from equipoise.report.page import plain
 from equipoise.runs import Answer
 from equipoise.runs import folder as files
@@ -248,12 +248,15 @@ def _command(run: Run) -> str:
 def _write_pages(
     run: Run, folder: Path, frontier: FairFrontier, selection: Selection, choice: Choice
 ) -> None:
-    """Write report.html, model_card.md and model_card.json of the selected model to ``folder``."""
+    """Write report.html and the model card of the selected model to ``folder``."""
     record = run.record
     name = Path(record.data.path).name
     facts = RunFacts(
         title=f"Predicting {record.options.target} from {name}",
         data_name=name,
+        source=record.source,
+        flags=record.flags,
+        card=files.CARD_HTML,
         rows=record.data.rows,
         target=record.options.target,
         command=record.command,
@@ -274,4 +277,5 @@ def _write_pages(
     card = model_card(selection, facts, frontier)
     write_atomically(folder / files.REPORT, frontier_page(frontier, selection, facts).encode())
     write_atomically(folder / files.CARD, to_markdown(card).encode())
+    write_atomically(folder / files.CARD_HTML, to_html(card).encode())
     write_atomically(folder / files.CARD_JSON, to_json(card).encode())

@@ -23,31 +23,6 @@ function drawScores() {
   if (state.bin !== null) countFrom(state.bin);
 }
 
-/** Intervals in cells. Those of one axis share their ends; lengths are in percent of the cell. */
-function drawIntervals() {
-  const all = [...document.querySelectorAll("[data-axis]")];
-  for (const axis of new Set(all.map((cell) => cell.dataset.axis))) {
-    const cells = all.filter((cell) => cell.dataset.axis === axis);
-    const numbers = cells.flatMap(({ dataset }) => [dataset.low, dataset.value, dataset.high, dataset.certificate, dataset.limit])
-      .filter((text) => text !== undefined).map(Number);
-    const { rate, zero } = cells[0].dataset;
-    const ends = rate !== undefined ? [0, 1] : extent(zero !== undefined ? [0, ...numbers] : numbers);
-    for (const cell of cells) drawInterval(cell, ends);
-  }
-}
-
-function drawInterval(cell, ends) {
-  const share = (value) => linear(ends, [0, 100])(Number(value));
-  const place = (value) => `${share(value)}%`;
-  const { low, high, value, certificate, limit } = cell.dataset;
-  cell.append(svg("svg", { class: "interval", "aria-hidden": "true" },
-    svg("line", { class: "track", x1: 0, x2: "100%", y1: 7, y2: 7 }),
-    low === undefined ? null : svg("rect", { class: "range", x: place(low), width: `${share(high) - share(low)}%`, y: 4.5, height: 5 }),
-    limit === undefined ? null : svg("line", { class: "limit", x1: place(limit), x2: place(limit), y1: 0, y2: 14 }),
-    certificate === undefined ? null : svg("line", { class: "certificate", x1: place(certificate), x2: place(certificate), y1: 0, y2: 14 }),
-    value === undefined ? null : svg("circle", { class: "value", cx: place(value), cy: 7, r: 4.5 })));
-}
-
 const state = { bin: null };
 const sliders = [...document.querySelectorAll("input[data-counts]")];
 

@@ -11,7 +11,7 @@ const levelText = `${Number((100 * data.level).toPrecision(6))} %`;
 
 const scoreWord = data.utility === "R2" ? "prediction" : "score";
 /** Rates of fewer rows than this are a few people. */
-const FEW_ROWS = 30;
+const FEW_ROWS = data.few_rows;
 
 const currentView = () => data.views[state.view];
 const currentModel = () => data.models[state.model];
@@ -89,6 +89,7 @@ const shellQuoted = (text) => (/^[\w.\/-]+$/.test(text) ? text : `'${text.replac
 
 function showAll() {
   showControls();
+  showMeaning();
   drawPlot();
   showSteps();
   showSummary();
@@ -185,14 +186,57 @@ byId("threshold-reset")?.addEventListener("click", () => {
   showDecisions();
 });
 
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const tested = data.test_rows > 0;
+const value = (row) => (tested ? row.test : row.validation);
+/** What a model has in a view: a row for each attribute that counts, and the one that is the most unfair. */
+const rowsIn = (view, model) => view.columns.map((column) => model.rows[column + 1]);
+const worstIn = (view, model) => rowsIn(view, model).reduce((a, b) => ((value(b) ?? -1) > (value(a) ?? -1) ? b : a));
+
+/** Whether a limit is kept, by the rules of equipoise.inference.verdict; null without test rows. */
+function verdictOn(row, limit) {
+  if (!tested || limit === null) return null;
+  if (row.test === null) return "unknown";
+  if (row.test > limit) return "beyond";
+  if (row.high !== null && row.high <= limit) return "certain";
+  return row.resolution !== null && row.resolution > limit ? "unknown" : "within";
+}
+
+const inPoints = (row) => data.gaps.includes(row.metric);
+const points = (share) => (100 * share).toFixed(1).replace(/\.0$/, "");
+const amount = (row, number) => (number === null ? NOT_KNOWN : inPoints(row) ? points(number) : fixed(number, 3));
+
+/** A row, its interval, and the verdict on a limit. */
+function rowMeaning(row, limit) {
+  const unit = inPoints(row) ? " points" : "";
+  const between = row.low === null ? "" : ` (${amount(row, row.low)} to ${amount(row, row.high)})`;
+  const verdict = verdictOn(row, limit);
+  const words = verdict === null ? "" : `: ${data.verdicts[verdict].replace("{limit}", inPoints(row) ? `${points(limit)} points` : `${row.metric} ${limit}`)}`;
+  return `${capital(row.metric)} by ${row.attribute} ${amount(row, value(row))}${unit}${between}${words}.`;
+}
+
+/** Most attributes whose verdicts are all said beside the slider; of more, the worst is. */
+const MOST_SAID = 3;
+
+/** What the limit means, beside the slider: how useful the model is, and whether it keeps the limit. */
+function showMeaning() {
+  const model = currentModel();
+  const view = currentView();
+  const rows = view.columns.length > MOST_SAID ? [worstIn(view, model)] : rowsIn(view, model);
+  const own = isSelectedModel() && state.limit === null;
+  const where = tested ? `${rowsText(data.test_rows)} test rows` : `${rowsText(data.validation_rows)} validation rows`;
+  say("limit-meaning", [
+    `On ${where} this model has ${data.utility} ${fixed(value(model.rows[0]), 3)}.`,
+    ...rows.map((row) => rowMeaning(row, own ? row.limit : state.limit)),
+  ].join(" "));
+}
+
 function showSummary() {
   const model = currentModel();
   const view = currentView();
   const point = pointOf.get(model.snapshot);
-  const tested = data.test_rows > 0;
-  const value = (row) => (tested ? row.test : row.validation);
   const utility = model.rows[0];
-  const worst = view.columns.map((column) => model.rows[column + 1]).reduce((a, b) => ((value(b) ?? -1) > (value(a) ?? -1) ? b : a));
+  const worst = worstIn(view, model);
   const between = (row) => (row.low === null ? "" : ` (${levelText} interval ${fixed(row.low)} to ${fixed(row.high)})`);
   const where = tested ? `On ${rowsText(data.test_rows)} test rows` : `On ${rowsText(data.validation_rows)} validation rows`;
   say("chosen-who", `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() ? "; selected by the run" : ""}.`);
@@ -219,9 +263,9 @@ function limitCell(row, column) {
 }
 
 function limitWords(row, limit) {
-  const value = data.test_rows > 0 ? row.test : row.validation;
-  const kept = row.attribute === "" ? value >= limit : value <= limit;
-  return `${row.attribute === "" ? "≥" : "≤"} ${limit}: ${value === null ? "undefined" : kept ? "kept" : "not kept"}`;
+  const found = value(row);
+  const kept = row.attribute === "" ? found >= limit : found <= limit;
+  return `${row.attribute === "" ? "≥" : "≤"} ${limit}: ${found === null ? "undefined" : kept ? "kept" : "not kept"}`;
 }
 
 function showTable() {
@@ -337,5 +381,9 @@ function showSteps() {
 }
 
 drawLegend();
+drawIntervals();
 toSelected();
-drawToWidth(showAll);
+drawToWidth(() => {
+  drawOverview();
+  showAll();
+});

@@ -1,13 +1,17 @@
 // The picture of the trade-off: every snapshot, the front, and the models that can be chosen.
 
-function plotRanges(view) {
-  const places = view.snapshots.map((number) => pointOf.get(number));
-  const utilities = places.map((place) => data.points.utility[place]);
-  const chosen = pointOf.get(currentModel().snapshot);
-  utilities.push(data.points.utility[chosen]);
-  const [, most] = limitRange(view);
-  const furthest = Math.max(most, view.unfairness.at(-1), unfairnessAt(view, chosen) ?? 0);
-  return { x: [0, furthest * 1.08 || 1], y: extent(utilities, 0.12) };
+/** Ends of the axes: the front and what is drawn of these models, wherever the limit is. */
+function plotRanges(view, models) {
+  const places = [...view.snapshots, ...models.map(({ snapshot }) => snapshot)].map((number) => pointOf.get(number));
+  const rows = models.map((model) => worstIn(view, model));
+  const ends = ({ test, low, high }) => [test, low, high];
+  const across = [...places.map((place) => unfairnessAt(view, place)), ...rows.flatMap(ends), ...rows.map(({ chance }) => chance)];
+  const up = [...places.map((place) => data.points.utility[place]), ...models.flatMap(({ rows: [utility] }) => ends(utility))];
+  const known = across.filter((each) => each !== null);
+  const [low, high] = extent(known, 0.06);
+  const most = data.gaps.includes(view.metric) ? Math.min(high, 1) : high;
+  // The axis begins at 0, which is fair, unless most of it would then be empty.
+  return { x: [low > 0.4 * most ? low : 0, most || 1], y: extent(up.filter((each) => each !== null), 0.1) };
 }
 
 /** Points inside the picture, as [place, x, y] in its units. */
@@ -16,7 +20,7 @@ function visiblePoints(view, { x, y }) {
   data.points.number.forEach((_, place) => {
     const unfairness = unfairnessAt(view, place);
     const utility = data.points.utility[place];
-    const inside = unfairness !== null && utility !== null && unfairness <= x[1] && utility >= y[0] && utility <= y[1];
+    const inside = unfairness !== null && utility !== null && unfairness >= x[0] && unfairness <= x[1] && utility >= y[0] && utility <= y[1];
     if (inside) found.push([place, unfairness, utility]);
   });
   return found;
@@ -47,7 +51,8 @@ function drawPlot() {
   const view = currentView();
   const width = Math.max(300, box.clientWidth);
   const height = Math.round(Math.min(520, Math.max(340, width * 0.56)));
-  const ranges = plotRanges(view);
+  // All that can be chosen are in it, so that the axes stay as they are while the slider moves.
+  const ranges = plotRanges(view, [...view.shown.map((each) => data.models[each.model]), currentModel()]);
   const drawn = chart({
     width, height, ...ranges,
     xLabel: `${width < 520 ? "" : "unfairness: "}${viewText(view)} (0 is fair)`,
@@ -56,7 +61,8 @@ function drawPlot() {
   });
   drawn.root.setAttribute("role", "group");
   const points = visiblePoints(view, ranges);
-  drawLimit(drawn);
+  drawLimit(drawn, ranges, state.limit);
+  drawChance(drawn, worstIn(view, currentModel()));
   for (const strength of strengths) {
     const own = points.filter(([place]) => entryOf(place).strength === strength);
     const places = (family) => own
@@ -67,6 +73,7 @@ function drawPlot() {
   const front = view.snapshots.map((number, step) => [drawn.x(view.unfairness[step]), drawn.y(data.points.utility[pointOf.get(number)])]);
   drawn.layer.append(svg("path", { class: "front", d: stairPath(front, drawn.x(ranges.x[1])) }));
   drawn.layer.append(drawSteps(view, drawn));
+  drawTested(drawn, view, currentModel());
   drawMarks(view, drawn, ranges);
   box.querySelector("svg")?.remove();
   box.prepend(drawn.root);
@@ -88,19 +95,78 @@ function marksOf(strength, family, places, size = 4) {
   return svg("path", family === 0 ? { class: "dots", style: `stroke:${color}`, d } : { class: "shapes", style: `fill:${color}`, d });
 }
 
-function drawLimit(drawn) {
-  if (state.limit === null) return;
-  const x = Math.min(drawn.x(state.limit), drawn.width - drawn.margin.right);
-  const top = drawn.margin.top;
-  const bottom = drawn.height - drawn.margin.bottom;
-  const right = drawn.width - drawn.margin.right;
+/** The limit; where it is outside the chart, an arrow tells on which side. */
+function drawLimit(drawn, ranges, limit) {
+  if (limit === null) return;
+  const [left, right] = [drawn.margin.left, drawn.width - drawn.margin.right];
+  const [top, bottom] = [drawn.margin.top, drawn.height - drawn.margin.bottom];
+  const x = Math.max(left, Math.min(drawn.x(limit), right));
   const nearEnd = right - x < 110;
+  const words = limit > ranges.x[1] ? `limit ${limit} →` : limit < ranges.x[0] ? `← limit ${limit}` : `limit ${limit}`;
   drawn.layer.append(
-    svg("rect", { class: "beyond", x, y: top, width: Math.max(0, right - x), height: bottom - top }),
-    svg("line", { class: "limit", x1: x, x2: x, y1: top, y2: bottom }),
-    svg("text", { x: nearEnd ? x - 6 : x + 6, y: top + 14, "text-anchor": nearEnd ? "end" : "start" }, `limit ${state.limit}`),
+    svg("rect", { class: "beyond", x, y: top, width: right - x, height: bottom - top }),
+    x === drawn.x(limit) ? svg("line", { class: "limit", x1: x, x2: x, y1: top, y2: bottom }) : "",
+    svg("text", { x: nearEnd ? x - 6 : x + 6, y: top + 14, "text-anchor": nearEnd ? "end" : "start" }, words),
   );
 }
+
+/** What a fair score reaches by chance on the test rows. */
+function drawChance(drawn, { chance }) {
+  if (chance === null) return;
+  const x = drawn.x(chance);
+  if (x < drawn.margin.left) return;
+  drawn.layer.append(svg("line", { class: "chance", x1: x, x2: x, y1: drawn.margin.top, y2: drawn.height - drawn.margin.bottom }));
+}
+
+/** The chance level in the legend, where a model has one. */
+const chanceKey = (models, view, words) => (models.some((model) => rowsIn(view, model).some(({ chance }) => chance !== null))
+  ? [[svg("line", { class: "chance", x1: 13, x2: 13, y1: 0, y2: 14 }), words]]
+  : []);
+
+/** A model on the test rows: its values, and the intervals of both. */
+function drawTested(drawn, view, model) {
+  const [{ test, low, high }, utility] = [worstIn(view, model), model.rows[0]];
+  if (test === null || utility.test === null) return;
+  const [x, y] = [drawn.x(test), drawn.y(utility.test)];
+  const line = (x1, x2, y1, y2) => svg("line", { class: "tested", x1, x2, y1, y2 });
+  drawn.layer.append(svg("g", { class: "on-test" },
+    low === null ? "" : line(drawn.x(low), drawn.x(high), y, y),
+    utility.low === null ? "" : line(x, x, drawn.y(utility.low), drawn.y(utility.high)),
+    svg("path", { class: "tested-mark", d: square(x, y, 4.5) })));
+}
+
+/** The front, the selected model and its limit, small, for the first screen. */
+function drawOverview() {
+  const box = byId("overview");
+  const view = data.views[data.selected.view];
+  const model = data.models[data.selected.model];
+  const width = Math.max(260, box.clientWidth);
+  const ranges = plotRanges(view, [model]);
+  const point = pointOf.get(model.snapshot);
+  const [unfairness, utility] = [unfairnessAt(view, point), data.points.utility[point]];
+  const shape = outline(entryOf(point));
+  const drawn = chart({
+    width, height: width < 420 ? 140 : 210, ...ranges, margin: { top: 22, bottom: 40 },
+    xLabel: `${viewText(view)} (0 is fair)`, yLabel: data.utility,
+    label: `The front of this run. The selected model has ${data.utility} ${fixed(utility, 3)} and ${viewText(view)} ${fixed(unfairness, 3)} on validation rows.`,
+  });
+  const front = view.snapshots.map((number, step) => [drawn.x(view.unfairness[step]), drawn.y(data.points.utility[pointOf.get(number)])]);
+  drawLimit(drawn, ranges, data.selected.limit);
+  drawChance(drawn, worstIn(view, model));
+  drawn.layer.append(svg("path", { class: "front", d: stairPath(front, drawn.x(ranges.x[1])) }));
+  drawTested(drawn, view, model);
+  if (unfairness !== null) drawn.layer.append(
+    svg("circle", { class: "chosen-ring", cx: drawn.x(unfairness), cy: drawn.y(utility), r: 9 }),
+    svg("path", { class: "chosen-mark", d: shape(drawn.x(unfairness), drawn.y(utility), 6) }));
+  box.replaceChildren(drawn.root, legend([
+    [svg("path", { class: "chosen-mark", d: shape(13, 7, 6.5) }), "selected, on validation rows"],
+    ...(tested ? [[testedKey(), `on test rows, with ${levelText} intervals`]] : []),
+    ...chanceKey([model], view, "by chance"),
+  ]));
+}
+
+const testedKey = () => svg("g", {},
+  svg("line", { class: "tested", x1: 1, x2: 25, y1: 7, y2: 7 }), svg("path", { class: "tested-mark", d: square(13, 7, 4.5) }));
 
 /** The models that can be chosen, as one group of radio buttons: one tab stop, then arrow keys. */
 function drawSteps(view, drawn) {
@@ -139,7 +205,7 @@ function drawMarks(view, drawn, ranges) {
     const point = pointOf.get(snapshot);
     const unfairness = unfairnessAt(view, point);
     const utility = data.points.utility[point];
-    const inside = unfairness !== null && unfairness <= ranges.x[1] && utility >= ranges.y[0] && utility <= ranges.y[1];
+    const inside = unfairness !== null && unfairness >= ranges.x[0] && unfairness <= ranges.x[1] && utility >= ranges.y[0] && utility <= ranges.y[1];
     if (!inside) return;
     const [x, y] = [drawn.x(unfairness), drawn.y(utility)];
     // Above and to the left of a front there is nothing to be hidden.
@@ -218,6 +284,8 @@ function drawLegend() {
       [svg("path", { class: "step", d: outlines(6) }), "can be chosen here"],
       [svg("path", { class: "chosen-mark", d: outlines(6.5) }), "chosen"],
       [svg("line", { class: "limit", x1: 13, x2: 13, y1: 0, y2: 14 }), "limit on unfairness"],
+      ...(tested ? [[testedKey(), `the chosen model on test rows, with ${levelText} intervals`]] : []),
+      ...chanceKey(data.models, data.views[data.selected.view], "what a fair score reaches by chance on the test rows"),
     ]),
     ...(mixed ? [legend(data.families.map(({ one }, family) => [marksOf(last, family, [[13, 7]], 6), one]))] : []),
     legend(strengths.map((strength) => [marksOf(strength, 0, [[13, 7]]), `strength ${strength}`])),

@@ -72,8 +72,8 @@ function decisionsOf(counts, edge) {
   return {
     rows: all(negative) + all(positive),
     decided: above(negative) + above(positive),
-    truePositive: above(positive) / all(positive),
-    falsePositive: above(negative) / all(negative),
+    positive: { share: above(positive) / all(positive), of: all(positive) },
+    negative: { share: above(negative) / all(negative), of: all(negative) },
   };
 }
 
@@ -110,18 +110,22 @@ function decisionTable(attribute, scores) {
   const [negative, positive] = data.labels;
   const found = scores.counts.map((counts) => decisionsOf(counts, state.edge));
   const where = data.target ? `${data.target} = ` : "";
-  const headings = ["Rows", "Positive", "Rate", `Rate if ${where}${positive}`, `Rate if ${where}${negative}`];
+  const headings = ["Rows", capital(data.verb), "Share", `Share if ${where}${positive}`, `Share if ${where}${negative}`];
   return html(
     "div", { class: "card" },
     html("h3", {}, `Decisions by ${attribute.name}`),
     html("p", { class: "small" }, gapText(attribute, found)),
-    html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Decisions by ${attribute.name}` },
+    html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table of decisions by ${attribute.name}` },
       html("table", { "data-attribute": attribute.name },
         html("thead", {}, html("tr", {}, html("th", { scope: "col" }, attribute.name),
           ...headings.map((text) => html("th", { scope: "col", class: "number" }, text)))),
         html("tbody", {}, ...found.map((each, group) => decisionRow(attribute.groups[group], each))))),
   );
 }
+
+/** A rate among the rows of one outcome, and their number. */
+const rateCell = ({ share, of }) => html("td", { class: "number" }, percent(share),
+  html("small", {}, `of ${rowsText(of)}${of < FEW_ROWS ? ", few rows" : ""}`));
 
 function decisionRow(name, found) {
   const rate = found.decided / found.rows;
@@ -131,6 +135,6 @@ function decisionRow(name, found) {
     html("th", { scope: "row" }, name,
       found.rows < FEW_ROWS ? html("span", { class: "small" }, " (few rows)") : null,
       html("span", { class: "bar-track", "aria-hidden": "true" }, bar)),
-    ...[rowsText(found.rows), rowsText(found.decided), percent(rate), percent(found.truePositive), percent(found.falsePositive)]
-      .map((text) => html("td", { class: "number" }, text)));
+    ...[rowsText(found.rows), rowsText(found.decided), percent(rate)].map((text) => html("td", { class: "number" }, text)),
+    rateCell(found.positive), rateCell(found.negative));
 }

@@ -1,0 +1,3 @@
+// The page of a model card: intervals in its verdicts.
+
+drawIntervals();
