@@ -241,8 +241,8 @@ def test_missing_sensitive_values_are_said(frame):
     columns = read(frame)
     assert columns.to_frame().set_index("column").loc["sex", "missing"] == 5
     assert [flag.words for flag in columns.flags] == [
-        "sensitive 'sex' is missing in 5 of 200 rows; fitting needs missing_sensitive='skip', "
-        "which leaves these rows out of the penalty"
+        "sensitive 'sex' is missing in 5 of 200 rows; fitting needs missing_sensitive='skip' "
+        "(--missing-sensitive skip), which leaves these rows out of the penalty"
     ]
 
 

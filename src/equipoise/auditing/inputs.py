@@ -303,7 +303,8 @@ def _read_table(
             raise InputError(
                 f"sensitive_features column {column.name!r} must not have missing values, got "
                 f"{rows.size} (first in row {rows[0]}); fill them in, or set "
-                f"missing_sensitive='skip' to assess {column.name!r} on the other rows"
+                f"missing_sensitive='skip' (--missing-sensitive skip) to assess {column.name!r} on "
+                "the other rows"
             )
     return table
 
