@@ -166,7 +166,8 @@ def where_to_put(source: Source) -> str:
     others = "".join(f" or {name}" for name in source.names[1:])
     return (
         f"Put {source.names[0]}{checksum}{others} into {cache_folder()}, or into a folder "
-        f"named by the environment variable EQUIPOISE_DATA or by path=. {source.how_to_get}"
+        "named by the environment variable EQUIPOISE_DATA or, in Python, by path=. "
+        f"{source.how_to_get}"
     )
 
 

@@ -114,7 +114,8 @@ def describe_dataset(name: str) -> tuple[DatasetDescription, str]:
         and find(source, None) is None
     ):
         about = replace(source.about, rows=source.rows or 0, notes=source.notes)
-        return about, f"none found. {where_to_put(source)}"
+        downloads = " --out downloads it." if source.download is not None else ""
+        return about, f"none found.{downloads} {where_to_put(source)}"
     data = load_dataset(name)
     return data.description, data.origin
 

@@ -67,8 +67,6 @@ AGAINST_OVERFITTING = {
     "round": "fewer rounds or smaller trees (num_leaves of LightGBM, max_depth of XGBoost)",
 }
 
-#: An argument of ``fit`` and, on the command line, an option.
-_WEIGHT = "sample_weight (--weight)"
 #: Trees get an outcome uncentered if its mean is at most this many standard deviations from zero,
 _MOST_FROM_ZERO = 2.0**7
 #: and unscaled if its standard deviation is in this range.
@@ -196,11 +194,11 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if sample_weight is None:
         return None
     values = read_values(
-        sample_weight, argument=_WEIGHT, remedy="give rows that should not count weight 0"
+        sample_weight, argument="sample_weight", remedy="give rows that should not count weight 0"
     )
     if values.dtype.kind not in "biuf":
         raise InputError(
-            f"{_WEIGHT} must hold numbers, got {values.dtype} such as {values.flat[0]!r}"
+            f"sample_weight must hold numbers, got {values.dtype} such as {values.flat[0]!r}"
         )
     with _errors_about("sample_weight"):
         weights: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
@@ -212,11 +210,11 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if (weights < 0).any():
         row = int((weights < 0).argmax())
         raise InputError(
-            f"{_WEIGHT} must not be negative, got {weights[row]} in row {row}; give weight 0 "
+            f"sample_weight must not be negative, got {weights[row]} in row {row}; give weight 0 "
             "to rows that should not count"
         )
     if not weights.any():
-        raise InputError(f"{_WEIGHT} must be positive for some row, got zeros only")
+        raise InputError("sample_weight must be positive for some row, got zeros only")
     weights, _ = reduced(weights)
     return np.where(weights < np.finfo(np.float32).tiny, 0.0, weights)
 

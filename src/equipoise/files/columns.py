@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
@@ -20,10 +21,11 @@ from equipoise.files.contents import (
     Task,
     content_of,
     find_flags,
+    numbers_of,
     read_outcome,
 )
 from equipoise.tables import Kind, SensitiveTable
-from equipoise.tables.columns import refuse_repeated_names
+from equipoise.tables.columns import kind_of, refuse_repeated_names
 from equipoise.tables.encoders import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
@@ -232,6 +234,8 @@ def read_columns(
             )
         if not any(split in names for names in given.values()):
             roles[split] = "split"
+    if weight is not None:
+        check_weights(weight, frame[weight])
     read = [name for name, role in roles.items() if role in ("feature", "sensitive", "target")]
     # Each column is described, then compared with the target and every sensitive column.
     compared = 1 + sum(role == "sensitive" for role in roles.values())
@@ -346,6 +350,21 @@ def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> di
     for option, columns in given.items():
         roles |= dict.fromkeys(columns, _ROLES[option])
     return roles
+
+
+def check_weights(name: str, values: pd.Series[Any]) -> None:
+    """Refuse a column of weights that has other values than numbers of at least 0."""
+    rule = f"weight {name!r} must hold a number of at least 0 in every row, got"
+    kind = kind_of(values)
+    if kind != "number":
+        raise InputError(f"{rule} {kind}; name another column")
+    numbers = numbers_of(values)
+    wrong = np.flatnonzero(~((numbers >= 0) & np.isfinite(numbers)))
+    if len(wrong):
+        raise InputError(
+            f"{rule} {numbers[wrong[0]]:g} in row {wrong[0]}; give rows that should not count "
+            "weight 0, or leave them out"
+        )
 
 
 def as_names(option: str, value: str | Iterable[str]) -> tuple[str, ...]:

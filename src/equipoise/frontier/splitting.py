@@ -110,9 +110,8 @@ def _by_column(
             raise InputError(
                 f"{part} must be a share where {name} splits the rows, got positions; leave out one"
             )
-    sizes = {
-        part: _number_to_draw(part, share, int(counted.sum())) for part, share in parts.items()
-    }
+    total = int(counted.sum())
+    sizes = {part: _number_to_draw(part, share, total) for part, share in parts.items()}
     codes, levels = _codes(name, times if groups is None else groups, counted)
     counts = np.bincount(codes[counted], minlength=len(levels))
     order = np.flatnonzero(counts)
@@ -129,6 +128,8 @@ def _by_column(
         held[part] = np.flatnonzero(np.isin(codes, order[:taken]) & counted)
         order = order[taken:]
         _check_size(name, part, len(held[part]), size)
+    left = total - sum(map(len, held.values()))
+    _check_size(name, "training", left, total - sum(sizes.values()))
     return held
 
 

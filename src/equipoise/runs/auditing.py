@@ -13,7 +13,7 @@ from equipoise.auditing import Audit, Audits, audit
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.files import read_table
-from equipoise.files.columns import check_columns
+from equipoise.files.columns import check_columns, check_weights
 from equipoise.files.contents import label_of
 from equipoise.files.reading import check_separator
 from equipoise.files.writer import spreadsheet_safe
@@ -65,6 +65,7 @@ def audit_file(
     if target is not None and "positive" in options:
         options["positive"] = label_of(options["positive"], frame[target].dropna().unique())
     if weight is not None:
+        check_weights(weight, frame[weight])
         options["sample_weight"] = frame[weight]
     found: Audit | Audits = audit(
         {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
