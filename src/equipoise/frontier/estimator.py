@@ -34,6 +34,8 @@ from equipoise.training import Callback, History
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_NO_ROLES = Roles()
+
 
 class FairFrontier(Fits):
     """The curve of utility against unfairness from one training run, and any model on it.
@@ -171,14 +173,22 @@ class FairFrontier(Fits):
         """
         roles = Roles(positive=positive, groups=groups, times=times)
         with self._training(checkpoint, checkpoint_every, resume, callback) as run:
-            self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight, roles))
+            self._fit(run, X, y, sensitive_features, sample_weight, roles)
         return self
 
     def _run_options(self) -> dict[str, Any]:
         return flat_options(self)
 
-    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight, Roles()))
+    def _fit(
+        self,
+        run: Run,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        roles: Roles = _NO_ROLES,
+    ) -> None:
+        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight, roles))
 
     def _keep(self, curve: Curve) -> Self:
         self._curve = curve

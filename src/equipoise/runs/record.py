@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -341,15 +342,17 @@ class DataFacts:
     bytes: int
     sha256: str
     rows: int
-    from_folder: str = ""  # its path from the run folder; empty in runs of older versions
+    # Its path from the run folder, so that it is found from any folder. Empty for an absolute path
+    # and in runs of older versions.
+    from_folder: str = ""
 
     @classmethod
     def of(cls, path: Path, folder: Path, rows: int) -> DataFacts:
         """Describe a file that was read for the run in ``folder``."""
-        try:
-            from_folder = os.path.relpath(path.absolute(), folder.absolute())
-        except ValueError:  # on another drive of Windows
-            from_folder = ""
+        from_folder = ""
+        if not path.is_absolute():
+            with suppress(ValueError):  # on another drive of Windows
+                from_folder = os.path.relpath(path.absolute(), folder.absolute())
         return cls(
             path=str(path),
             bytes=path.stat().st_size,
