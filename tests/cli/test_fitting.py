@@ -228,6 +228,7 @@ def test_settings_name_data_versions_and_columns(folder):
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
         "rows": 1000,
+        "from_folder": "",  # not needed for an absolute path
     }
     assert (found["state"], found["iterations_trained"], found["device"]) == ("finished", 40, "cpu")
     assert {"python", "equipoise", "torch", "pandas"} <= set(found["versions"])

@@ -131,8 +131,9 @@ def test_credit_without_an_index_says_which_file_to_put_where(serve, empty_place
         "Put credit_default.parquet (sha256 "
         "3be7d6c1698acbbcd4c7cb44082f845e7027eb76ca35281365dabe4ee3d8d461) or UCI_Credit_Card.csv "
         f"into {empty_places}, or into a folder named by the environment variable EQUIPOISE_DATA "
-        "or by path=. The data are UCI data set 350 (https://archive.ics.uci.edu/dataset/350); UCI "
-        "has them as .xls only, which the dependencies of equipoise cannot read, so save that "
+        "or, in Python, by path=. The data are UCI data set 350 "
+        "(https://archive.ics.uci.edu/dataset/350); UCI has them as .xls only, which the "
+        "dependencies of equipoise cannot read, so save that "
         "sheet as UCI_Credit_Card.csv with the column names of docs/datasets.md."
     )
     assert not empty_places.exists()

@@ -241,8 +241,8 @@ def test_missing_sensitive_values_are_said(frame):
     columns = read(frame)
     assert columns.to_frame().set_index("column").loc["sex", "missing"] == 5
     assert [flag.words for flag in columns.flags] == [
-        "sensitive 'sex' is missing in 5 of 200 rows; fitting needs missing_sensitive='skip', "
-        "which leaves these rows out of the penalty"
+        "sensitive 'sex' is missing in 5 of 200 rows; fitting needs missing_sensitive='skip' "
+        "(--missing-sensitive skip), which leaves these rows out of the penalty"
     ]
 
 
@@ -419,3 +419,16 @@ def test_names_of_columns_must_differ(frame):
     assert says(
         refusal(frame), "frame", "have distinct column names", "'job' more than once", "rename"
     )
+
+
+def test_many_flags_of_one_kind_are_counted_and_all_are_kept():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], ROWS)
+    copies = {f"copy{number}": np.where(sex == "F", "f", "m") for number in range(30)}
+    frame = pd.DataFrame({"sex": sex, "y": rng.choice(["no", "yes"], ROWS), **copies})
+    columns = read_columns(frame, target="y", sensitive="sex")
+    assert [flag.column for flag in columns.flags] == list(copies)
+    lines = [line for line in columns.parts[-1].splitlines() if line.startswith("! ")]
+    assert len(lines) == 6
+    says(lines[4], "'copy4' nearly determines sex")
+    says(lines[5], "25 more like the last", "'copy5', 'copy6', 'copy7', 'copy8', 'copy9', ...")

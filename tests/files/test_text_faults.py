@@ -117,12 +117,12 @@ def test_text_with_line_breaks_at_the_end_is_fine(written):
             (
                 "must separate values by commas",
                 "its first line has semicolons",
-                "write it with commas",
+                "set sep=';' (--sep ';')",
             ),
         ),
         (
             "a\tb",
-            ("must separate values by commas", "its first line has tabs", "rename it to end in"),
+            ("must separate values by commas", "its first line has tabs", "(--sep '\\t')"),
         ),
         ("", ("must begin with a line", "an empty line", "write it again")),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import Rows
-from equipoise.frontier.fitting import split_rows
+from equipoise.frontier.splitting import split_rows
 from equipoise.tables import SensitiveTable
 
 

@@ -108,8 +108,8 @@ ASKING = {
     "numbers": ({"classes": None}, "a continuous outcome"),
     "many_classes": ({"classes": 4}, "an outcome of more than two classes (4)"),
     "representation": ({"representation": True}, "a penalty on a representation (FairEncoder)"),
-    "sample_weight": ({"weighted": True}, "sample_weight"),
-    "unknown": ({"unknown": True}, "missing_sensitive='skip'"),
+    "sample_weight": ({"weighted": True}, "sample_weight (--weight)"),
+    "unknown": ({"unknown": True}, "missing_sensitive='skip' (--missing-sensitive)"),
 }
 
 

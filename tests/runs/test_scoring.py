@@ -129,16 +129,17 @@ def test_a_row_that_can_not_be_scored_is_reported_not_dropped(tmp_path, model):
 
 
 def test_only_the_first_problems_are_kept_in_the_report(tmp_path, model):
-    frame = people(seed=1).assign(hours="x")
+    hours = ["x"] * (ROWS - 1) + ["40"]
+    frame = people(seed=1).assign(hours=hours)
     report = score_file(model, write(frame, tmp_path / "new.csv"), tmp_path / "s.csv", rows=200)
-    assert (report.scored, report.not_scored) == (0, ROWS)
+    assert (report.scored, report.not_scored) == (1, ROWS - 1)
     assert [row for row, _ in report.problems] == list(range(1, 21))
-    assert str(report).splitlines()[-1] == "  and 480 more"
+    assert str(report).splitlines()[-1] == "  and 479 more"
     assert report.document == {
         "out": f"{tmp_path}/s.csv",
         "rows": ROWS,
-        "scored": 0,
-        "not_scored": ROWS,
+        "scored": 1,
+        "not_scored": ROWS - 1,
         "problems": [
             {"row": row, "problem": "column 'hours' must hold a number, got 'x'"}
             for row in range(1, 21)
@@ -221,12 +222,30 @@ def test_a_score_that_is_no_number_is_a_problem_and_not_a_score(tmp_path, model)
         for weights in broken.predictor_.network.parameters():
             weights.fill_(float("nan"))
     data = write(people(7).assign(gap=np.nan), tmp_path / "new.csv")
-    report = score_file(broken, data, tmp_path / "scores.csv", threshold=0.5)
-    assert (report.rows, report.scored, report.notes) == (7, 0, ())
-    assert all("finite" in why and "nan" in why for _, why in report.problems)
-    scores = pd.read_csv(tmp_path / "scores.csv")
-    assert scores[["score", "decision"]].isna().all(axis=None)
-    assert scores["problem"].notna().all()
+    said = refusal(broken, data, tmp_path / "scores.csv", threshold=0.5)
+    says(said, "new.csv'", "must have a row that can be scored", "none in 7 rows")
+    says(said, "row 1: the score of the model must be a finite number, got nan", "correct them")
+    assert said.count("row 1:") == 1 and "row 2:" not in said  # the same reason is said once
+    assert not (tmp_path / "scores.csv").exists()
+
+
+def test_a_file_without_a_row_to_score_is_refused_with_its_first_problems(tmp_path, model):
+    frame = people(5).assign(hours=["a", "b", "c", "d", "a"])
+    said = refusal(model, write(frame, tmp_path / "new.csv"), tmp_path / "scores.csv")
+    says(said, "none in 5 rows", "row 1", "got 'a'", "row 2", "got 'b'", "row 3", "got 'c'")
+    assert "'d'" not in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["new.csv"]
+
+
+def test_many_columns_of_one_kind_are_one_note(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 6))).rename(columns="x{}".format)
+    wide = FairClassifier(**TINY).fit(frame, frame["x0"] > 0)
+    holes = frame.mask(frame.index.to_numpy()[:, None] == np.arange(6))
+    report = score_file(wide, write(holes, tmp_path / "new.csv"), tmp_path / "scores.csv")
+    assert report.notes == (
+        "columns without a value in some rows, where every row had one at fit: 6, the first "
+        "'x0' (1 rows), 'x1' (1 rows), 'x2' (1 rows); the median of the training rows replaces it",
+    )
 
 
 #: As somebody could name a person, or a column, to have a spreadsheet run it.

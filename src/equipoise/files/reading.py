@@ -13,12 +13,13 @@ import io
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, cast
 
+import numpy as np
 import pandas as pd
 import psutil
 import pyarrow as pa
@@ -28,14 +29,14 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from equipoise.errors import InputError, did_you_mean
-from equipoise.files.columns import check_columns
+from equipoise.files.columns import as_names, check_columns
+from equipoise.files.contents import FALSE_WORDS, TRUE_WORDS
+from equipoise.tables.columns import REFUSED, kind_of
 
 #: Text with more distinct values than this stays text; with at most this many it is categorical.
 MAX_LEVELS = 1_000
 #: Texts that mean a missing value in text files.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
-TRUE_WORDS = ("true", "True", "TRUE")
-FALSE_WORDS = ("false", "False", "FALSE")
 #: Nullable types; otherwise whole numbers would be floats in blocks that have missing values.
 _NULLABLE = {
     pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name)
@@ -52,7 +53,9 @@ _SAMPLED_BYTES = 1 << 20
 _GZIP_ERRORS = (EOFError, OSError, zlib.error)
 
 
-def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_table(
+    path: str | os.PathLike[str], *, sep: str | None = None, category: str | Iterable[str] = ()
+) -> pd.DataFrame:
     """Read a CSV, TSV, Parquet, Arrow or Feather file; the text formats also as .gz.
 
     The name of the file decides the format; its first bytes must agree. The frame has at least one
@@ -60,35 +63,63 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     if it has more than 1,000 distinct values. An empty field and words such as ``NA`` are missing
     values. Dates stay dates.
 
+    ``sep`` is the character between the values of a text file, where its name says otherwise.
+    ``category`` names columns of numbers that are codes: each number becomes a category.
+
     An `InputError` says where a file is damaged, or that it would not fit into memory.
     """
-    file = find_data_file(path)
+    file = find_data_file(path, sep)
+    names = as_names("category", category)
     table = _read_text(file) if file.layout == "text" else _read_binary(file)
     if table.num_rows == 0:
         _refuse_without_rows(file)
+    check_columns("category", names, table.column_names)
     columns = [_plain(column) for column in table.columns]
     plain = pa.table(columns, names=table.column_names)
     del table, columns  # to_pandas then frees each column after converting it
     frame: pd.DataFrame = plain.to_pandas(
         split_blocks=True, self_destruct=True, date_as_object=False, ignore_metadata=True
     )
+    for name in names:
+        frame[name] = _as_category(frame[name], name)
     return frame
 
 
+def _as_category(values: pd.Series[Any], name: str) -> pd.Series[Any]:
+    """Numbers as categories; text holds categories already."""
+    kind = kind_of(values)
+    if kind in ("text", "categorical"):
+        return values
+    if kind != "number":
+        raise InputError(
+            f"category must name columns of numbers, got {name!r}, which holds "
+            f"{REFUSED.get(kind, ('true or false' if kind == 'boolean' else 'no values',))[0]}; "
+            "leave it out"
+        )
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    # A missing value makes whole numbers floats; as categories they are 1 and 2, not 1.0 and 2.0.
+    whole = np.isnan(numbers) | ((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53))
+    return (values.astype("Int64") if whole.all() else values).astype("category")
+
+
 def iterate_table(
-    path: str | os.PathLike[str], *, columns: Sequence[str] | None = None, rows: int = 65_536
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    rows: int = 65_536,
+    sep: str | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a data file of any size as frames of ``rows`` rows each; the last one may be shorter.
 
     No types are inferred, because later blocks may hold other values: all columns of a text file
     come as text, exactly as written; columns of other files keep their types.
     `equipoise.files.expected` converts them to what a model expects. ``columns`` names the columns
-    to read, in this order. A damaged file gives an `InputError`, at once or when the reader reaches
-    the damage.
+    to read, in this order; ``sep`` is that of `read_table`. A damaged file gives an `InputError`,
+    at once or when the reader reaches the damage.
     """
     if rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}; leave it out for the default")
-    file = find_data_file(path)
+    file = find_data_file(path, sep)
     names = column_names(file)
     chosen = names if columns is None else list(columns)
     check_columns("columns", chosen, names)
@@ -128,6 +159,9 @@ def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Ite
 
 def _frame(batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
     table = pa.Table.from_batches(batches).unify_dictionaries()
+    for place, kind in enumerate(table.schema.types):
+        if pa.types.is_decimal(kind):  # as `read_table` reads it, to the last bit
+            table = table.set_column(place, table.column_names[place], _plain(table.column(place)))
     frame: pd.DataFrame = table.to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper=_NULLABLE.get
     )
@@ -432,9 +466,24 @@ def _refuse(path: Path, found: str) -> NoReturn:
     raise InputError(f"data file '{path}' {found}")
 
 
-def find_data_file(path: str | os.PathLike[str]) -> DataFile:
-    """Return the data file at ``path``; refuse a missing file or one of another format."""
+def check_separator(name: str, sep: str) -> str:
+    """Return the character that ``sep`` stands for; a tab may be written as a backslash and t."""
+    mark = "\t" if sep == "\\t" else sep
+    if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0':
+        raise InputError(
+            f"{name} must be one character, such as ';' or '\\t' for a tab, and no quote or line "
+            f"break, got {sep!r}; leave it out where the name of the file says it"
+        )
+    return mark
+
+
+def find_data_file(path: str | os.PathLike[str], sep: str | None = None) -> DataFile:
+    """Return the data file at ``path``; refuse a missing file or one of another format.
+
+    ``sep`` separates the values of a text file, where its name says otherwise.
+    """
     place = Path(path)
+    mark = None if sep is None else check_separator("sep", sep)
     if place.is_dir():
         _refuse(place, "must be a file, got a folder; name the file in it")
     if place.exists() and not place.is_file():
@@ -450,17 +499,27 @@ def find_data_file(path: str | os.PathLike[str]) -> DataFile:
         remedy = did_you_mean(place.name, beside) or "; check the name"
         _refuse(place, f"must exist, but there is none in '{place.parent}'{remedy}")
     file = _by_name(place)
+    if mark is not None:
+        if file.layout != "text":
+            raise InputError(
+                f"sep (--sep) is for text files, got {sep!r} for '{place}'; leave it out"
+            )
+        file = replace(file, delimiter=mark)
     if place.stat().st_size == 0:
         _refuse(place, "must hold a table, got an empty file; write it again")
     _check_signature(file)
     return file
 
 
+def layout_of(path: str | os.PathLike[str]) -> tuple[Layout | None, str]:
+    """What the name of a file says: its layout and separator; None for an unknown ending."""
+    name = Path(path).name.lower()
+    return _ENDINGS.get(Path(name.removesuffix(".gz")).suffix, (None, ""))
+
+
 def _by_name(place: Path) -> DataFile:
-    name = place.name.lower()
-    gzipped = name.endswith(".gz")
-    ending = Path(name.removesuffix(".gz")).suffix
-    layout, delimiter = _ENDINGS.get(ending, (None, ""))
+    gzipped = place.name.lower().endswith(".gz")
+    layout, delimiter = layout_of(place)
     if layout is None or (gzipped and layout != "text"):
         found = "".join(place.suffixes[-2:]) if gzipped else place.suffix
         shown = repr(found) if found else "no ending"
@@ -652,9 +711,10 @@ def _refuse_other_delimiter(file: DataFile, names: Sequence[str]) -> None:
         return
     for mark, words in _OTHER_DELIMITERS.items():
         if mark != file.delimiter and mark in names[0]:
-            expected = _OTHER_DELIMITERS[file.delimiter]
-            remedy = "rename it to end in .tsv" if mark == "\t" else f"write it with {expected}"
+            expected = _OTHER_DELIMITERS.get(file.delimiter, repr(file.delimiter))
+            by_name = file.delimiter == _by_name(file.path).delimiter
+            given = repr(mark)
             file.refuse(
-                f"must separate values by {expected} by its name, but its first line has "
-                f"{words}; {remedy}"
+                f"must separate values by {expected} {'by its name' if by_name else 'as sep says'},"
+                f" but its first line has {words}; set sep={given} (--sep {given})"
             )

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.errors import InputError, check_number, needs
 from equipoise.estimators.fitting import Fits, Run
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
-from equipoise.frontier.fitting import Part, Predicts, fit_curve, flat_options
+from equipoise.frontier.fitting import Predicts, Roles, fit_curve, flat_options
 from equipoise.frontier.judging import UNINFORMED, ReportSettings
 from equipoise.frontier.saving import (
     Saved,
@@ -25,13 +25,16 @@ from equipoise.frontier.saving import (
 )
 from equipoise.frontier.selection import Selection, read_wish, select
 from equipoise.frontier.snapshots import Curve, Split, members_of, table_of
+from equipoise.frontier.splitting import Part
 from equipoise.networks import NetworkFactory
 from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
-from equipoise.training import History
+from equipoise.training import Callback, History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_NO_ROLES = Roles()
 
 
 class FairFrontier(Fits):
@@ -135,11 +138,57 @@ class FairFrontier(Fits):
         chosen = FairClassifier.as_in_paper() if estimator is None else estimator
         return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
 
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        positive: Any = None,
+        groups: Any = None,
+        times: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Split the rows, train all members, and keep the snapshots on a front.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            As for :meth:`FairClassifier.fit`; sensitive features are required.
+        positive : label of y, optional
+            Of two classes, the one whose probability is the score; by default the last of the
+            sorted labels.
+        groups : (n,), optional
+            Persons, households or other groups. Whole groups are drawn for each part, so that no
+            group is in two of training, validation and test rows.
+        times : (n,) numbers or dates, optional
+            The latest rows are test rows, those before them validation rows; rows of the same time
+            are in the same part. Not together with ``groups``.
+        checkpoint, checkpoint_every, resume, callback
+            As for :meth:`FairClassifier.fit`.
+        """
+        roles = Roles(positive=positive, groups=groups, times=times)
+        with self._training(checkpoint, checkpoint_every, resume, callback) as run:
+            self._fit(run, X, y, sensitive_features, sample_weight, roles)
+        return self
+
     def _run_options(self) -> dict[str, Any]:
         return flat_options(self)
 
-    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight))
+    def _fit(
+        self,
+        run: Run,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        roles: Roles = _NO_ROLES,
+    ) -> None:
+        self._keep(fit_curve(self, run, X, y, sensitive_features, sample_weight, roles))
 
     def _keep(self, curve: Curve) -> Self:
         self._curve = curve

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
@@ -17,7 +16,6 @@ from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
     Fitting,
-    Positions,
     Run,
     effective_sizes,
     read_rows,
@@ -38,20 +36,22 @@ from equipoise.frontier.snapshots import (
     Entry,
     Recorder,
     Snapshots,
-    Split,
     TrainedEstimator,
     entries_of,
     joined,
     scores_of,
     table_of,
 )
+from equipoise.frontier.splitting import split_rows
 from equipoise.methods import parse_method
+from equipoise.metrics import find_metric
 from equipoise.networks import select_members
 from equipoise.predictors import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
+from equipoise.tables.columns import check_aligned
 from equipoise.training import Health, Member, Predictor, Progress
-from equipoise.training.data import TrainingData, stream_seed
+from equipoise.training.data import TrainingData
 from equipoise.training.health import HEALTH_ROWS, Utility, compare, judge_health
 
 if TYPE_CHECKING:
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 #: An estimator that a frontier can train.
 Predicts = Classifies | Regresses
-#: The share of rows to draw, or the positions of the rows.
-Part = float | Sequence[int] | NDArray[np.integer[Any]]
 #: Default of ``evaluate_every``, by the unit in which a family of predictors trains.
 _EVALUATE_EVERY = {"iteration": 100, "round": 20}
 #: Options in which all estimators must agree, since they are measured on the same rows.
@@ -71,8 +69,33 @@ _LIMIT = 0.1
 _EARLIER = "before"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What else the rows of a fit say: the positive label, and what splits them."""
+
+    positive: Any = None  # label of y; None for the last of the sorted labels
+    groups: Any = None  # (n,) rows of equal value stay in one part
+    times: Any = None  # (n,) the latest rows are test rows
+
+
+def check_options(frontier: FairFrontier) -> None:
+    """Refuse options that no rows can be trained with, before there are any rows."""
+    seed = read_seed(frontier.random_state)
+    _members(frontier, seed)
+    _fittings(frontier, seed)
+    metrics: Any = frontier.metrics
+    for metric in metrics if isinstance(metrics, list | tuple) else ():
+        find_metric(metric)
+
+
 def fit_curve(
-    frontier: FairFrontier, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    frontier: FairFrontier,
+    run: Run,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    roles: Roles,
 ) -> Curve:
     """Train all members of every estimator and keep the snapshots on a front."""
     seed = read_seed(frontier.random_state)
@@ -87,7 +110,8 @@ def fit_curve(
         for fitting in fittings.values():
             fitting.recipe.check_resumable()
     models = [fitting.model for fitting in fittings.values()]
-    rows = read_rows(models, X, y, sensitive_features, sample_weight)
+    check_aligned(X=X, groups=roles.groups, times=roles.times)
+    rows = read_rows(models, X, y, sensitive_features, sample_weight, positive=roles.positive)
     assert rows.table is not None
     split = split_rows(
         len(rows),
@@ -95,6 +119,8 @@ def fit_curve(
         test=frontier.test,
         seed=seed,
         counted=rows.counted,
+        groups=roles.groups,
+        times=roles.times,
     )
     # All encode the rows before any is trained, so that errors come before the long training.
     train = rows.alone(split.train)
@@ -264,84 +290,6 @@ def flat_options(frontier: FairFrontier) -> dict[str, Any]:
             options[f"{prefix}class"] = type(model).__name__
             options |= {f"{prefix}{name}": v for name, v in model.get_params(deep=False).items()}
     return options
-
-
-def split_rows(
-    n: int,
-    *,
-    validation: Part,
-    test: Part,
-    seed: int,
-    counted: NDArray[np.bool_] | None = None,
-) -> Split:
-    """Split n rows into training, validation and test rows.
-
-    ``validation`` and ``test`` are positions of rows, or shares of all rows, which are drawn
-    without regard to values: the test rows are a simple random sample of the rows that are not
-    validation rows. All other rows train. Only rows that are ``counted`` (n,) are used.
-
-    >>> split = split_rows(10, validation=[0, 1], test=0.3, seed=0)
-    >>> split.validation.tolist(), len(split.test), len(split.train)
-    ([0, 1], 3, 5)
-    """
-    free = np.ones(n, dtype=bool) if counted is None else counted.copy()
-    total = int(free.sum())
-    random = np.random.default_rng(stream_seed(seed, "held-out rows"))
-    parts = {"validation": validation, "test": test}
-    # Rows given by position are taken out before any are drawn.
-    held: dict[str, Positions] = {
-        name: _given_rows(name, part, n) for name, part in parts.items() if np.ndim(part) > 0
-    }
-    both = np.intersect1d(held.get("validation", []), held.get("test", [])).astype(int)
-    if len(both):
-        raise InputError(
-            f"validation and test must share no row, got {len(both)} in both (first {both[0]}); "
-            "leave them out of one"
-        )
-    held = {name: rows[free[rows]] for name, rows in held.items()}
-    for rows in held.values():
-        free[rows] = False
-    for name, part in parts.items():
-        if name not in held:
-            size = _number_to_draw(name, part, total)
-            held[name] = np.sort(random.permutation(np.flatnonzero(free))[:size])
-            free[held[name]] = False
-    train = np.flatnonzero(free)
-    if len(train) < 2:
-        raise InputError(
-            f"validation and test must leave at least 2 of the {total} rows to train on, got "
-            f"{len(train)}; lower the shares"
-        )
-    return Split(train, held["validation"], held["test"])
-
-
-def _given_rows(name: str, part: Any, n: int) -> Positions:
-    rows = np.asarray(part)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) < 2:
-        raise InputError(
-            f"{name} must be a share of the rows or the positions of at least two rows, got an "
-            f"array of {rows.dtype} and shape {rows.shape}"
-        )
-    outside = rows[(rows < 0) | (rows >= n)]
-    if len(outside):
-        raise InputError(f"{name} must hold positions from 0 to {n - 1}, got {outside[0]}")
-    unique = np.unique(rows)
-    if len(unique) < len(rows):
-        raise InputError(f"{name} must name every row once, got {len(rows) - len(unique)} repeats")
-    return unique.astype(np.intp)
-
-
-def _number_to_draw(name: str, share: Any, n: int) -> int:
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise InputError(
-            f"{name} must be a share strictly between 0 and 1, or positions of rows, got {share!r}"
-        )
-    size = round(share * n)
-    if size < 2:
-        raise InputError(
-            f"{name} must hold at least 2 of the {n} rows, got {size}; raise the share"
-        )
-    return size
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,9 @@ class HeldOut:
                 f"classes, or raise {part}"
             )
         kind: OutcomeKind = "binary" if len(classes) == 2 else "multiclass"
-        return cls(part, np.searchsorted(classes, y), kind, table, weights)
+        # The classes are not in sorted order where a user names the positive one.
+        order = np.argsort(classes)
+        return cls(part, order[np.searchsorted(classes[order], y)], kind, table, weights)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -215,8 +215,8 @@ def unsupported(problem: Problem, can: Capabilities) -> list[str]:
         (classes == 2, can.classes, "an outcome of two classes"),
         (classes > 2, can.many_classes, f"an outcome of more than two classes ({classes})"),
         (problem.representation, can.representation, "a penalty on a representation (FairEncoder)"),
-        (problem.weighted, can.sample_weight, "sample_weight"),
-        (problem.unknown, can.unknown, "missing_sensitive='skip'"),
+        (problem.weighted, can.sample_weight, "sample_weight (--weight)"),
+        (problem.unknown, can.unknown, "missing_sensitive='skip' (--missing-sensitive)"),
     ]
     return [words for required, covered, words in requirements if required and not covered]
 

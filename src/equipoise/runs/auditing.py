@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from equipoise.auditing import Audit, Audits, audit
+from equipoise.auditing.inputs import AuditSettings
+from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.files import read_table
-from equipoise.files.columns import check_columns
+from equipoise.files.columns import check_columns, check_weights
+from equipoise.files.contents import label_of
+from equipoise.files.reading import check_separator
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.report.page import Source, is_page
 from equipoise.runs import Answer
 from equipoise.runs.record import as_argument, command_line, sha256
 from equipoise.storage.atomic import put_back, write_atomically, written_folder
 from equipoise.storage.ownership import claim, foreign_in
+from equipoise.tables.sensitive_table import check_types
 from equipoise.words import listed
 
 FILES = (PAGE := "audit.html", TABLE := "audit.csv", DOCUMENT := "audit.json")
@@ -43,24 +46,31 @@ def audit_file(
     """
     put_back(out)
     _claim(out, overwrite=overwrite)
-    frame = read_table(data)
+    options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
+    sep, weight = options.pop("sep", None), options.pop("weight", None)
+    _check_options(options, sep, sensitive, target)
+    frame = read_table(data, sep=sep)
     named = {
         "score": scores,
         "sensitive": sensitive,
         "target": [target] if target is not None else [],
+        "weight": [weight] if weight is not None else [],
     }
     for option, columns in named.items():
         check_columns(option, columns, list(frame.columns))
-    options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
     if target is not None and "positive" in options:
-        options["positive"] = _label(options["positive"], frame[target])
+        options["positive"] = label_of(options["positive"], frame[target].dropna().unique())
+    if weight is not None:
+        check_weights(weight, frame[weight])
+        options["sample_weight"] = frame[weight]
     found: Audit | Audits = audit(
         {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
         None if target is None else frame[target],
         frame[list(sensitive)],
         **options,
     )
-    found = _from_file(found, data, frame.columns, scores, target, sensitive)
+    further = _further(sep, weight)
+    found = _from_file(found, data, frame.columns, scores, target, sensitive, further)
     written = [str(out / name) for name in _write(out, found, overwrite=overwrite)]
     return Answer(
         (
@@ -70,6 +80,40 @@ def audit_file(
         ),
         {"audit": json.loads(found.to_json()), "files": written},
     )
+
+
+def _check_options(
+    options: Mapping[str, Any], sep: str | None, sensitive: Sequence[str], target: str | None
+) -> None:
+    """Refuse what no data can be audited with, before any data are read."""
+    if sep is not None:
+        check_separator("--sep", sep)
+    if "threshold" in options:
+        remedy = "; for example --threshold 0.5"
+        check_number("--threshold", options["threshold"], remedy=remedy)
+    check_choice(
+        "--missing-sensitive", options.get("missing_sensitive", "error"), ("error", "skip")
+    )
+    check_types(options.get("sensitive_types", {}), sensitive)
+    settings = {each.name for each in fields(AuditSettings)}
+    asked = AuditSettings(**{name: each for name, each in options.items() if name in settings})
+    asked.notions(outcome_given=target is not None)
+    for column in asked.max_gap if isinstance(asked.max_gap, Mapping) else ():
+        # A limit may also be about the groups of several columns together.
+        if column not in sensitive and not set(column.split(" x ")) <= set(sensitive):
+            raise InputError(
+                f"--max-gap must name columns of --sensitive ({', '.join(sensitive)}), got "
+                f"{column!r}; correct it, or give one limit for all"
+                f"{did_you_mean(column, sensitive)}"
+            )
+
+
+def _further(sep: str | None, weight: str | None) -> list[str]:
+    """Options that commands on the same data must repeat."""
+    given = {"--sep": sep, "--weight": weight}
+    return [
+        text for option, value in given.items() if value is not None for text in (option, value)
+    ]
 
 
 def headline(found: Audit | Audits) -> str:
@@ -95,18 +139,25 @@ def _from_file(
     scores: Sequence[str],
     target: str | None,
     sensitive: Sequence[str],
+    further: Sequence[str],
 ) -> Audit | Audits:
     """The same audit with the name of its file, and with commands for what comes next.
 
     A file with no column left to predict from cannot be trained on: the command then asks for
     another one.
     """
-    features = set(columns) - {*scores, target, *sensitive}
+    features = set(columns) - {*scores, target, *sensitive, *further}
     trains_on: Path | str = data if features and target is not None else "TRAINING_DATA"
     drop = ["--drop", as_argument(tuple(scores))] if trains_on == data else []
     first = found.first if isinstance(found, Audits) else found
     limit = as_argument(first.settings.max_gap)
-    about = ("--target", target or "OUTCOME", "--sensitive", as_argument(tuple(sensitive)))
+    about = (
+        "--target",
+        target or "OUTCOME",
+        "--sensitive",
+        as_argument(tuple(sensitive)),
+        *further,
+    )
     facts: dict[str, Any] = {
         "source": Source(data.name, sha256(data)),
         "remedy": command_line("equipoise", "fit", trains_on, *about, *drop, "--max-gap", limit),
@@ -139,8 +190,3 @@ def _write(folder: Path, found: Audit | Audits, *, overwrite: bool) -> list[str]
         for name, text in texts.items():
             write_atomically(new / name, text.encode())
     return list(texts)
-
-
-def _label(text: str, outcomes: pd.Series[Any]) -> object:
-    """The value of the outcome that reads as ``text``: options are text, labels may be numbers."""
-    return next((value for value in outcomes.dropna().unique() if str(value) == text), text)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import read_device
-from equipoise.files import Columns, read_columns, read_table
+from equipoise.files import Columns, read_table
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier, Selection
 from equipoise.methods import parse_method
@@ -32,7 +32,6 @@ from equipoise.runs.record import (
     limit_option,
     plain_rows,
     read_record,
-    sha256,
     versions,
 )
 from equipoise.runs.selecting import (
@@ -81,29 +80,20 @@ def fit_run(
                 f"{', '.join(changes)}; resume it with {resume_command(out)}, or choose another "
                 "--out"
             )
-        path = data if earlier is None else data or Path(earlier.data.path)
-        if path is None:
-            raise InputError(f"DATA is required; {_EXAMPLE}")
         # Before the data are read, which may take minutes: can these options be trained with?
         parse_method(options.method)
         for library in options.libraries:
             library.module(f"--predictor {options.predictor}")
-        frame = read_table(path)
-        columns = read_columns(
-            frame,
-            target=options.target,
-            sensitive=options.sensitive,
-            id=options.id,
-            drop=options.drop,
-            features=options.features or None,
-            task=options.task or None,
-            sensitive_types=options.types or None,
-            say=say,
-        )
+        options.check()
+        path = data
+        if path is None and earlier is not None:
+            path = earlier.data.find(out if settings is None else settings.parent)
+        if path is None:
+            raise InputError(f"DATA is required; {_EXAMPLE}")
+        frame = read_table(path, sep=options.sep or None, category=options.category)
+        columns = options.columns(frame, say)
         _refuse_what_cannot_pick(options, columns.task)
-        file = DataFacts(
-            path=str(path), bytes=path.stat().st_size, sha256=sha256(path), rows=len(frame)
-        )
+        file = DataFacts.of(path, out, len(frame))
         if earlier is not None and earlier.data.sha256 != file.sha256:
             changed = (
                 f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
@@ -191,9 +181,7 @@ def _train_and_write(
             # What is solved at once has no progress to show and nothing to resume.
             trains = parse_method(options.method).solve is None
             frontier = options.frontier(columns.task, verbose=int(trains)).fit(
-                frame[columns.features],
-                frame[columns.target],
-                sensitive_features=frame[columns.sensitive],
+                **options.rows(frame, columns),
                 checkpoint=place / files.CHECKPOINT if trains else None,
                 resume=resume and trains,
             )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import platform
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
@@ -22,14 +24,18 @@ from equipoise.estimators import (
     FairClassifier,
     FairRegressor,
 )
+from equipoise.files import Columns, read_columns
 from equipoise.files.contents import Task
+from equipoise.files.reading import check_separator
 from equipoise.frontier import FairFrontier
+from equipoise.frontier.fitting import check_options
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
 from equipoise.report.frontier_page import gap_among
 from equipoise.report.page import Source, plain, today
 from equipoise.storage import write_atomically
 from equipoise.tables import Kind
+from equipoise.tables.sensitive_table import check_types
 
 #: Grows when what is written can no longer be read as before.
 FORMAT = 1
@@ -61,6 +67,12 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()  # without any: all other columns
     task: str = ""  # empty where the target decides
+    positive: str = ""  # label of the target; empty for the second in sorted order
+    category: tuple[str, ...] = ()  # columns of numbers that are codes
+    weight: str = ""  # column of the weights of rows
+    group_split: str = ""  # column whose equal values stay in one part
+    time_split: str = ""  # column by which the latest rows are test rows
+    sep: str = ""  # between the values of a text file; empty where its name says it
     predictor: str = "network"  # a key of PREDICTORS
     notion: str = _DEFAULTS["notion"]
     method: str = _DEFAULTS["method"]
@@ -94,6 +106,85 @@ class FitOptions:
                     f"({', '.join(self.sensitive)}), got {column!r}; correct it, or give one limit "
                     f"for all{did_you_mean(column, self.sensitive)}"
                 )
+
+    def check(self) -> None:
+        """Refuse options that no data can be trained with, before any data are read."""
+        if self.task:
+            check_choice("--task", self.task, get_args(Task))
+        check_choice("--missing-sensitive", self.missing_sensitive, ("error", "skip"))
+        if self.sep:
+            check_separator("--sep", self.sep)
+        check_types(self.types, self.sensitive)
+        if self.group_split and self.time_split:
+            raise InputError(
+                f"--group-split must stand alone, got {self.group_split!r} and --time-split "
+                f"{self.time_split!r}; leave one out"
+            )
+        self._check_roles()
+        check_options(
+            self.frontier(
+                "regression" if self.task == "regression" else "classification", verbose=0
+            )
+        )
+
+    def _check_roles(self) -> None:
+        """Refuse columns that two options name, as far as no file is needed to know."""
+        named = {
+            "--target": (self.target,),
+            "--sensitive": self.sensitive,
+            "--id": self.id,
+            "--drop": self.drop,
+            "--weight": (self.weight,) if self.weight else (),
+        }
+        split = "--group-split" if self.group_split else "--time-split"
+        pairs = [("--category", each, other) for each in self.category for other in named]
+        pairs += [("--weight", self.weight, other) for other in named if other != "--weight"]
+        pairs += [
+            (split, self.group_split or self.time_split, other)
+            for other in ("--target", "--weight")
+        ]
+        for option, column, other in pairs:
+            if column and column in named[other]:
+                remedy = "take it out of one of them"
+                if option == "--category":
+                    remedy = "it is for features only"
+                    if other == "--sensitive":
+                        remedy += f"; --types {column}=discrete is for sensitive columns"
+                raise InputError(
+                    f"{option} must not name a column of {other}, got {column!r} for both; {remedy}"
+                )
+
+    def columns(self, frame: pd.DataFrame, say: Callable[[str], None]) -> Columns:
+        """Decide how each column of the data is used."""
+        return read_columns(
+            frame,
+            target=self.target,
+            sensitive=self.sensitive,
+            id=self.id,
+            drop=self.drop,
+            features=self.features or None,
+            task=self.task or None,
+            sensitive_types=self.types or None,
+            positive=self.positive or None,
+            weight=self.weight or None,
+            split=self.group_split or self.time_split or None,
+            say=say,
+        )
+
+    def rows(self, frame: pd.DataFrame, columns: Columns) -> dict[str, Any]:
+        """Return the arguments of `FairFrontier.fit`."""
+        optional = {
+            "sample_weight": self.weight,
+            "groups": self.group_split,
+            "times": self.time_split,
+        }
+        return {
+            "X": frame[columns.features],
+            "y": frame[columns.target],
+            "sensitive_features": frame[columns.sensitive],
+            "positive": columns.outcome.classes[-1] if self.positive else None,
+            **{name: frame[column] for name, column in optional.items() if column},
+        }
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> FitOptions:
@@ -245,12 +336,49 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFacts:
-    """The file a run was trained on: its name as given, size, SHA-256 and number of rows."""
+    """The file a run was trained on: its name as given, size, SHA-256, number of rows, place."""
 
     path: str
     bytes: int
     sha256: str
     rows: int
+    # Its path from the run folder, so that it is found from any folder. Empty for an absolute path
+    # and in runs of older versions.
+    from_folder: str = ""
+
+    @classmethod
+    def of(cls, path: Path, folder: Path, rows: int) -> DataFacts:
+        """Describe a file that was read for the run in ``folder``."""
+        from_folder = ""
+        if not path.is_absolute():
+            with suppress(ValueError):  # on another drive of Windows
+                from_folder = os.path.relpath(path.absolute(), folder.absolute())
+        return cls(
+            path=str(path),
+            bytes=path.stat().st_size,
+            sha256=sha256(path),
+            rows=rows,
+            from_folder=from_folder,
+        )
+
+    def find(self, folder: Path) -> Path:
+        """Return the file: where its name leads from here, or else from the run in ``folder``.
+
+        If both exist, the one that was read counts.
+        """
+        places = [Path(self.path)]
+        if self.from_folder:
+            places.append(Path(os.path.normpath(folder / self.from_folder)))
+        found = [place for place in dict.fromkeys(places) if place.is_file()]
+        if not found:
+            looked = " and ".join(f"'{place}'" for place in dict.fromkeys(places))
+            raise InputError(
+                f"DATA must be the file that the run was trained on, got none at {looked}; put it "
+                "back, or name it: equipoise fit DATA ..."
+            )
+        if len(found) > 1 and sha256(found[0]) != self.sha256 == sha256(found[1]):
+            return found[1]
+        return found[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,14 @@ from typing import Any
 import pandas as pd
 import torch
 
-from equipoise.datasets import UNBUNDLED, Dataset, DatasetDescription, dataset_names, load_dataset
+from equipoise.datasets import (
+    UNBUNDLED,
+    Dataset,
+    DatasetDescription,
+    dataset_names,
+    describe_dataset,
+    load_dataset,
+)
 from equipoise.errors import InputError
 from equipoise.runs import Answer, Say
 from equipoise.runs.fitting import fit_command, fit_run, read_options
@@ -72,14 +79,19 @@ def _facts(about: DatasetDescription, origin: str, rows: int | None) -> dict[str
 
 def show_dataset(name: str, out: Path | None = None) -> Answer:
     """Describe one data set; write features, outcome and sensitive attributes to ``out``."""
-    data = load_dataset(name)
-    about = data.description
+    if out is not None:
+        _refuse_existing(out)
+        data = load_dataset(name)
+        about, origin = data.description, data.origin
+    else:
+        about, origin = describe_dataset(name)
     document = {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in {**asdict(about), "origin": data.origin}.items()
+        for key, value in {**asdict(about), "origin": origin}.items()
     }
     if out is None:
-        return Answer((str(about),), document)
+        of_user = name in {each.name for each, _ in UNBUNDLED}
+        return Answer((str(about), *([f"File: {origin}"] if of_user else [])), document)
     _write(data, out)
     named = ("--target", about.target, "--sensitive", ",".join(about.sensitive))
     command = command_line("equipoise", "fit", out, *named)
@@ -89,17 +101,23 @@ def show_dataset(name: str, out: Path | None = None) -> Answer:
     )
 
 
-def _write(data: Dataset, out: Path) -> None:
+def _refuse_existing(out: Path) -> Path:
+    """Return where to write, which must be new and of a known format."""
     target = checked_target(out, "--out")
     claim(target, None, foreign="exists", overwrite=False)
-    match target.suffix:
-        case ".csv":
-            write_atomically(target, _as_csv(data))
-        case ".parquet":
-            with written_beside(target) as beside:
-                _whole(data).to_parquet(beside, index=False)
-        case ending:
-            raise InputError(f"--out must end in .csv or .parquet, got {ending or 'no ending'!r}")
+    if target.suffix not in (".csv", ".parquet"):
+        ending = target.suffix or "no ending"
+        raise InputError(f"--out must end in .csv or .parquet, got {ending!r}; rename it")
+    return target
+
+
+def _write(data: Dataset, out: Path) -> None:
+    target = _refuse_existing(out)
+    if target.suffix == ".csv":
+        write_atomically(target, _as_csv(data))
+        return
+    with written_beside(target) as beside:
+        _whole(data).to_parquet(beside, index=False)
 
 
 def _as_csv(data: Dataset) -> bytes:

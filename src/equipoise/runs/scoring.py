@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,12 +15,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.fitting import learned_inputs
 from equipoise.files.columns import as_names, check_columns, nearest
-from equipoise.files.expected import as_expected, shown
-from equipoise.files.reading import column_names, find_data_file, iterate_table
+from equipoise.files.expected import as_expected, names_of, shown
+from equipoise.files.reading import (
+    check_separator,
+    column_names,
+    find_data_file,
+    iterate_table,
+    layout_of,
+)
 from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.report.page import plain
 from equipoise.runs import Answer
@@ -31,6 +37,9 @@ from equipoise.tables import LearnedInput
 from equipoise.tables.columns import Family, whole
 
 _PROBLEMS_KEPT = 20
+_PROBLEMS_IN_ERROR = 3
+#: Columns that a note names; it counts the others.
+_COLUMNS_NAMED = 3
 #: Rows scored at a time: hidden layers of a network need far more memory than the rows.
 _ROWS_AT_ONCE = 8_192
 
@@ -77,17 +86,27 @@ def predict_with_run(
     *,
     id: Sequence[str] | None = None,
     threshold: float | None = None,
+    sep: str | None = None,
     overwrite: bool = False,
 ) -> Answer:
-    """Score a file; id columns and threshold are those of the run unless given."""
+    """Score a file; id columns, threshold and separator are those of the run unless given."""
+    if threshold is not None:
+        check_number("--threshold", threshold, remedy="; for example --threshold 0.5")
+    if sep is not None:
+        check_separator("--sep", sep)
     run, chosen, model = reading(folder, lambda run: (run, read_threshold(run), run.load(MODEL)))
     assert isinstance(model, Classifies | Regresses)
+    options = run.record.options
+    # A .csv file is likely written as the .csv file that was trained on, a .tsv file is not.
+    if sep is None and options.sep and layout_of(data) == layout_of(run.record.data.path):
+        sep = options.sep
     scored = score_file(
         model,
         data,
         out,
-        id=run.record.options.id if id is None else id,
+        id=options.id if id is None else id,
         threshold=chosen if threshold is None else threshold,
+        sep=sep,
         overwrite=overwrite,
     )
     return Answer((str(scored),), scored.document)
@@ -100,6 +119,7 @@ def score_file(
     *,
     id: str | Iterable[str] = (),
     threshold: float | None = None,
+    sep: str | None = None,
     rows: int = 65_536,
     overwrite: bool = False,
 ) -> ScoringReport:
@@ -122,6 +142,8 @@ def score_file(
         Columns of the data to carry along.
     threshold : float, optional
         Adds decisions; not for three or more classes.
+    sep : str, optional
+        The character between the values of a text file, where its name says otherwise.
     rows : int
         Rows held in memory at a time.
     overwrite : bool
@@ -130,23 +152,24 @@ def score_file(
     Raises
     ------
     InputError
-        When the file as a whole cannot be scored: it is unreadable, or lacks a column the model
-        reads.
+        When the file as a whole cannot be scored: it is unreadable, lacks a column the model
+        reads, or has no row that can be scored. Nothing is written then.
     """
     keep = as_names("id", id)
     scorer = _RowScorer(model, threshold)
-    file = find_data_file(data)
-    names = column_names(file)
-    scorer.check_columns(names, keep)
-    if (target := as_path(out, "out")).exists() and target.samefile(file.path):
+    target = as_path(out, "out")
+    if target.exists() and Path(data).exists() and target.samefile(data):
         raise InputError(f"out must not be the data file itself, got '{out}' for both")
     writer = ScoreWriter(out, overwrite=overwrite)
+    file = find_data_file(data, sep)
+    names = column_names(file)
+    scorer.check_columns(names, keep)
     needed = [*keep, *(name for name in scorer.names if name not in keep)]
     read = scored = 0
     problems: list[tuple[int, str]] = []
     with writer:
-        for frame in iterate_table(data, columns=needed, rows=rows):
-            block = scorer.score(frame)
+        for frame in iterate_table(data, columns=needed, rows=rows, sep=sep):
+            block = scorer.score(frame, as_written=file.layout == "text")
             written = {name: _carried(frame[name]) for name in keep}
             if not keep:
                 written["row"] = pd.Series(np.arange(read + 1, read + len(frame) + 1))
@@ -157,6 +180,16 @@ def score_file(
                 (read + int(row) + 1, why[row]) for row in found[: _PROBLEMS_KEPT - len(problems)]
             ]
             read, scored = read + len(frame), scored + len(frame) - len(found)
+        if not scored:
+            by_why: dict[str, int] = {}
+            for row, why_not in problems:
+                by_why.setdefault(why_not, row)
+            first = list(by_why.items())[:_PROBLEMS_IN_ERROR]
+            raise InputError(
+                f"data file '{file.path}' must have a row that can be scored, got none in "
+                f"{read:,} rows ({'; '.join(f'row {row:,}: {why}' for why, row in first)}); "
+                "correct them, nothing was written"
+            )
     return ScoringReport(writer.path, read, scored, tuple(problems), scorer.notes())
 
 
@@ -201,6 +234,7 @@ class _RowScorer:
         self.names = list({**self.features, **self.attributes})
         # Rows that are scored although they hold something that no row held at fit.
         self.unfamiliar = state.unfamiliar(model.predictor_.network.never_missing())
+        self.level_names = {n: names_of(each) for n, each in self.unfamiliar.known.items()}
         self.missing: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
@@ -223,11 +257,14 @@ class _RowScorer:
                 f"{nearest(absent[0], names)}"
             )
 
-    def score(self, frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-        """Return what is written for the rows of a frame, by column."""
+    def score(self, frame: pd.DataFrame, *, as_written: bool) -> dict[str, pd.Series[Any]]:
+        """Return what is written for the rows of a frame, by column.
+
+        as_written: whether they come from a text file.
+        """
         reasons: dict[int, list[str]] = {}
-        features = _expected(frame, self.features, reasons)
-        attributes = _expected(frame, self.attributes, reasons)
+        features = self._expected(frame, self.features, reasons, as_written)
+        attributes = self._expected(frame, self.attributes, reasons, as_written)
         self._check_attributes(attributes, reasons)
         usable = np.setdiff1d(np.arange(len(frame)), np.array(sorted(reasons), dtype=np.int64))
         scores = np.full((len(frame), len(self.outputs)), np.nan)
@@ -242,6 +279,23 @@ class _RowScorer:
             above = pd.Series(scores[:, 0] > self.threshold).astype("Int8")
             columns["decision"] = above.where(why.isna())
         return {**columns, PROBLEM: why}
+
+    def _expected(
+        self,
+        frame: pd.DataFrame,
+        families: Mapping[str, Family],
+        reasons: dict[int, list[str]],
+        as_written: bool,
+    ) -> pd.DataFrame:
+        columns = {}
+        for name, family in families.items():
+            names = self.level_names.get(name, "text")
+            columns[name], unusable = as_expected(
+                frame[name], name, family, as_written=as_written, names=names
+            )
+            for row, why in unusable.items():
+                reasons.setdefault(row, []).append(why)
+        return pd.DataFrame(columns, index=range(len(frame)))
 
     def _check_attributes(self, attributes: pd.DataFrame, reasons: dict[int, list[str]]) -> None:
         """Give a reason for rows whose sensitive value is missing or was not seen at fit."""
@@ -305,29 +359,40 @@ class _RowScorer:
 
     def notes(self) -> tuple[str, ...]:
         """What was unfamiliar in rows that have a score, over the whole file."""
-        missing = [
-            f"rows without a value in {name!r}, where every row had one at fit: {count:,}; "
-            f"{self.unfamiliar.missing[name]}"
-            for name, count in self.missing.items()
-            if count
-        ]
-        unseen = [
-            f"rows with a category in {name!r} not seen at fit, such as {example!r}: "
-            f"{self.unseen[name]:,}; {self.unfamiliar.unseen[name]}"
-            for name, example in self.examples.items()
-        ]
+        missing = _counted(
+            self.missing,
+            self.unfamiliar.missing,
+            lambda name: f"rows without a value in {name!r}, where every row had one at fit",
+            "columns without a value in some rows, where every row had one at fit",
+        )
+        unseen = _counted(
+            self.unseen,
+            self.unfamiliar.unseen,
+            lambda name: (
+                f"rows with a category in {name!r} not seen at fit, such as {self.examples[name]!r}"
+            ),
+            "columns with categories not seen at fit in some rows",
+        )
         return (*missing, *unseen)
 
 
-def _expected(
-    frame: pd.DataFrame, families: Mapping[str, Family], reasons: dict[int, list[str]]
-) -> pd.DataFrame:
-    columns = {}
-    for name, family in families.items():
-        columns[name], unusable = as_expected(frame[name], name, family)
-        for row, why in unusable.items():
-            reasons.setdefault(row, []).append(why)
-    return pd.DataFrame(columns, index=range(len(frame)))
+def _counted(
+    rows: Mapping[str, int],
+    treated: Mapping[str, str],
+    of_column: Callable[[str], str],
+    of_many: str,
+) -> Iterator[str]:
+    """One note for each column, or one for all where there are many; ``treated`` says how."""
+    by_treatment: dict[str, list[str]] = {}
+    for name, count in rows.items():
+        if count:
+            by_treatment.setdefault(treated[name], []).append(name)
+    for words, names in by_treatment.items():
+        if len(names) <= _COLUMNS_NAMED:
+            yield from (f"{of_column(name)}: {rows[name]:,}; {words}" for name in names)
+            continue
+        first = ", ".join(f"{name!r} ({rows[name]:,} rows)" for name in names[:_COLUMNS_NAMED])
+        yield f"{of_many}: {len(names):,}, the first {first}; {words}"
 
 
 def _attribute_family(learned: LearnedInput) -> Family:

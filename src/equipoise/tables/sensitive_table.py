@@ -153,8 +153,8 @@ class SensitiveTable:
                 raise InputError(
                     f"sensitive_features column {column.name!r} must not have missing values, got "
                     f"{gaps.sum()} (first in row {gaps.argmax()}); fill them in, or set "
-                    "missing_sensitive='skip' to use these rows for the task loss but not for the "
-                    "penalty"
+                    "missing_sensitive='skip' (--missing-sensitive skip) to use these rows for the "
+                    "task loss but not for the penalty"
                 )
         columns = tuple(type_column(column, overrides.get(column.name)) for column in raw)
         notes = (
@@ -329,8 +329,9 @@ def check_types(types: Mapping[str, Kind], names: Sequence[str]) -> None:
     for name, kind in types.items():
         if name not in names:
             raise InputError(
-                f"sensitive_types names a column {name!r} that sensitive_features does not have "
-                f"(columns: {', '.join(map(repr, names))}){did_you_mean(name, names)}"
+                f"sensitive_types (--types) names a column {name!r} that sensitive_features "
+                f"(--sensitive) does not have, got {', '.join(map(repr, names))}"
+                f"{did_you_mean(name, names)}"
             )
         check_choice(f"sensitive_types[{name!r}]", kind, get_args(Kind))
 
@@ -361,7 +362,8 @@ def type_column(column: Column, override: Kind | None) -> SensitiveColumn:
         remedy = "drop the column if it is an identifier"
         if column.numbers is not None:
             remedy += (
-                f", or set sensitive_types={{{column.name!r}: 'continuous'}} if it is measured"
+                f", or set sensitive_types={{{column.name!r}: 'continuous'}} (--types "
+                f"{column.name}=continuous) if it is measured"
             )
         raise InputError(
             f"{where} is discrete and must have fewer categories than rows, "
