@@ -269,8 +269,10 @@ def saved_frontier(folder: Path, place: Path) -> FairFrontier | None:
 def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
     """Yield a folder for new files of a run, which become its own if the block ends well.
 
-    ``run`` has the new record. ``place``: where it was trained, if it was.
+    ``run`` has the new record. ``place``: where it was trained, if it was. Then a model of an
+    earlier run, or from before training was resumed, does not stay.
     """
+    trained = place is not None
     place = run.folder if place is None else place
     staged = _staged(run.folder, place)
     if staged != place:
@@ -282,10 +284,12 @@ def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
         if staged != place and not (staged / FRONTIER).exists():
             _remove(staged)
         raise
-    names = [FRONTIER, MODEL, SELECTION]
+    paths = [staged / name for name in (FRONTIER, MODEL, SELECTION)]
+    if not trained:
+        paths = [path if path.exists() else place / path.name for path in paths]
     if run.record.state == "interrupted":
-        names.append(CHECKPOINT)
-    paths = [staged / name if (staged / name).exists() else place / name for name in names]
+        checkpoint = staged / CHECKPOINT
+        paths.append(checkpoint if checkpoint.exists() else place / CHECKPOINT)
     files = {path.name: sha256(path) for path in paths if path.exists()}
     write_json(staged / SETTINGS, replace(run.record, files=files).to_document())
     _move(staged, run.folder)
@@ -361,9 +365,13 @@ def _settle(folder: Path, *, resume: bool) -> None:
 
 def _move(staged: Path, folder: Path) -> None:
     """Put files into their places; can be repeated from any point."""
-    if CHECKPOINT not in read_record(staged / SETTINGS).files:
+    record = read_record(staged / SETTINGS)
+    if CHECKPOINT not in record.files:
         (staged / CHECKPOINT).unlink(missing_ok=True)
         (folder / CHECKPOINT).unlink(missing_ok=True)
+    if not record.has_model:
+        for name in (MODEL, SELECTION, CARD, CARD_JSON):
+            (folder / name).unlink(missing_ok=True)
     for name in FILES:
         if (staged / name).exists():
             (staged / name).replace(folder / name)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from equipoise.errors import InputError, check_choice, check_whole, did_you_mean
+from equipoise.errors import InputError, check_choice, check_number, check_whole, did_you_mean
 from equipoise.estimators import (
     FairBoostingClassifier,
     FairBoostingRegressor,
@@ -24,6 +24,7 @@ from equipoise.estimators import (
 )
 from equipoise.files.contents import Task
 from equipoise.frontier import FairFrontier
+from equipoise.inference.verdict import Decisions, Favourable
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
 from equipoise.report.frontier_page import gap_among
@@ -50,7 +51,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Every option of ``equipoise fit`` that decides the numbers of a run.
+    """Every option of ``equipoise fit`` that decides the numbers of a run or the words about it.
 
     Options of training have the names and defaults of `FairFrontier` and its estimators.
     """
@@ -77,6 +78,12 @@ class FitOptions:
     #: On the first metric of the model that is picked at the end of training, for every attribute
     #: or for those named. The command line calls it --max-gap where that metric is a gap.
     max_unfairness: float | Mapping[str, float] = 0.1
+    min_utility: float | None = None  # of the model that is picked
+    allow_nearest: bool = False  # whether the nearest is picked if no model keeps the limits
+    # What the pages say; no number depends on it.
+    favourable: Favourable = "high"
+    decision: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
         if not self.sensitive:
@@ -86,6 +93,10 @@ class FitOptions:
             )
         check_choice("--predictor", self.predictor, tuple(PREDICTORS))
         check_whole("--rounds", self.rounds)
+        if self.min_utility is not None:
+            rule = "must be at most 1, the utility of perfect scores"
+            check_number("--min-utility", self.min_utility, rule, lambda least: least <= 1)
+        Decisions(self.favourable, self.decision)  # raises
         limits = self.max_unfairness
         for column in limits if isinstance(limits, Mapping) else ():
             if column not in self.sensitive:
@@ -136,6 +147,11 @@ class FitOptions:
         return _unread(self.predictor)
 
     @property
+    def decisions(self) -> Decisions:
+        """What a positive decision means for the person it is about."""
+        return Decisions(self.favourable, self.decision)
+
+    @property
     def lengths(self) -> dict[str, int]:
         """How long each family is trained: iterations of networks, rounds of trees."""
         return {
@@ -169,7 +185,7 @@ class FitOptions:
             argument
             for name, value in vars(self).items()
             if value != plain[name]
-            for argument in (self._option(name), as_argument(value))
+            for argument in (self._option(name), *([] if value is True else [as_argument(value)]))
         ]
 
     def _option(self, name: str) -> str:
@@ -271,6 +287,11 @@ class RunRecord:
     # SHA-256 of the files of a run that has ended: frontier, model, selection, and the checkpoint
     # if training was interrupted. Empty before, and in runs of older versions.
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model of the run was chosen; runs of older versions always have one."""
+        return not self.files or "selection.json" in self.files
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as JSON has it, with the checksum of the rest."""
