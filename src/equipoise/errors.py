@@ -28,7 +28,7 @@ class NoSuchModel(InputError):
         validation rows, rounded so that a model keeps them as limits. None where no model may be
         chosen at all.
     useless : bool
-        Whether models that are no better than chance keep the limits.
+        Whether it helps to admit models that are no better than chance.
     """
 
     def __init__(

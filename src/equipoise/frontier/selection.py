@@ -176,7 +176,7 @@ def pick(curve: Curve, wish: Wish) -> Picked:
             f"{utility.max():.4f}, {reach}",
             "look for features that tell more about the outcome, give it more rows, or pass "
             "allow_useless=True",
-            useless=bool(idle.any()),
+            useless=True,
         )
     aim = -utility if wish.seeks_utility else unfairness.max(axis=1)
     choice = choose(aim[among], costs[among], limits)
