@@ -25,7 +25,7 @@ from tests.composing import composed
 from tests.error_parts import says
 
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
-FEW = ("--strengths", "0,0.9", "--seeds", "1", "--device", "cpu")
+FEW = ("--strengths", "0,0.9", "--seeds", "1", "--device", "cpu", "--allow-nearest")
 TREES = (*FEW, "--predictor", "boosting", "--rounds", "20")
 BOTH = (*FEW, "--predictor", "both", "--rounds", "20", "--iterations", "40")
 

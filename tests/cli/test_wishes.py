@@ -1,4 +1,4 @@
-"""Limits on the command line: kept as asked for, refused with exit code 3, or marked as not kept."""
+"""Limits on the command line: kept as asked, refused with exit code 3, or marked as not kept."""
 
 import html
 import json
@@ -233,7 +233,7 @@ def test_title_and_words_about_people_reach_every_page(people):
 @pytest.mark.parametrize(
     ("command", "message", "expected"),
     [
-        ("select", "pass max_gap, for example max_gap=0.05", "pass --max-gap, for example --max-gap 0.05"),
+        ("select", "pass max_gap, as max_gap=0.05", "pass --max-gap, as --max-gap 0.05"),
         ("select", "attribute must be a column", "--attribute must be a column"),
         ("select", "add it to metrics= and fit again", "add it to --metrics and fit again"),
         ("select", "pass allow_nearest=True, or", "pass --allow-nearest, or"),

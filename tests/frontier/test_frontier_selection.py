@@ -422,19 +422,19 @@ def test_an_undefined_metric_keeps_a_snapshot_off_its_fronts_and_out_of_choice(f
         metric="SP",
         attribute="group",
     )
-    best = pick(curve, wish).number
+    best = pick(curve.snapshots, curve.entries, wish).number
     column = curve.snapshots.criteria.columns.index("SP group")
     unfairness = curve.snapshots.unfairness.copy()
     unfairness[best, column] = np.nan
     without = replace(curve.snapshots, unfairness=unfairness)
     assert best in curve.snapshots.front([column]) and best not in without.front([column])
-    assert pick(replace(curve, snapshots=without), wish).number != best
+    assert pick(without, curve.entries, wish).number != best
     unfairness[:, column] = np.nan
     with pytest.raises(
         InputError,
         match=r"^no snapshot has a defined SP by group; the table of snapshots shows where",
     ):
-        pick(replace(curve, snapshots=without), wish)
+        pick(without, curve.entries, wish)
 
 
 def flat_network(n_inputs, n_outputs):

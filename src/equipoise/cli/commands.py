@@ -226,6 +226,9 @@ def fit(
     allow_nearest: bool | None = flag(
         "--allow-nearest", "If no model keeps the limits, pick the nearest and mark it."
     ),
+    allow_useless: bool | None = flag(
+        "--allow-useless", "Pick also among models that are no better than chance."
+    ),
     favourable: Text = option(
         "SIDE", "high or low: which scores are good for the person.  [default: high]"
     ),

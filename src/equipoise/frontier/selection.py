@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, NoSuchModel, check_flag, check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates, rates
-from equipoise.frontier.snapshots import Curve, Snapshots
+from equipoise.frontier.snapshots import Curve, Entry, Snapshots
 from equipoise.inference import Estimate
 from equipoise.inference.estimate import notes
 from equipoise.inference.verdict import Decisions, Verdict
@@ -153,9 +153,13 @@ class Picked:
     useless: bool  # whether it is no better than chance
 
 
-def pick(curve: Curve, wish: Wish) -> Picked:
-    """Return the best snapshot within the limits; if there is none, an error names the nearest."""
-    snapshots = curve.snapshots
+def pick(
+    snapshots: Snapshots, entries: Sequence[Entry], wish: Wish, *, chance: float = -math.inf
+) -> Picked:
+    """Return the best snapshot within the limits; if there is none, an error names the nearest.
+
+    A utility up to ``chance`` is no better than chance.
+    """
     criteria = snapshots.criteria
     columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
     kept, utility, unfairness = _candidates(snapshots, columns)
@@ -164,12 +168,12 @@ def pick(curve: Curve, wish: Wish) -> Picked:
             f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}",
             "the table of snapshots shows where it is undefined",
         )
-    useful = utility > curve.chance
+    useful = utility > chance
     among = np.flatnonzero(useful | wish.allow_useless)
     costs = np.column_stack([-utility, unfairness])
     limits = [-wish.min_utility, *wish.limits.values()]
     idle = ~useful & (costs <= limits).all(axis=1)
-    reach = f"where a useless score reaches up to {curve.chance:.4f}"
+    reach = f"where a useless score reaches up to {chance:.4f}"
     if len(among) == 0:
         raise NoSuchModel(
             f"no snapshot is better than chance on the validation rows: the best {wish.utility} is "
@@ -184,7 +188,7 @@ def pick(curve: Curve, wish: Wish) -> Picked:
     number = int(kept[row])
     if choice.feasible or wish.allow_nearest:
         return Picked(number, not choice.feasible, not useful[row])
-    entry = curve.entries[snapshots.entry[number]]
+    entry = entries[snapshots.entry[number]]
     # Rounded so that asking for the printed numbers gives this snapshot.
     reached = dict(zip(wish.limits, map(rounded_up, unfairness[row]), strict=True))
     reached_utility = -rounded_up(-utility[row])
@@ -514,7 +518,7 @@ def _row_in_words(row: SelectionRow) -> str:
 def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
     """Pick a snapshot by its values on the validation rows, then report on the test rows."""
     snapshots = curve.snapshots
-    picked = pick(curve, wish)
+    picked = pick(snapshots, curve.entries, wish, chance=curve.chance)
     number = picked.number
     _, entry = curve.owner(number)
     iteration = int(snapshots.iteration[number])

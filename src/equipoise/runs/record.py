@@ -80,6 +80,7 @@ class FitOptions:
     max_unfairness: float | Mapping[str, float] = 0.1
     min_utility: float | None = None  # of the model that is picked
     allow_nearest: bool = False  # whether the nearest is picked if no model keeps the limits
+    allow_useless: bool = False  # whether models that are no better than chance may be picked
     # What the pages say; no number depends on it.
     favourable: Favourable = "high"
     decision: str = ""

@@ -160,7 +160,7 @@ def select_in_run(folder: Path, choice: Choice, *, max_gap: Limits | None = None
             choice = replace(choice, max_unfairness=max_gap, metric=_gap_of(frontier))
         try:
             with files.changing(run) as staged:
-                taken = take(run, staged, frontier, choice, how="taken")
+                taken = take(run, staged, frontier, choice)
         except NoSuchModel as problem:
             steps = ways_out(run, frontier, choice, problem)
             ways = [f"{said[:1].lower()}{said[1:-1]}: {command}" for said, command in steps]
@@ -220,10 +220,10 @@ def rewrite_report(folder: Path) -> Answer:
     return Answer((report,), {"run": str(folder), "report": report})
 
 
-def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice, *, how: str) -> Taken:
+def take(run: Run, staged: Path, frontier: FairFrontier, choice: Choice, *, how: str = "") -> Taken:
     """Select a model of a run and write all files about it to the folder ``staged``.
 
-    ``how`` it was picked, for the remark, such as "picked at the end of training".
+    ``how`` it was picked, such as "picked at the end of training", if the user did not ask for it.
     """
     selection = choice.select(frontier, run.record.options.decisions)
     choice = replace(choice, remark=_remark(selection, choice, how))
@@ -257,23 +257,29 @@ def choice_of_fit(options: FitOptions) -> Choice:
         max_unfairness=options.max_unfairness,
         min_utility=options.min_utility,
         allow_nearest=options.allow_nearest,
+        allow_useless=options.allow_useless,
     )
 
 
 def _remark(selection: Selection, choice: Choice, how: str) -> str:
-    """How the model was picked: the end of a sentence that begins "The model was"."""
+    """How the model was picked, if there is more to say than that it was asked for.
+
+    It is the end of a sentence that begins "The model was".
+    """
     utility = selection.rows[0].metric
     limits = [] if choice.max_unfairness is None else [_in_words(selection.metric, choice)]
     if choice.min_utility is not None:
         limits.append(f"{utility} >= {choice.min_utility:g}")
     wish = " and ".join(limits)
-    remark = f"{how}: {selection.aim} with {wish}"
+    remark = f"{how}: {selection.aim} with {wish}" if how else ""
     if selection.nearest:
         remark = (
-            f"{how} as the nearest to {wish}, which no model of this run that may be chosen keeps "
-            "on the validation rows: it does not keep the limit"
+            f"{how or 'taken'} as the nearest to {wish}, which no model of this run that may be chosen "
+            "keeps on the validation rows: it does not keep the limit"
         )
-    return f"{remark}; it is no better than chance" if selection.useless else remark
+    if selection.useless:
+        remark = f"{remark or 'taken as asked for'}; it is no better than chance"
+    return remark
 
 
 def _in_words(metric: str, choice: Choice) -> str:
