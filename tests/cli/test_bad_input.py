@@ -81,7 +81,7 @@ EXAMPLE = "equipoise fit people.csv --target hired --sensitive age,sex"
         ),
         (
             (*OPTIONS, "--missing-sensitive", "drop"),
-            ("missing_sensitive", "must be 'error' or 'skip'", "got 'drop'"),
+            ("--missing-sensitive", "must be 'error' or 'skip'", "got 'drop'"),
         ),
         (
             (*OPTIONS, "--settings", "people.csv", "--resume"),

@@ -204,15 +204,15 @@ def _gap_of(frontier: FairFrontier) -> str:
 def rewrite_report(folder: Path) -> Answer:
     """Write report and model card of the selected model again."""
     with files.writing_to_run(folder) as run:
-        frontier = run.frontier()
         if not run.record.has_model:
-            choice = choice_of_fit(run.record.options)
+            frontier, choice = run.frontier(), choice_of_fit(run.record.options)
             try:
                 choice.select(frontier)
             except NoSuchModel as problem:
                 show(run, folder, frontier, choice, problem)
         else:
             choice = Choice(**_selection_of(run)["choice"])
+            frontier = run.frontier()
             selection = choice.select(frontier, run.record.options.decisions)
             steps = next_steps(run, frontier, selection, choice)
             _write_pages(run, folder, frontier, Taken(selection, choice, steps))
@@ -274,8 +274,8 @@ def _remark(selection: Selection, choice: Choice, how: str) -> str:
     remark = f"{how}: {selection.aim} with {wish}" if how else ""
     if selection.nearest:
         remark = (
-            f"{how or 'taken'} as the nearest to {wish}, which no model of this run that may be chosen "
-            "keeps on the validation rows: it does not keep the limit"
+            f"{how or 'taken'} as the nearest to {wish}, which no model of this run that may be "
+            "chosen keeps on the validation rows: it does not keep the limit"
         )
     if selection.useless:
         remark = f"{remark or 'taken as asked for'}; it is no better than chance"
