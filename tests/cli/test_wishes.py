@@ -185,7 +185,7 @@ def test_verdicts_come_first_then_the_report_then_rates_steps_and_numbers(run):
         assert step["sentence"].endswith(".")
 
 
-def test_steps_follow_from_the_verdicts_and_their_commands_run(run, people, monkeypatch):
+def test_steps_follow_from_the_verdicts_and_their_commands_run(run, people):
     seen = set()
     frontier = load(run / "frontier.equipoise")
     limits = np.unique(frontier.table()[["gap age", "gap sex"]].max(axis=1))
