@@ -119,7 +119,7 @@ def predicting() -> dict[str, float]:
     with Path("people.csv").open("rb") as file:
         small.write_bytes(b"".join(file.readline() for _ in range(2_001)))
     shutil.rmtree("run", ignore_errors=True)
-    options = ("--target", "hired", "--sensitive", "age,sex", "--device", "cpu")
+    options = ("--target", "hired", "--sensitive", "age,sex", "--device", "cpu", "--max-gap", "1")
     ended("fit", "small.csv", *options, "--strengths", "0.5", "--seeds", "1", "--iterations", "100")
     return ended("predict", "run", "people.csv", "--out", "scores.parquet")
 

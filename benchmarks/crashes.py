@@ -52,6 +52,7 @@ FIT = (
     *("--strengths", "0,0.9", "--seeds", "1", "--iterations", "4", "--evaluate-every", "2"),
     # So few rows do not suffice for a gap.
     *("--device", "cpu", "--metrics", "ks-gsp,sp", "--max-unfairness", "0.9", "--out", "run"),
+    *("--allow-nearest", "--allow-useless"),
 )
 NEW_FIT = (*FIT, "--seed", "1")
 PREDICT = ("predict", "run", "people.csv", "--out", "scores.csv", "--overwrite")
@@ -60,7 +61,7 @@ COMPARE = ("compare", "run", "second", "--out", "compare.html")
 COMMANDS = {
     "fit": NEW_FIT,
     "overwrite": (*NEW_FIT, "--overwrite"),
-    "select": ("select", "run", "--min-utility", "0.1"),
+    "select": ("select", "run", "--min-utility", "0.1", "--allow-useless"),
     "predict": (*PREDICT, "--threshold", "0.3"),
     "audit": (*AUDIT, "--max-gap", "0.3", "--overwrite"),
     "compare": ("compare", "second", "run", "--out", "compare.html", "--overwrite"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -14,6 +14,35 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 class InputError(ValueError):
     """An argument breaks a rule; the message names argument, rule, value and remedy."""
+
+
+class NoSuchModel(InputError):
+    """No model keeps the limits that were asked for; the message names the nearest.
+
+    Attributes
+    ----------
+    found : str
+        The message without its remedy.
+    nearest : mapping or None
+        The nearest model: ``snapshot``, ``utility`` and ``unfairness`` by attribute on the
+        validation rows, rounded so that a model keeps them as limits. None where no model may be
+        chosen at all.
+    useless : bool
+        Whether it helps to admit models that are no better than chance.
+    """
+
+    def __init__(
+        self,
+        found: str,
+        remedy: str = "",
+        *,
+        nearest: Mapping[str, Any] | None = None,
+        useless: bool = False,
+    ) -> None:
+        super().__init__(f"{found}; {remedy}" if remedy else found)
+        self.found = found
+        self.nearest = nearest
+        self.useless = useless
 
 
 class DataNotFound(FileNotFoundError):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from equipoise import audit
-from equipoise.auditing.summary import next_steps, rows_needed
+from equipoise.auditing.summary import next_steps
 from equipoise.errors import InputError
-from equipoise.inference.verdict import State
+from equipoise.inference.verdict import State, rows_needed
 from tests.error_parts import says
 
 FAST = {"draws": 20, "permutations": 199}

@@ -26,7 +26,8 @@ def test_names_are_read_without_regard_to_case(run, metric):
     frontier = load(run / "frontier.equipoise")
     selection = frontier.select(max_unfairness=0.6, metric="KS-GSP", attribute="sex")
     said = " ".join(ran.out.split())
-    assert " ".join(str(selection).split()) in said
+    for block in (selection.headlines, selection.sentences, selection.details):
+        assert " ".join(" ".join(block).split()) in said
     says(said, f"Stored in {run}", "report.html", "equipoise predict")
     assert stored(run)["snapshot"] == selection.snapshot
     assert stored(run)["wish"] == "KS-GSP by sex <= 0.6"
@@ -102,15 +103,6 @@ def test_the_least_unfair_at_a_utility_and_json(run):
 def test_a_wish_that_can_not_be_read_changes_nothing(run, options, parts):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     says(refused("select", run, *options), *parts)
-    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
-
-
-def test_a_wish_that_nothing_keeps_names_the_nearest_and_changes_nothing(run):
-    before = {path.name: path.read_bytes() for path in run.iterdir()}
-    said = refused("select", run, "--max-gap", "0")
-    says(
-        said, "no snapshot has gap by age <= 0 and gap by sex <= 0 on", "; the nearest is snapshot"
-    )
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 

@@ -46,7 +46,7 @@ def main(ctrl_c: str) -> None:
         "warnings": [str(warning.message) for warning in caught],
         "iterations": frontier.table()["iteration"].tolist(),
         "history": frontier.history_.iterations.tolist(),
-        "selected": frontier.select(min_utility=0).iteration,
+        "selected": frontier.select(min_utility=0, allow_useless=True).iteration,
         "handler": signal.getsignal(signal.SIGINT) is handler,
     }
     print(json.dumps(answer))

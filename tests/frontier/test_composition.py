@@ -51,7 +51,7 @@ def test_the_estimator_that_is_given_is_not_changed():
     before = dict(vars(given))
     frontier = fit(FairFrontier(given, **SMALL))
     assert frontier.estimator is given and vars(given) == before
-    model = frontier.select(max_gap=1.0, draws=2).model
+    model = frontier.select(max_gap=1.0, draws=2, allow_useless=True).model
     assert model.hidden == (4,) and model.random_state == 7 and model is not given
 
 

@@ -170,7 +170,7 @@ def test_a_selected_average_says_what_it_is():
     limits = {name: float(average[f"KS-GSP {name}"]) for name in ("age", "group")}
     chosen = frontier.select(max_unfairness=limits, metric="KS-GSP", draws=2)
     assert (chosen.snapshot, chosen.seed, chosen.averaged, chosen.strength) == (2, -1, 2, 0.0)
-    assert str(chosen).startswith("Snapshot 2 (strength 0, average of 2 seeds, iteration 40) has ")
+    assert "\nSnapshot 2 (strength 0, average of 2 seeds, iteration 40) has " in str(chosen)
     test = frontier.split_.test
     scores = chosen.model.predict_proba(data.X.iloc[test])[:, 1]
     assert chosen.rows[0].test == pytest.approx(roc_auc_score(data.y.iloc[test], scores), abs=1e-12)

@@ -191,7 +191,7 @@ def test_the_best_of_either_family_is_chosen():
         said = f"strength {chosen.strength:g}, {who}, "
         said += f"round {chosen.iteration}" if boosted else f"iteration {chosen.iteration}"
         assert chosen.origin == ("boosted trees, " if boosted else "") + said
-        assert str(chosen).startswith(f"Snapshot {chosen.snapshot} ({chosen.origin})"[:90])
+        assert f"\nSnapshot {chosen.snapshot} ({chosen.origin})"[:90] in str(chosen)
         scores = chosen.model.predict_proba(data.X.iloc[both.split_.test])[:, 1]
         auc = roc_auc_score(data.y.iloc[both.split_.test], scores)
         # Trees give many rows one score; a last digit that differs may tell two of them apart.

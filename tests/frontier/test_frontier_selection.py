@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from equipoise.datasets import make_synthetic
-from equipoise.errors import InputError
+from equipoise.errors import InputError, NoSuchModel
 from equipoise.frontier.selection import pick, read_wish
 from equipoise.inference import Estimate, bootstrap, certify
 from equipoise.inference.gap import gap_estimates
@@ -171,21 +171,24 @@ def test_certificates_count_the_selections_compared(frontier):
             assert a.test < a.certificate < b.certificate
     said = " ".join(str(many).split())
     assert "Each certificate holds by itself, for 20 selections." in said
-    assert said.endswith("weakens it (see candidates).")
+    assert said.endswith("weakens it; candidates counts them.")
 
 
 def test_a_selection_says_what_it_is(frontier):
     selection = frontier.select(max_gap={"group": 0.2}, draws=20)
     utility, _, group, *_ = selection.rows
     said = " ".join(str(selection).split())
-    assert said.startswith(
+    (verdict,) = selection.verdicts
+    assert str(selection).startswith(f"group: {verdict.words}.\n\n")
+    assert said.startswith(f"group: {verdict.words}. {' '.join(verdict.sentences)} Snapshot")
+    assert (
         f"Snapshot {selection.snapshot} (strength {selection.strength:g}, seed {selection.seed}, "
         f"iteration {selection.iteration}) has the best AUC with gap by group <= 0.2, among "
         f"{selection.picked_among} snapshots on a front, on 300 validation rows. On 300 test rows, "
         f"used neither to train nor to pick, it is {'' if group.test <= 0.2 else 'not '}within the "
         f"limits (95 % intervals in brackets): AUC {utility.test:.4f} ({utility.low:.4f} to "
         f"{utility.high:.4f}), {utility.validation:.4f} on validation rows"
-    )
+    ) in said
     assert (
         f"gap by group {group.test:.4f} ({group.low:.4f} to {group.high:.4f}), certified to be "
         f"at most {group.certificate:.4f}, {group.validation:.4f} on validation rows, limit: at "
@@ -200,7 +203,8 @@ def test_a_selection_says_what_it_is(frontier):
 def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(frontier, metric):
     table, wish = frontier.table(), {"max_unfairness": 0.0, "metric": metric}
     largest = table[[f"{metric} age", f"{metric} group"]].max(axis=1)
-    number = int(largest.argmin())
+    useful = table["utility"] > frontier.fitted_curve().chance
+    number = int(largest.where(useful).argmin())
     near = table.loc[number]
     age, group = (np.ceil(1e4 * near[f"{metric} {name}"]) / 1e4 for name in ("age", "group"))
     utility = np.floor(1e4 * near["utility"]) / 1e4
@@ -208,11 +212,16 @@ def test_an_impossible_wish_names_the_nearest_and_asking_for_it_is_granted(front
         f"no snapshot has {metric} by age <= 0 and {metric} by group <= 0 on the validation rows; "
         f"the nearest is snapshot {number} (strength {near['strength']:g}, seed {near['seed']:g}, "
         f"iteration {near['iteration']:g}) with AUC {utility:.4f} and {metric} by age {age:.4f}, "
-        f"{metric} by group {group:.4f}; ask for these values, train longer, or add strengths "
-        "nearer to 1"
+        f"{metric} by group {group:.4f}; ask for these values, pass allow_nearest=True, train "
+        "longer, or add strengths nearer to 1"
     )
-    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(NoSuchModel, match=f"^{re.escape(message)}$") as refused:
         frontier.select(**wish)
+    assert refused.value.nearest == {
+        "snapshot": number,
+        "utility": utility,
+        "unfairness": {"age": age, "group": group},
+    }
     granted = frontier.select(
         **wish | {"max_unfairness": {"age": age, "group": group}}, min_utility=utility, draws=2
     )
@@ -413,17 +422,17 @@ def test_an_undefined_metric_keeps_a_snapshot_off_its_fronts_and_out_of_choice(f
         metric="SP",
         attribute="group",
     )
-    best = pick(curve.snapshots, curve.entries, wish)
+    best = pick(curve.snapshots, curve.entries, wish).number
     column = curve.snapshots.criteria.columns.index("SP group")
     unfairness = curve.snapshots.unfairness.copy()
     unfairness[best, column] = np.nan
     without = replace(curve.snapshots, unfairness=unfairness)
     assert best in curve.snapshots.front([column]) and best not in without.front([column])
-    assert pick(without, curve.entries, wish) != best
+    assert pick(without, curve.entries, wish).number != best
     unfairness[:, column] = np.nan
     with pytest.raises(
         InputError,
-        match=r"^no snapshot has a defined SP by group; table\(\) shows where it is undefined$",
+        match=r"^no snapshot has a defined SP by group; the table of snapshots shows where",
     ):
         pick(without, curve.entries, wish)
 

@@ -388,7 +388,7 @@ def frontier_entry(draw: Draw, call: Call) -> None:
         wishes[name] = draw.pick((-float("inf"), float("nan"), "x", (1,), {"none such": 1.0}))
     draw.notes.update(wishes)
     words = ("snapshot", "max_gap", "max_unfairness", "min_utility", "metric")
-    chosen = call(model.select, draws=2, names_=words, **wishes)
+    chosen = call(model.select, draws=2, allow_useless=True, names_=words, **wishes)
     must(len(str(chosen)) > 50, "nothing is said")
     extra = {"sensitive_features": a} if changed.get("method") == "scutari" else {}
     found = call(chosen.model.predict if regression else chosen.model.predict_proba, x, **extra)

@@ -1,6 +1,8 @@
 """Small fitted frontiers of every kind that has a page, fitted once."""
 
 import functools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -67,7 +69,10 @@ def fitted(kind):
     else:
         assert kind == "two classes"
         options |= {"strengths": (0.0, 0.5, 0.8, 0.95), "iterations": 200, "evaluate_every": 10}
-    return composed(**options).fit(X, y, sensitive_features=A, **given)
+    frontier = composed(**options).fit(X, y, sensitive_features=A, **given)
+    # The slider offers every model, also those that select refuses as no better than chance; here
+    # nothing is known of chance, as in files of older versions.
+    return frontier._keep(replace(frontier.fitted_curve(), chance=-math.inf))
 
 
 @functools.cache

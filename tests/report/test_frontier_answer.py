@@ -110,7 +110,7 @@ def test_a_warning_of_the_training_stands_in_the_answer():
     random = np.random.default_rng(0)
     X, A = pd.DataFrame({"x": np.ones(600)}), {"sex": random.choice(["F", "M"], 600)}
     frontier.fit(X, random.integers(0, 2, 600), sensitive_features=pd.DataFrame(A))
-    selection = frontier.select(max_unfairness=1.0)
+    selection = frontier.select(max_unfairness=1.0, allow_useless=True)
     (message,) = selection.model.health_.messages
     page = frontier_page(frontier, selection, RunFacts(title="t"))
     top = re.search(r'id="answer">(.*?)</div>', page, re.DOTALL)[1]
@@ -120,7 +120,7 @@ def test_a_warning_of_the_training_stands_in_the_answer():
 
 
 def test_one_snapshot_long_names_and_few_people(small, open_page):
-    selection = small.select(max_unfairness=5.0)
+    selection = small.select(max_unfairness=5.0, allow_useless=True)
     text = frontier_page(small, selection, RunFacts(title="t", target="y"))
     for width in (390, 1280):
         page = open_page(text, viewport={"width": width, "height": 844})

@@ -78,7 +78,7 @@ def test_the_staircase_is_what_select_picks_at_every_limit(seed, count, ties, at
         )
         within = [step.snapshot for step in found if step.unfairness <= limit]
         if within:
-            assert pick(snapshots, [Entry(0.0, (0,), (0,))], wish) == within[-1]
+            assert pick(snapshots, [Entry(0.0, (0,), (0,))], wish).number == within[-1]
         else:
             with pytest.raises(InputError, match="no snapshot has KS-GSP"):
                 pick(snapshots, [Entry(0.0, (0,), (0,))], wish)

@@ -127,7 +127,7 @@ def frontier_of(X, y, A, *, task="classification", **options):
 def test_random_labels_are_named_as_overfitting_and_as_chance():
     X, y, A = noise(600)
     frontier = frontier_of(X, y, A)
-    selection = frontier.select(max_unfairness=1.0, draws=2)
+    selection = frontier.select(max_unfairness=1.0, draws=2, allow_useless=True)
     model = selection.model
     health, split = model.health_, frontier.split_
     score = model.predict_proba(X)[:, 1]
@@ -162,7 +162,8 @@ def test_numbers_that_nothing_tells_are_named_too():
 def test_r2_on_training_rows_is_that_of_the_model():
     X, y, A = noise(600, "regression", columns=3)
     frontier = frontier_of(X, 50 + 7 * y, A, task="regression", iterations=20)
-    model, train = frontier.select(max_unfairness=1.0, draws=2).model, frontier.split_.train
+    model = frontier.select(max_unfairness=1.0, draws=2, allow_useless=True).model
+    train = frontier.split_.train
     expected = r2_score(50 + 7 * y[train], model.predict(X.iloc[train]))
     assert model.health_.training_utility == pytest.approx(expected, abs=1e-6)
 

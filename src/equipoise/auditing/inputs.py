@@ -57,17 +57,7 @@ class AuditSettings:
             Notion.parse(self.notion)
         if self.outcome is not None:
             check_choice("outcome", self.outcome, get_args(OutcomeKind))
-        check_choice(
-            "favourable",
-            self.favourable,
-            get_args(Favourable),
-            "; it says whether a high score is good for the person it is about",
-        )
-        if not isinstance(self.decision, str):
-            raise InputError(
-                "decision must be words that say what a positive decision means, got "
-                f"{self.decision!r}; for example decision='are invited'"
-            )
+        Decisions(self.favourable, self.decision)  # raises
         if not isinstance(self.references, Mapping):
             raise InputError(
                 "references must map names of columns to categories, got "

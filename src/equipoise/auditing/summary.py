@@ -16,6 +16,7 @@ from equipoise.inference.verdict import (
     Verdict,
     Yardstick,
     limits_of,
+    rows_needed_in_words,
     told_apart,
 )
 from equipoise.metrics.sample import SMALL_GROUP
@@ -131,27 +132,12 @@ def next_steps(audit: Audit) -> Iterator[str]:
         yield f"Not within the limit ({about}): train a model within it.\n{audit.remedy}"
     uncertain = by_state.get(State.WITHIN, []) + by_state.get(State.UNKNOWN, [])
     if uncertain:
-        needed = [rows_needed(each) for each in uncertain]
-        known = [each for each in needed if each is not None]
-        amount = f"some {max(known):,} rows" if len(known) == len(needed) else "more rows"
         yield (
-            f"Not certain ({_named(uncertain)}): audit {amount} of the same population, or larger "
-            f"groups.\n{audit.repeat}"
+            f"Not certain ({_named(uncertain)}): audit {rows_needed_in_words(uncertain)} of the "
+            f"same population, or larger groups.\n{audit.repeat}"
         )
     if by_state and not (beyond or uncertain):
         yield "Keep this audit with the model. Repeat it when the model or the people change."
-
-
-def rows_needed(found: Verdict) -> int | None:
-    """Rows from which on the interval would end at the limit, two digits; None if never.
-
-    The interval's length falls with the square root of the rows.
-    """
-    estimate, limit = found.estimate, found.limit
-    if math.isnan(estimate.value) or estimate.value >= limit:
-        return None
-    times = ((estimate.high - estimate.value) / (limit - estimate.value)) ** 2
-    return int(float(f"{estimate.n * times:.1e}"))
 
 
 def _named(some: Sequence[Verdict]) -> str:

@@ -139,6 +139,11 @@ def switch(name: str, help: str) -> Any:
     return typer.Option(False, name, help=help)
 
 
+def flag(name: str, help: str) -> Any:
+    """An option without a value whose absence can be told from a refusal."""
+    return typer.Option(None, name, help=help)
+
+
 def data_file(
     default: Any, help: str = "CSV, TSV, Parquet or Arrow file; text files also as .gz."
 ) -> Any:
@@ -235,8 +240,8 @@ def fit(
     max_gap: Text = option(
         "X",
         "Limit on the gap, 0.1 being 10 points, of the model that fit picks: one for every "
-        "sensitive column, or one each, such as age=0.05,sex=0.1. If no model is within it, the "
-        "nearest is picked.  [default: 0.1]",
+        "sensitive column, or one each, such as age=0.05,sex=0.1. If no model is within it, none "
+        "is picked.  [default: 0.1]",
         callback=limits("--max-gap", most=1),
     ),
     max_unfairness: Text = option(
@@ -244,6 +249,20 @@ def fit(
         "The same for the first of --metrics where that is another metric.",
         callback=limits("--max-unfairness"),
     ),
+    min_utility: Real = option("X", "Least AUC or R2 of the model that fit picks."),
+    allow_nearest: bool | None = flag(
+        "--allow-nearest", "If no model keeps the limits, pick the nearest and mark it."
+    ),
+    allow_useless: bool | None = flag(
+        "--allow-useless", "Pick also among models that are no better than chance."
+    ),
+    favourable: Text = option(
+        "SIDE", "high or low: which scores are good for the person.  [default: high]"
+    ),
+    decision: Text = option(
+        "WORDS", "What a positive decision means, such as 'are invited'.  [default: are selected]"
+    ),
+    title: Text = option("TEXT", "Heading of the report.  [default: target and data file]"),
     settings: Place = option(
         "FILE", "settings.json of a run to repeat; options given here replace its own."
     ),
@@ -261,6 +280,9 @@ def fit(
 
     Ctrl-C ends training with what there is. --resume continues from the last checkpoint, also
     after a crash.
+
+    If no model keeps the limits on the validation rows, the folder is written without a model,
+    the answer says what the nearest keeps and how to take it, and the exit code is 3.
 
     Examples
     --------
@@ -309,6 +331,12 @@ def select(
         "hold for all of them.",
         1,
     ),
+    allow_nearest: bool = switch(
+        "--allow-nearest", "If no model keeps the limits, take the nearest and mark it."
+    ),
+    allow_useless: bool = switch(
+        "--allow-useless", "Take also models that are no better than chance, and mark them."
+    ),
     json: AsJson = False,
     debug: Debug = False,
 ) -> Answer:
@@ -316,7 +344,8 @@ def select(
 
     Picks on the validation rows and reports on test rows, which neither trained nor picked it.
     Afterwards report, model card and predict are about this model. If no model keeps the limits,
-    nothing changes and the error names the nearest.
+    nothing changes, the error names the nearest, and the exit code is 3. Models that are no better
+    than chance are not taken.
 
     Examples
     --------
@@ -324,6 +353,7 @@ def select(
       equipoise select run --max-gap age=0.05,sex=0.1
       equipoise select run --max-unfairness 0.05 --metric ks-gsp --attribute age
       equipoise select run --min-utility 0.8
+      equipoise select run --max-gap 0.01 --allow-nearest
     """
     from equipoise.runs.selecting import Choice, select_in_run
 
@@ -575,7 +605,7 @@ def equipoise(
 
     Every command answers on standard output (with --json as one JSON object) and prints everything
     else to standard error. Exit codes: 0 answered, 1 something to correct in what was asked (or
-    standard output could not be written), 2 a fault of the program.
+    standard output could not be written), 2 a fault of the program, 3 no model keeps the limits.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

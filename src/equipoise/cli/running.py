@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -15,11 +16,17 @@ from typing import Any, TextIO
 
 import typer
 
-from equipoise.runs import Answer, Part
+from equipoise.runs import NO_SUCH_MODEL, Answer, Part
 from equipoise.words import WIDTH, wrapped
 
 #: Exit codes: the answer was given; something is wrong with what was asked; a fault of ours.
+#: `NO_SUCH_MODEL`, 3: no model keeps the limits that were asked for.
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
+# A name that is not quoted and not part of a path, an option or another name; and its value.
+_NAME = re.compile(
+    r"""(?<![\w'"/.\\-])(?P<name>[a-z]+(_[a-z]+)*)(?![\w'"/.-])"""
+    r"""((?P<equals>=)(?P<value>[\w.'"]*[\w'"])?)?"""
+)
 
 
 def run_process(app: typer.Typer, arguments: Sequence[str]) -> int:
@@ -47,16 +54,16 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     as_json, debug = "--json" in arguments, "--debug" in arguments
     try:
         _refuse_undecodable(arguments)
-        with _warnings_as_notes():
+        with _warnings_as_notes(app, arguments):
             found = app(args=list(arguments), prog_name="equipoise", standalone_mode=False)
     except BaseException as problem:
         if isinstance(problem, SystemExit | GeneratorExit):
             raise
         if debug:
             traceback.print_exc()
-        return _explain(problem, as_json=as_json)
+        return _explain(problem, app, arguments, as_json=as_json)
     if not isinstance(found, Answer):  # --help and --version answer by themselves
-        return FINE if not found else _explain(KeyboardInterrupt(), as_json=as_json)
+        return FINE if not found else _explain(KeyboardInterrupt(), app, arguments, as_json=as_json)
     if as_json:
         typer.echo(json.dumps(found.document, indent=2, allow_nan=False, ensure_ascii=False))
     else:
@@ -101,14 +108,41 @@ def _refuse_undecodable(arguments: Sequence[str]) -> None:
             )
 
 
-def _explain(problem: BaseException, *, as_json: bool) -> int:
+def _explain(
+    problem: BaseException, app: typer.Typer, arguments: Sequence[str], *, as_json: bool
+) -> int:
     """Say in one line what is wrong, and return the exit code for it."""
     words, code = _in_words(problem)
-    message = " ".join(words.split())
+    message = " ".join(with_options(words, app, arguments).split())
     note(f"error: {message}")
     if as_json:
-        typer.echo(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False))
+        document = {"error": message, "exit_code": code}
+        if code == NO_SUCH_MODEL:
+            document["nearest"] = getattr(problem, "nearest", None)
+        typer.echo(json.dumps(document, ensure_ascii=False))
     return code
+
+
+def with_options(message: str, app: typer.Typer, arguments: Sequence[str]) -> str:
+    """Call options as the command line does in a message that calls them as Python does.
+
+    ``max_gap=0.05`` becomes ``--max-gap 0.05``. A name of one word, which may be an ordinary word,
+    is an option before "=", and at the beginning of a message about a command that has it.
+    """
+    commands = getattr(typer.main.get_command(app), "commands", {})
+    own = commands.get(next((each for each in arguments if each in commands), ""))
+    options = {each.name: each.opts[0] for one in commands.values() for each in one.params}
+    options = {name: option for name, option in options.items() if option.startswith("--")}
+
+    def turned(found: re.Match[str]) -> str:
+        name, equals, value = found["name"], found["equals"], found["value"]
+        starts = found.start() == 0 and own is not None and name in (p.name for p in own.params)
+        if name not in options or not (equals or "_" in name or starts):
+            return found[0]
+        flag = value in ("True", "False")
+        return str(options[name]) + (f" {value}" if value and not flag else "")
+
+    return _NAME.sub(turned, message)
 
 
 def _in_words(problem: BaseException) -> tuple[str, int]:
@@ -121,8 +155,10 @@ def _in_words(problem: BaseException) -> tuple[str, int]:
         said = str(say()).removesuffix(".")
         return f"{said[:1].lower()}{said[1:]}; see {command} --help", USER_ERROR
     # Imported here: by now a command has loaded what it needs, and --help must not.
-    from equipoise.errors import DataNotFound, InputError
+    from equipoise.errors import DataNotFound, InputError, NoSuchModel
 
+    if isinstance(problem, NoSuchModel):
+        return str(problem), NO_SUCH_MODEL
     if isinstance(problem, InputError | DataNotFound):
         return str(problem), USER_ERROR
     if isinstance(problem, OSError) and problem.strerror:
@@ -140,7 +176,7 @@ def _in_words(problem: BaseException) -> tuple[str, int]:
 
 
 @contextmanager
-def _warnings_as_notes() -> Iterator[None]:
+def _warnings_as_notes(app: typer.Typer, arguments: Sequence[str]) -> Iterator[None]:
     """Print warnings for users as notes, each once; warnings for programmers are not printed."""
     said = set()
 
@@ -148,7 +184,7 @@ def _warnings_as_notes() -> Iterator[None]:
         text = " ".join(str(message).split())
         if issubclass(category, UserWarning) and text not in said:
             said.add(text)
-            note(f"note: {text}")
+            note(f"note: {with_options(text, app, arguments)}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

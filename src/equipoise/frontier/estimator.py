@@ -26,6 +26,7 @@ from equipoise.frontier.saving import (
 from equipoise.frontier.selection import Selection, read_wish, select
 from equipoise.frontier.snapshots import Curve, Split, members_of, table_of
 from equipoise.frontier.splitting import Part
+from equipoise.inference.verdict import Decisions, Favourable
 from equipoise.networks import NetworkFactory
 from equipoise.pareto import hypervolume
 from equipoise.storage import read_model_file, refuse_contents, write_model_file
@@ -263,12 +264,17 @@ class FairFrontier(Fits):
         level: float = 0.95,
         draws: int = 200,
         candidates: int = 1,
+        favourable: Favourable = "high",
+        decision: str = "",
+        allow_nearest: bool = False,
+        allow_useless: bool = False,
     ) -> Selection:
         """Pick a snapshot on the validation rows and report on it on the test rows.
 
         With a limit on unfairness it picks the best utility; with ``min_utility`` alone, the least
-        unfairness (the largest over the attributes). If no snapshot is within the limits, the
-        error names the nearest.
+        unfairness (the largest over the attributes). Snapshots that are no better than chance on
+        the validation rows are not picked. If no snapshot is within the limits, the error
+        (``equipoise.errors.NoSuchModel``) names the nearest.
 
         Parameters
         ----------
@@ -288,6 +294,16 @@ class FairFrontier(Fits):
         candidates : int
             Number of selections whose reports you compare before you take one. The test rows then
             help to pick, so certificates must hold for all of them.
+        favourable : {"high", "low"}
+            Which scores are good for the person they are about; decides who counts as worst off.
+        decision : str
+            What a positive decision means, for sentences: "are invited". By default "are selected",
+            or "are flagged" where a low score is favourable.
+        allow_nearest : bool
+            Whether to take the nearest snapshot if none is within the limits: the one whose largest
+            excess over a limit is smallest. The limits stay as they were asked for.
+        allow_useless : bool
+            Whether to pick also among snapshots that are no better than chance.
 
         Returns
         -------
@@ -303,8 +319,16 @@ class FairFrontier(Fits):
             min_utility=min_utility,
             metric=metric,
             attribute=attribute,
+            allow_nearest=allow_nearest,
+            allow_useless=allow_useless,
         )
-        return select(curve, wish, ReportSettings(level=level, draws=draws, candidates=candidates))
+        settings = ReportSettings(
+            level=level,
+            draws=draws,
+            candidates=candidates,
+            decisions=Decisions(favourable, decision),
+        )
+        return select(curve, wish, settings)
 
     def plot(self, metric: str | None = None, attribute: str | None = None) -> Figure:
         """Plot utility against one metric, for all snapshots and the front. Needs matplotlib."""

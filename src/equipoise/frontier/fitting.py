@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -176,7 +177,18 @@ def fit_curve(
         split=split,
         sensitive=rows.table.take(rows.counted).describe(),
         test=test,
+        chance=_validation_utility(criteria, validation, math.nan).chance,
     )
+
+
+def _validation_utility(criteria: Criteria, validation: HeldOut, value: float) -> Utility:
+    """A utility on the validation rows; its chance level depends on these rows alone."""
+    y, counts = (
+        torch.from_numpy(values.astype(np.float64)) for values in (validation.y, validation.counts)
+    )
+    columns = int(y.max()) + 1 if validation.outcome == "multiclass" else 1
+    sizes = effective_sizes(y, counts, validation.outcome, columns)
+    return Utility(criteria.utility, value, sizes)
 
 
 def _members(frontier: FairFrontier, seed: int) -> tuple[Member, ...]:
@@ -401,17 +413,12 @@ class _Training:
         """
         scores = scores_of(predictor, self.health_rows.x.to(self.validation_x), entries)
         on_training_rows = utilities_of(scores, self.health_rows)
-        y, counts = (
-            torch.from_numpy(values.astype(np.float64))
-            for values in (self.validation.y, self.validation.counts)
-        )
-        sizes = effective_sizes(y, counts, self.validation.outcome, scores.shape[-1])
         return tuple(
             compare(
                 health,
                 entry.strength,
                 trained,
-                Utility(self.criteria.utility, float(utility), sizes),
+                _validation_utility(self.criteria, self.validation, float(utility)),
                 part="validation",
                 remedy=self.fitting.remedy,
             )

@@ -6,6 +6,7 @@ A file calls what it holds about one estimator a "strand".
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from os import PathLike
@@ -103,6 +104,7 @@ def contents_of(frontier: FairFrontier, curve: Curve, *, include_test_rows: bool
                 "measures": snapshots.criteria.measures,
                 "health": [asdict(curve.health[number]) for number in kept],
                 "validation_rows": len(curve.split.validation),
+                "chance": curve.chance,
             }
         ),
         "test": None if test is None else test.document,
@@ -186,6 +188,8 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
         require({test.outcome} == outcomes, "the test rows belong to another task")
         scores = {number: arrays[f"test_scores.{number}"] for number in kept}
         _check_test_rows(test, criteria, list(scores.values()))
+    chance = rest.get("chance", -math.inf)  # files of older versions do not hold it
+    require(holds(chance, float) and chance < math.inf, "the chance level must be a number")
     healths = [made(Health, health) for health in rest["health"]]
     return Curve(
         trained=trained,
@@ -195,6 +199,7 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
         split=split,
         sensitive=rest["sensitive"],
         test=test,
+        chance=chance,
     )
 
 

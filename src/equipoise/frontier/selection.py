@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -13,16 +12,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError, check_number
+from equipoise.errors import InputError, NoSuchModel, check_flag, check_number
 from equipoise.estimators import Classifies, Regresses
 from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates, rates
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots
 from equipoise.inference import Estimate
 from equipoise.inference.estimate import notes
-from equipoise.inference.verdict import Verdict
+from equipoise.inference.verdict import Decisions, Verdict
 from equipoise.metrics import find_metric
 from equipoise.notions import Notion
 from equipoise.pareto import choose
+from equipoise.words import wrapped
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Wish:
     # Largest unfairness for each attribute that counts; infinite without a limit.
     limits: Mapping[str, float]
     min_utility: float  # minus infinity without a limit
+    allow_nearest: bool = False  # whether to take the nearest snapshot if none keeps the limits
+    allow_useless: bool = False  # whether to take snapshots that are no better than chance
 
     @property
     def seeks_utility(self) -> bool:
@@ -68,6 +70,8 @@ def read_wish(
     min_utility: float | None = None,
     metric: str | None = None,
     attribute: str | None = None,
+    allow_nearest: bool = False,
+    allow_useless: bool = False,
 ) -> Wish:
     """Check the limits. A single limit is for ``attribute``, or for all if that is None."""
     if max_gap is None and max_unfairness is None and min_utility is None:
@@ -117,6 +121,8 @@ def read_wish(
         name,
         dict(zip(attributes, map(float, limits), strict=True)),
         -math.inf if min_utility is None else float(min_utility),
+        check_flag("allow_nearest", allow_nearest),
+        check_flag("allow_useless", allow_useless),
     )
 
 
@@ -138,38 +144,99 @@ def _gap_of(criteria: Criteria, *, max_unfairness: object, metric: str | None) -
     )
 
 
-def pick(snapshots: Snapshots, entries: Sequence[Entry], wish: Wish) -> int:
-    """Return the best snapshot within the limits; if there is none, an error names the nearest."""
+@dataclass(frozen=True)
+class Picked:
+    """A snapshot, and what it falls short of."""
+
+    number: int
+    nearest: bool  # whether no snapshot keeps the limits, and this one is the nearest
+    useless: bool  # whether it is no better than chance
+
+
+def pick(
+    snapshots: Snapshots, entries: Sequence[Entry], wish: Wish, *, chance: float = -math.inf
+) -> Picked:
+    """Return the best snapshot within the limits; if there is none, an error names the nearest.
+
+    A utility up to ``chance`` is no better than chance.
+    """
     criteria = snapshots.criteria
     columns = [criteria.find_attribute(wish.metric, attribute) for attribute in wish.limits]
     kept, utility, unfairness = _candidates(snapshots, columns)
     if len(kept) == 0:
-        raise InputError(
-            f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}; "
-            "table() shows where it is undefined"
+        raise NoSuchModel(
+            f"no snapshot has a defined {wish.metric} by {' and '.join(wish.limits)}",
+            "the table of snapshots shows where it is undefined",
         )
-    choice = choose(
-        -utility if wish.seeks_utility else unfairness.max(axis=1),
-        np.column_stack([-utility, unfairness]),
-        [-wish.min_utility, *wish.limits.values()],
-    )
-    number = int(kept[choice.row])
-    if choice.feasible:
-        return number
+    useful = utility > chance
+    among = np.flatnonzero(useful | wish.allow_useless)
+    costs = np.column_stack([-utility, unfairness])
+    limits = [-wish.min_utility, *wish.limits.values()]
+    idle = ~useful & (costs <= limits).all(axis=1)
+    reach = f"where a useless score reaches up to {chance:.4f}"
+    if len(among) == 0:
+        raise NoSuchModel(
+            f"no snapshot is better than chance on the validation rows: the best {wish.utility} is "
+            f"{utility.max():.4f}, {reach}",
+            "look for features that tell more about the outcome, give it more rows, or pass "
+            "allow_useless=True",
+            useless=True,
+        )
+    aim = -utility if wish.seeks_utility else unfairness.max(axis=1)
+    choice = choose(aim[among], costs[among], limits)
+    row = among[choice.row]
+    number = int(kept[row])
+    if choice.feasible or wish.allow_nearest:
+        return Picked(number, not choice.feasible, not useful[row])
     entry = entries[snapshots.entry[number]]
     # Rounded so that asking for the printed numbers gives this snapshot.
-    reached = [
-        f"{wish.metric} by {attribute} {rounded_up(value):.4f}"
-        for attribute, value in zip(wish.limits, unfairness[choice.row], strict=True)
-    ]
-    reached_utility = -rounded_up(-utility[choice.row])
+    reached = dict(zip(wish.limits, map(rounded_up, unfairness[row]), strict=True))
+    reached_utility = -rounded_up(-utility[row])
+    told = [f"{wish.metric} by {name} {value:.4f}" for name, value in reached.items()]
     worst = " of the worst class" if criteria.utility == "macro AUC" else ""
-    raise InputError(
-        f"no snapshot has {wish.describe()} on the validation rows; the nearest is "
+    only, remedy = "", "ask for these values, pass allow_nearest=True"
+    if idle.any():
+        only = (
+            f", except some that are no better than chance ({wish.utility} at most "
+            f"{utility[idle].max():.4f}, {reach})"
+        )
+        remedy += " or allow_useless=True"
+    raise NoSuchModel(
+        f"no snapshot has {wish.describe()} on the validation rows{only}; the nearest is "
         f"snapshot {number} ({entry.describe(int(snapshots.iteration[number]))}) with "
-        f"{criteria.utility} {reached_utility:.4f} and {', '.join(reached)}{worst}; ask for these "
-        "values, train longer, or add strengths nearer to 1"
+        f"{criteria.utility} {reached_utility:.4f} and {', '.join(told)}{worst}",
+        f"{remedy}, train longer, or add strengths nearer to 1",
+        nearest={"snapshot": number, "utility": reached_utility, "unfairness": reached},
+        useless=bool(idle.any()),
     )
+
+
+def stricter(
+    curve: Curve, selection: Selection, attributes: Collection[str]
+) -> dict[str, float] | None:
+    """Limits that give a less unfair model for these attributes, of those with a limit.
+
+    Of all such models it is the one of best utility that is within the other limits. None if there
+    is none.
+    """
+    snapshots, least = curve.snapshots, selection.rows[0].limit
+    given = {each.attribute: each.limit for each in selection.verdicts}
+    columns = [snapshots.criteria.find_attribute(selection.metric, each) for each in given]
+    _, utility, unfairness = _candidates(snapshots, columns)
+    own, limits = snapshots.unfairness[selection.snapshot, columns], list(given.values())
+    tightened = np.array([name in attributes for name in given])
+    if tightened.all() and len(set(limits)) == 1:  # one limit for all stays one
+        unfairness, own = (
+            np.broadcast_to(each.max(axis=-1, keepdims=True), each.shape)
+            for each in (unfairness, own)
+        )
+    reached = np.vectorize(rounded_up, otypes=[np.float64])(unfairness)
+    fits = np.where(tightened, reached < own, unfairness <= limits).all(axis=1)
+    fits &= (utility > curve.chance) & ~(utility < least)
+    if not fits.any():
+        return None
+    best = reached[np.flatnonzero(fits)[utility[fits].argmax()]]
+    return dict(zip(given, np.where(tightened, best, limits).tolist(), strict=True))
 
 
 def _candidates(
@@ -303,6 +370,10 @@ class Selection:
         Whether each limit on unfairness is kept, on the test rows.
     nearest : bool
         Whether no snapshot keeps the limits on the validation rows, and this one is the nearest.
+    useless : bool
+        Whether its utility on the validation rows is no better than chance.
+    decisions : Decisions
+        What a positive decision means for people, as it was given.
     """
 
     model: Classifies | Regresses
@@ -326,6 +397,8 @@ class Selection:
     rows: tuple[SelectionRow, ...]
     verdicts: tuple[Verdict, ...]
     nearest: bool = False
+    useless: bool = False
+    decisions: Decisions = field(default_factory=Decisions)
 
     @property
     def holds_on_test(self) -> bool | None:
@@ -345,30 +418,64 @@ class Selection:
             [row.columns() for row in self.rows], columns=list(SelectionRow.COLUMNS)
         )
 
-    def __str__(self) -> str:
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """What to read first: whether each limit is kept, a line for each, and what is wrong."""
+        lines = [f"{each.attribute}: {each.words}." for each in self.verdicts]
+        utility = self.rows[0]
+        if not math.isnan(utility.limit):
+            value, rows = utility.test, "test"
+            if self.test_rows == 0:
+                value, rows = utility.validation, "validation"
+            asked = "at least {:g} was" if value >= utility.limit else "below the {:g} that was"
+            lines.append(
+                f"{utility.metric}: {value:.4f} on the {rows} rows, {asked.format(utility.limit)} "
+                "asked for."
+            )
+        if self.nearest:
+            lines.append(
+                f"This model does not keep the limit: it is the nearest, as no model that may be "
+                f"chosen has {self.wish} on the validation rows."
+            )
+        if self.useless:
+            lines.append(
+                "This model is no better than chance: its "
+                f"{utility.metric} on the validation rows is {utility.validation:.4f}."
+            )
+        return tuple(lines)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How groups fare, and how far apart they are: a line for each limit on unfairness."""
+        return tuple(" ".join(each.sentences) for each in self.verdicts)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """How the model was picked, and every number about it, a line each."""
         head = (
             f"Snapshot {self.snapshot} ({self.origin}) has {self.aim} with {self.wish}, among "
             f"{self.picked_among} snapshots on a front, on {self.validation_rows} validation rows."
         )
         within = "within the limits" if self.holds_on_test else "not within the limits"
-        verdict = (
+        basis = (
             f"On {self.test_rows} test rows, used neither to train nor to pick, it is {within} "
             f"({100 * self.level:g} % intervals in brackets):"
         )
         if self.test_rows == 0:
-            verdict = (
+            basis = (
                 "There are no test rows any more. These values are from the validation rows, on "
                 "which it was picked, so they are too favorable:"
             )
-        lines = [*_wrapped(head), *_wrapped(verdict)]
-        for row in self.rows:
-            lines += _wrapped(_row_in_words(row), indent="  ")
+        lines = [head, basis, *(f"  {_row_in_words(row)}" for row in self.rows)]
         if self.threshold is not None:
             lines.append(f"Decisions: score > {self.threshold:.4g}, set on the validation rows.")
         # Not a warning: the test rows have measured what health warns about.
-        for message in self.model.health_.messages:
-            lines += _wrapped(f"Training: {message}")
-        return "\n".join(lines + _wrapped(self._about_classes()) + _wrapped(self._about_picking()))
+        lines += [f"Training: {message}" for message in self.model.health_.messages]
+        return (*lines, *filter(None, (self._about_classes(), self._about_picking())))
+
+    def __str__(self) -> str:
+        blocks = (self.headlines, self.sentences, self.details)
+        return wrapped("\n\n".join("\n".join(block) for block in blocks if block))
 
     def _about_classes(self) -> str:
         """Say which class is reported if there are several."""
@@ -389,13 +496,10 @@ class Selection:
         if all(math.isnan(row.certificate) for row in self.rows):
             return f"{further} makes the best of them look better than it is."
         of = "this selection" if self.candidates == 1 else f"{self.candidates} selections"
-        return f"Each certificate holds by itself, for {of}. {further} weakens it (see candidates)."
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    """Return lines of at most 100 characters; names of metrics are not broken at hyphens."""
-    wrapper = textwrap.TextWrapper(100, indent, 2 * indent, break_on_hyphens=False)
-    return wrapper.wrap(text)
+        return (
+            f"Each certificate holds by itself, for {of}. {further} weakens it; candidates counts "
+            "them."
+        )
 
 
 def _row_in_words(row: SelectionRow) -> str:
@@ -414,7 +518,8 @@ def _row_in_words(row: SelectionRow) -> str:
 def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
     """Pick a snapshot by its values on the validation rows, then report on the test rows."""
     snapshots = curve.snapshots
-    number = pick(snapshots, curve.entries, wish)
+    picked = pick(snapshots, curve.entries, wish, chance=curve.chance)
+    number = picked.number
     _, entry = curve.owner(number)
     iteration = int(snapshots.iteration[number])
     (rows,) = reports(curve, [number], settings, wish)
@@ -429,7 +534,7 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
         iteration=iteration,
         threshold=curve.threshold(number),
         wish=wish.describe(),
-        aim=wish.aim(),
+        aim="the smallest excess over the limits of a model" if picked.nearest else wish.aim(),
         metric=wish.metric,
         attributes=tuple(wish.limits),
         candidates=settings.candidates,
@@ -438,7 +543,13 @@ def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
         validation_rows=len(curve.split.validation),
         test_rows=0 if curve.test is None else len(curve.test),
         rows=rows,
-        verdicts=verdicts(curve, number, rows, settings),
+        verdicts=tuple(
+            replace(each, caveat="but the model is no better than chance" * picked.useless)
+            for each in verdicts(curve, number, rows, settings)
+        ),
+        nearest=picked.nearest,
+        useless=picked.useless,
+        decisions=settings.decisions,
     )
 
 

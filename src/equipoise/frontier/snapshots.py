@@ -366,6 +366,9 @@ class Curve:
     split: Split
     sensitive: str  # how sensitive columns were typed
     test: HeldOut | None
+    # Utility on the validation rows up to which a snapshot is no better than chance
+    # (`training.health.Utility.chance`); not known, so that all are, in files of older versions.
+    chance: float = -math.inf
 
     @property
     def entries(self) -> tuple[Entry, ...]:

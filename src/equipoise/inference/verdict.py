@@ -15,9 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from equipoise.errors import InputError, check_number, did_you_mean
+from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.inference.estimate import Estimate
 from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind
@@ -76,6 +76,19 @@ class Decisions:
 
     favourable: Favourable = "high"  # whether a high or a low score is good for the person
     words: str = ""  # such as "are invited"; "" for the words below
+
+    def __post_init__(self) -> None:
+        check_choice(
+            "favourable",
+            self.favourable,
+            get_args(Favourable),
+            "; it says whether a high score is good for the person it is about",
+        )
+        if not isinstance(self.words, str):
+            raise InputError(
+                "decision must be words that say what a positive decision means, got "
+                f"{self.words!r}; for example decision='are invited'"
+            )
 
     @property
     def verb(self) -> str:
@@ -190,6 +203,7 @@ class Verdict:
     estimate: Estimate
     rates: Rates | None  # None where fewer than two groups can be compared
     ratio: Estimate | None = None  # of the worst and the best selection rate
+    caveat: str = ""  # what the limit does not ask, such as "but the model is useless"
 
     @property
     def state(self) -> State:
@@ -199,7 +213,8 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict in words, such as "not within the limit of 10 points"."""
-        return in_words(self.state, self._amount(self.limit), self.estimate.level)
+        found = in_words(self.state, self._amount(self.limit), self.estimate.level)
+        return f"{found}, {self.caveat}" if self.caveat else found
 
     @property
     def in_points(self) -> bool:
@@ -272,6 +287,25 @@ class Verdict:
             "best": None if rates is None else asdict(rates.best),
             "ratio": None if self.ratio is None else self.ratio.value,
         }
+
+
+def rows_needed(found: Verdict) -> int | None:
+    """Rows from which on the interval would end at the limit, two digits; None if never.
+
+    The interval's length falls with the square root of the rows.
+    """
+    estimate, limit = found.estimate, found.limit
+    if math.isnan(estimate.value + estimate.high) or estimate.value >= limit:
+        return None
+    times = ((estimate.high - estimate.value) / (limit - estimate.value)) ** 2
+    return int(float(f"{estimate.n * times:.1e}"))
+
+
+def rows_needed_in_words(uncertain: Sequence[Verdict]) -> str:
+    """How many rows would make all of these verdicts certain, as far as that is known."""
+    needed = [rows_needed(each) for each in uncertain]
+    known = [each for each in needed if each is not None]
+    return f"some {max(known):,} rows" if known and len(known) == len(needed) else "more rows"
 
 
 def limits_of(

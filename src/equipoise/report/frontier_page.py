@@ -415,4 +415,7 @@ def select_call(selection: Selection, attributes: tuple[str, ...]) -> str:
         wishes["min_utility"] = selection.rows[0].limit
     if not by_gap:
         wishes["metric"] = selection.metric
+    for name in ("nearest", "useless"):
+        if getattr(selection, name):
+            wishes[f"allow_{name}"] = True
     return f"frontier.select({', '.join(f'{name}={wish!r}' for name, wish in wishes.items())})"

@@ -17,6 +17,10 @@ Part: TypeAlias = Union[str, "pd.DataFrame"]
 Say: TypeAlias = Callable[[Part], None]
 
 
+#: Exit code where no model keeps the limits that were asked for.
+NO_SUCH_MODEL = 3
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What a command found."""

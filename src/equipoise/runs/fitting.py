@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,37 +10,39 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, NoSuchModel
 from equipoise.estimators.fitting import read_device
 from equipoise.files import Columns, read_table
 from equipoise.files.writer import spreadsheet_safe
-from equipoise.frontier import FairFrontier, Selection
+from equipoise.frontier import FairFrontier
 from equipoise.methods import parse_method
 from equipoise.metrics import METRICS, OutcomeKind, find_metric
-from equipoise.runs import Answer, Say
+from equipoise.runs import NO_SUCH_MODEL, Answer, Say
 from equipoise.runs import folder as files
 from equipoise.runs.folder import Run, resume_command
 from equipoise.runs.record import (
     DataFacts,
     FitOptions,
     RunRecord,
-    as_argument,
     command_line,
     known_name,
-    limit_option,
     plain_rows,
     read_record,
     versions,
 )
 from equipoise.runs.selecting import (
-    Choice,
-    Limits,
-    choice_without_wish,
+    Steps,
+    Taken,
+    choice_of_fit,
     refuse_both_limits,
     selection_document,
+    show,
+    steps_document,
+    steps_in_words,
     take,
 )
 from equipoise.storage import write_atomically
+from equipoise.words import capital
 
 _EXAMPLE = "for example equipoise fit people.csv --target hired --sensitive age,sex"
 
@@ -206,7 +206,7 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
         rounds_trained=max(trained.values(), default=0),
     )
     run = Run(run.folder, record)
-    choice = choice_without_wish(frontier, options.max_unfairness)
+    choice = choice_of_fit(options)
     with files.changing(run, place) as staged:
         frontier.save(staged / files.FRONTIER)
         tables = {
@@ -217,8 +217,14 @@ def _finish(run: Run, place: Path, frontier: FairFrontier) -> Answer:
         for name, table in tables.items():
             text = spreadsheet_safe(table).to_csv(index=name != files.COLUMNS)
             write_atomically(staged / name, text.encode())
-        selection = take(run, staged, frontier, choice)
-    return _answer(files.open_run(run.folder), selection, choice)
+        try:
+            taken = take(run, staged, frontier, choice, how="picked at the end of training")
+        except NoSuchModel as problem:
+            refusal = problem
+            steps = show(run, staged, frontier, choice, problem)
+            taken = None
+    ended = files.open_run(run.folder)
+    return _refused(ended, refusal, steps) if taken is None else _answer(ended, taken)
 
 
 def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
@@ -233,29 +239,36 @@ def _cut_short(frontier: FairFrontier, options: FitOptions) -> bool:
     )
 
 
-def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
+def _answer(run: Run, taken: Taken) -> Answer:
     """Say what was picked and what comes next."""
-    record, options = run.record, run.record.options
-    remark = f"{choice.remark[:1].upper()}{choice.remark[1:]}."
-    select, predict = (
-        command_line("equipoise", name, run.folder) for name in ("select", "predict")
-    )
-    # A stricter limit than one that was kept, a wider one than one that was not.
-    asked, picked_by = options.max_unfairness, choice.max_unfairness
-    assert picked_by is not None
-    option = limit_option(selection.metric, (row.metric for row in selection.rows))
-    factor, most = 0.5 if picked_by == asked else 2, 1 if option == "--max-gap" else math.inf
-    other: Limits = (
-        {name: min(factor * limit, most) for name, limit in picked_by.items()}
-        if isinstance(picked_by, Mapping)
-        else min(factor * picked_by, most)
-    )
-    parts = [
-        f"{selection}\n\n{textwrap.fill(remark, 100, break_on_hyphens=False)}",
+    document = {
+        "selection": selection_document(taken.selection, taken.choice),
+        "steps": steps_document(taken.steps),
+    }
+    parts = (*taken.parts(run.folder / files.REPORT), f"{capital(taken.choice.remark)}.")
+    return _ended(run, parts, document)
+
+
+def _refused(run: Run, problem: NoSuchModel, steps: Steps) -> Answer:
+    """Say that no model keeps the limits, so that none was chosen, and what can be done."""
+    document = {
+        "selection": None,
+        "refused": problem.found,
+        "nearest": problem.nearest,
+        "steps": steps_document(steps),
+    }
+    parts = (
+        f"No model was chosen: {problem.found}.",
         f"Report: {run.folder / files.REPORT}",
-        f"Take another model:\n  {select} {command_line(option, as_argument(other))}\n"
-        f"Score new rows:\n  {predict} DATA --out scores.parquet",
-    ]
+        steps_in_words(steps),
+        f"All that was trained is in {run.folder}; nothing can be scored before a model is chosen.",
+    )
+    return _ended(run, parts, document, code=NO_SUCH_MODEL)
+
+
+def _ended(run: Run, parts: tuple[str, ...], found: Mapping[str, Any], *, code: int = 0) -> Answer:
+    """Add to an answer how training ended, and which files there are."""
+    record, options = run.record, run.record.options
     interrupted = record.state == "interrupted"
     if interrupted:
         moment = f"iteration {record.iterations_trained} of {options.iterations}"
@@ -263,9 +276,9 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
             moment = f"round {record.rounds_trained} of {options.rounds}"
         elif options.libraries:
             moment += ", before any tree was grown"
-        parts.append(
+        parts += (
             f"Training was interrupted at {moment}; these are the results so far. Continue with:\n"
-            f"  {resume_command(run.folder)}"
+            f"  {resume_command(run.folder)}",
         )
     document = {
         "run": str(run.folder),
@@ -274,7 +287,7 @@ def _answer(run: Run, selection: Selection, choice: Choice) -> Answer:
         "iterations": record.iterations_trained,
         "rounds": record.rounds_trained,
         "flags": list(record.flags),
-        "selection": selection_document(selection, choice),
+        **found,
         "files": sorted(str(run.folder / n) for n in files.FILES if (run.folder / n).exists()),
     }
-    return Answer(tuple(parts), document, code=1 if interrupted else 0)
+    return Answer(parts, document, code=1 if interrupted else code)

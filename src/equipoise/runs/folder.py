@@ -68,6 +68,8 @@ FILES = (
     CARD_JSON := "model_card.json",
     SETTINGS := "settings.json",
 )
+#: The model card, which its owner may have filled in.
+CARDS = (CARD, CARD_HTML, CARD_JSON)
 
 
 _LOCK = ".equipoise-lock"
@@ -275,8 +277,10 @@ def saved_frontier(folder: Path, place: Path) -> FairFrontier | None:
 def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
     """Yield a folder for new files of a run, which become its own if the block ends well.
 
-    ``run`` has the new record. ``place``: where it was trained, if it was.
+    ``run`` has the new record. ``place``: where it was trained, if it was. Then a model of an
+    earlier run, or from before training was resumed, does not stay.
     """
+    trained = place is not None
     place = run.folder if place is None else place
     staged = _staged(run.folder, place)
     if staged != place:
@@ -288,14 +292,14 @@ def changing(run: Run, place: Path | None = None) -> Iterator[Path]:
         if staged != place and not (staged / FRONTIER).exists():
             _remove(staged)
         raise
-    names = [FRONTIER, MODEL, SELECTION, CARD, CARD_JSON]
+    names = [FRONTIER, MODEL, SELECTION, *CARDS]
     if run.record.state == "interrupted":
         names.append(CHECKPOINT)
     files = {}
     for name in names:
         if (staged / name).exists():
             files[name] = sha256(staged / name)
-        elif (place / name).exists():
+        elif (place / name).exists() and (name == CHECKPOINT or not trained):
             # A file that was exchanged must not become a file of the run.
             files[name] = run.record.files.get(name) or sha256(place / name)
     write_json(staged / SETTINGS, replace(run.record, files=files).to_document())
@@ -326,7 +330,7 @@ def _claim(folder: Path, *, overwrite: bool) -> None:
 def _refuse_edited(folder: Path) -> None:
     """Raise if the user has filled in a model card, which would be written over."""
     run = Run(folder, read_record(folder / SETTINGS))
-    for path in (folder / CARD, folder / CARD_JSON):
+    for path in (folder / name for name in CARDS):
         if path.exists() and not run.has(path.name):
             raise InputError(
                 f"'{path}' must be as equipoise wrote it to be replaced, but it was edited or "
@@ -372,9 +376,13 @@ def _settle(folder: Path, *, resume: bool) -> None:
 
 def _move(staged: Path, folder: Path) -> None:
     """Put files into their places; can be repeated from any point."""
-    if CHECKPOINT not in read_record(staged / SETTINGS).files:
+    record = read_record(staged / SETTINGS)
+    if CHECKPOINT not in record.files:
         (staged / CHECKPOINT).unlink(missing_ok=True)
         (folder / CHECKPOINT).unlink(missing_ok=True)
+    if not record.has_model:
+        for name in (MODEL, SELECTION, *CARDS):
+            (folder / name).unlink(missing_ok=True)
     for name in FILES:
         if (staged / name).exists():
             (staged / name).replace(folder / name)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
-from equipoise.errors import InputError, check_choice, check_whole, did_you_mean
+from equipoise.errors import InputError, check_choice, check_number, check_whole, did_you_mean
 from equipoise.estimators import (
     FairBoostingClassifier,
     FairBoostingRegressor,
@@ -29,6 +29,7 @@ from equipoise.files.contents import Task
 from equipoise.files.reading import check_separator
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.fitting import check_options
+from equipoise.inference.verdict import Decisions, Favourable
 from equipoise.predictors import FAMILIES
 from equipoise.predictors.boosting import LIBRARIES, Library
 from equipoise.report.frontier_page import gap_among
@@ -56,7 +57,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Every option of ``equipoise fit`` that decides the numbers of a run.
+    """Every option of ``equipoise fit`` that decides the numbers of a run or the words about it.
 
     Options of training have the names and defaults of `FairFrontier` and its estimators.
     """
@@ -89,6 +90,13 @@ class FitOptions:
     #: On the first metric of the model that is picked at the end of training, for every attribute
     #: or for those named. The command line calls it --max-gap where that metric is a gap.
     max_unfairness: float | Mapping[str, float] = 0.1
+    min_utility: float | None = None  # of the model that is picked
+    allow_nearest: bool = False  # whether the nearest is picked if no model keeps the limits
+    allow_useless: bool = False  # whether models that are no better than chance may be picked
+    # What the pages say; no number depends on it.
+    favourable: Favourable = "high"
+    decision: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
         if not self.sensitive:
@@ -98,6 +106,10 @@ class FitOptions:
             )
         check_choice("--predictor", self.predictor, tuple(PREDICTORS))
         check_whole("--rounds", self.rounds)
+        if self.min_utility is not None:
+            rule = "must be at most 1, the utility of perfect scores"
+            check_number("--min-utility", self.min_utility, rule, lambda least: least <= 1)
+        Decisions(self.favourable, self.decision)  # raises
         limits = self.max_unfairness
         for column in limits if isinstance(limits, Mapping) else ():
             if column not in self.sensitive:
@@ -227,6 +239,11 @@ class FitOptions:
         return _unread(self.predictor)
 
     @property
+    def decisions(self) -> Decisions:
+        """What a positive decision means for the person it is about."""
+        return Decisions(self.favourable, self.decision)
+
+    @property
     def lengths(self) -> dict[str, int]:
         """How long each family is trained: iterations of networks, rounds of trees."""
         return {
@@ -260,7 +277,7 @@ class FitOptions:
             argument
             for name, value in vars(self).items()
             if value != plain[name]
-            for argument in (self._option(name), as_argument(value))
+            for argument in (self._option(name), *([] if value is True else [as_argument(value)]))
         ]
 
     def _option(self, name: str) -> str:
@@ -405,6 +422,11 @@ class RunRecord:
     def source(self) -> Source:
         """What pages say about where their numbers come from."""
         return Source(Path(self.data.path).name, self.data.sha256, self.made or today())
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model of the run was chosen; runs of older versions always have one."""
+        return not self.files or "selection.json" in self.files
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as JSON has it, with the checksum of the rest."""
