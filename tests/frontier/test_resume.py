@@ -284,20 +284,17 @@ def test_options_that_change_nothing_may_change(rows, checkpoint, capsys):
 
 
 def best_in_words(table):
-    """What progress says of a table: the best within a limit of 0.1 on the first metric."""
-    within = table[(table[["gap age", "gap group"]] <= 0.1).all(axis=1)]
-    if len(within) == 0:
-        return "No model is within gap 0.1 yet"
-    return f"best AUC {within['utility'].max():.3f} within gap 0.1"
+    """What progress says of a table: the most useful snapshot, and the least unfair one."""
+    worst = table[["gap age", "gap group"]].max(axis=1)
+    with_it = table["utility"][worst.idxmin()]
+    return (
+        f"best AUC {table['utility'].max():.3f}; least gap {worst.min():.3f} with AUC {with_it:.3f}"
+    )
 
 
-def test_progress_names_the_best_within_a_limit(rows, capsys):
-    # A score that is nearly constant is fair, one that has learned is not.
-    said = set()
-    for options in ({}, {"learning_rate": 1e-9, "validation": 0.4, "strengths": (0.0,)}):
-        table = fit(rows, {"verbose": 1, **options}).table()
-        *_, last = capsys.readouterr().err.splitlines()
-        assert last.endswith(f"; {best_in_words(table)}")
-        said.add(best_in_words(table)[:4])
+def test_progress_names_the_most_useful_and_the_least_unfair(rows, capsys):
+    table = fit(rows, {"verbose": 1}).table()
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.endswith(f"; {best_in_words(table)}")
     fit(rows, {})
     assert capsys.readouterr() == ("", "")

@@ -64,8 +64,6 @@ Predicts = Classifies | Regresses
 _EVALUATE_EVERY = {"iteration": 100, "round": 20}
 #: Options in which all estimators must agree, since they are measured on the same rows.
 _SHARED = ("notion", "sensitive_types", "missing_sensitive")
-#: Progress shows the best utility within this limit on unfairness.
-_LIMIT = 0.1
 #: Key of the states of earlier estimators in the checkpoint of a later one.
 _EARLIER = "before"
 
@@ -434,16 +432,19 @@ class _Training:
 
 
 def _best_in_words(snapshots: Snapshots) -> str:
-    """Describe the best utility within the limit on unfairness."""
+    """Describe the most useful snapshot and the least unfair one."""
     criteria = snapshots.criteria
     metric = criteria.metrics[0]
-    unfairness = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())]
-    # An undefined value is within no limit.
-    within = (unfairness <= _LIMIT).all(axis=1) & ~np.isnan(snapshots.utility)
-    if not within.any():
-        return f"No model is within {metric} {_LIMIT:g} yet"
-    best = snapshots.utility[within].max()
-    return f"best {criteria.utility} {best:.3f} within {metric} {_LIMIT:g}"
+    worst = snapshots.unfairness[:, list(criteria.by_attribute(metric).values())].max(axis=1)
+    defined = ~np.isnan(worst + snapshots.utility)
+    if not defined.any():
+        return f"{metric} is undefined so far"
+    utility, worst = snapshots.utility[defined], worst[defined]
+    fairest = worst.argmin()
+    return (
+        f"best {criteria.utility} {utility.max():.3f}; least {metric} {worst[fairest]:.3f} with "
+        f"{criteria.utility} {utility[fairest]:.3f}"
+    )
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class RunFacts:
     rows: int = 0  # that were read; 0 where that is not known
     target: str = ""  # name of the column that is predicted
     picked: str = ""  # how the model was picked: the end of a sentence that begins "The model was"
+    chosen: bool = True  # False: no model was chosen, and the page shows the nearest
     #: What to do next: a sentence, and a command to paste or "".
     steps: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()  # what was flagged about columns before training
@@ -143,6 +144,9 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
             {
                 "snapshot": model.snapshot,
                 "threshold": model.threshold,
+                "useless": bool(
+                    offered.curve.snapshots.utility[model.snapshot] <= offered.curve.chance
+                ),
                 "rows": [
                     row.columns() | {"resolution": row.estimate.resolution} for row in model.rows
                 ],
@@ -164,6 +168,7 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
         ],
         "selected": {
             "model": offered.place(selection.snapshot),
+            "chosen": about.chosen,
             "view": offered.first,
             "limit": offered.limit,
             "python": select_call(selection, tuple(criteria.by_attribute(selection.metric))),

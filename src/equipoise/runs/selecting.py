@@ -482,6 +482,7 @@ def _write_pages(run: Run, folder: Path, frontier: FairFrontier, taken: Taken) -
         seed=record.options.seed,
         device=record.device,
         picked=taken.choice.remark,
+        chosen=taken.chosen,
         steps=taken.steps,
     )
     write_atomically(folder / files.REPORT, frontier_page(frontier, selection, facts).encode())

@@ -228,6 +228,7 @@ function showMeaning() {
   say("limit-meaning", [
     `On ${where} this model has ${data.utility} ${fixed(value(model.rows[0]), 3)}.`,
     ...rows.map((row) => rowMeaning(row, own ? row.limit : state.limit)),
+    ...(model.useless ? ["On the validation rows it is no better than chance."] : []),
   ].join(" "));
 }
 
@@ -239,7 +240,7 @@ function showSummary() {
   const worst = worstIn(view, model);
   const between = (row) => (row.low === null ? "" : ` (${levelText} interval ${fixed(row.low)} to ${fixed(row.high)})`);
   const where = tested ? `On ${rowsText(data.test_rows)} test rows` : `On ${rowsText(data.validation_rows)} validation rows`;
-  say("chosen-who", `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() ? "; selected by the run" : ""}.`);
+  say("chosen-who", `Snapshot ${model.snapshot}: ${whoText(point)}${isSelectedModel() && data.selected.chosen ? "; selected by the run" : ""}.`);
   say("chosen-summary",
     `${where}: ${utility.metric} ${fixed(value(utility))}${between(utility)}, ` +
     `${worst.metric} by ${worst.attribute} ${fixed(value(worst))}${between(worst)}` +
@@ -344,11 +345,14 @@ function showUse() {
   const limit = asRun ? "" : limitToAsk(view);
   const options = view.by_gap ? [`--max-gap ${limit}`] : [`--max-unfairness ${limit}`, `--metric ${shellQuoted(view.metric)}`];
   if (view.attribute !== null) options.push(`--attribute ${shellQuoted(view.attribute)}`);
+  const useless = currentModel().useless;
+  if (useless) options.push("--allow-useless");
   byId("use-select").hidden = asRun;
   byId("use-selected").hidden = !asRun;
   byId("select-command").textContent = asRun ? "" : `${data.select_command} ${options.join(" ")}`;
   const wishes = view.by_gap ? [`max_gap=${limit}`] : [`max_unfairness=${limit}`, `metric=${JSON.stringify(view.metric)}`];
   if (view.attribute !== null) wishes.push(`attribute=${JSON.stringify(view.attribute)}`);
+  if (useless) wishes.push("allow_useless=True");
   const call = asRun ? data.selected.python : `frontier.select(${wishes.join(", ")})`;
   const scores = data.predicts === "predict" ? "model.predict(X)" : `model.predict_proba(X)${data.labels.length === 2 ? "[:, 1]" : ""}`;
   byId("python-lines").textContent = [...data.python_lines, `model = ${call}.model`, `scores = ${scores}`].join("\n");
