@@ -135,7 +135,9 @@ def test_boosted_frontier(capsys):
     assert [float(limit) for limit, _, _ in chosen] == [0.15, 0.2, 0.4, 0.7]
     assert {family for _, _, family in chosen} == {"network", "boosting"}
     assert utilities == sorted(utilities) and utilities[-1] == max(best.values())
-    assert "The best with at most 0.15:\n\nSnapshot " in output
+    _, _, selection = output.partition("The best with at most 0.15:\n\n")
+    assert re.match(r"age: (not )?within the limit of 15 points", selection)
+    assert re.search(r"^Snapshot \d+ \(", selection, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

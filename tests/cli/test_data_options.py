@@ -83,7 +83,7 @@ def test_all_options_are_kept_repeated_and_followed_by_predict(here):
         np.testing.assert_allclose(pd.read_csv(f"{name}.csv")["score"], expected, rtol=1e-12)
     rows().to_csv("commas.csv", index=False)
     said = refused("predict", "run", "commas.csv", "--out", "other.csv")
-    says(said, "by semicolons as sep says", "has commas", "(--sep ',')")
+    says(said, "by semicolons as sep says", "has commas", "set --sep ','")
     assert equipoise("predict", "run", "commas.csv", "--out", "other.csv", "--sep", ",").code == 0
 
 
@@ -146,7 +146,7 @@ AUDIT = ("audit", UNREAD, "--score", "s", "--sensitive", "age,sex")
         (FIT, "--strengths 0,1", ("strength", "got 1")),
         (FIT, "--seeds 0", ("seeds", "at least 1", "got 0")),
         (FIT, "--iterations 0", ("iterations", "at least 1", "got 0")),
-        (FIT, "--evaluate-every 0", ("evaluate_every", "at least 1", "got 0")),
+        (FIT, "--evaluate-every 0", ("--evaluate-every", "at least 1", "got 0")),
         (FIT, "--missing-sensitive drop", ("--missing-sensitive", "got 'drop'")),
         (FIT, "--types zip=discrete", ("--types", "'zip'", "got 'age', 'sex'")),
         (FIT, "--max-gap aeg=0.1", ("--max-gap", "got 'aeg'", "'age'?")),
@@ -156,7 +156,7 @@ AUDIT = ("audit", UNREAD, "--score", "s", "--sensitive", "age,sex")
         (FIT, "--weight age", ("--weight", "--sensitive", "got 'age'", "take it out")),
         (FIT, "--category age", ("--category", "--sensitive", "got 'age'", "--types age=discrete")),
         (AUDIT, "--notion parity", ("notion", "got 'parity'")),
-        (AUDIT, "--notion separation", ("y must be given", "got None", "(--target)")),
+        (AUDIT, "--notion separation", ("y must be given", "got None", "--target")),
         (AUDIT, "--threshold nan", ("--threshold", "finite", "got nan", "0.5")),
         (AUDIT, "--favourable up", ("favourable", "got 'up'")),
         (AUDIT, "--max-gap aeg=0.1", ("--max-gap", "got 'aeg'", "'age'?")),

@@ -170,7 +170,7 @@ def test_files_of_two_runs_are_not_taken_for_one(people, run, folder):
         assert f"'{run / 'selection.json'}'" in refused(*command)
     shutil.copy("other/settings.json", run)
     says(refused("report", run), f"'{run / 'model_card.md'}'", "another run", "move it")
-    for name in ("model_card.md", "model_card.json"):
+    for name in ("model_card.md", "model_card.html", "model_card.json"):
         shutil.copy(f"other/{name}", run)
     assert equipoise("report", run).code == 0  # now all of them are of one run
 
@@ -203,7 +203,7 @@ def test_runs_of_older_versions_without_digests_are_taken_as_they_are(run, folde
         assert ran.code == 0, ran.err
     assert equipoise("select", run, "--max-gap", "0.9").code == 0
     now = json.loads(settings.read_text("utf-8"))["files"]
-    cards = {"model_card.md", "model_card.json"}
+    cards = {"model_card.md", "model_card.html", "model_card.json"}
     assert set(now) == {"frontier.equipoise", "model.equipoise", "selection.json", *cards}
     assert now["frontier.equipoise"] == known["frontier.equipoise"]
 

@@ -34,7 +34,7 @@ def run(name, **options):
 
 
 def test_a_clear_lead_wins_on_the_same_rows():
-    found = compare([run("noisy", noise=3.0), run("clear")], 0.9).contest
+    found = compare([run("noisy", noise=1.5), run("clear")], 0.9).contest
     assert found.winner == "clear" and found.paired
     assert found.entrants == ("clear", "noisy")
     (lead,) = found.leads
@@ -65,7 +65,7 @@ def test_other_rows_have_an_interval_of_two():
 
 
 def test_a_run_without_such_a_model_loses():
-    contest = compare([run("a"), run("b", noise=3.0)], 0.9).contest
+    contest = compare([run("a"), run("b", noise=1.5)], 0.9).contest
     alone = replace(contest, entrants=("a",), leads=(), selections={"a": contest.selections["a"]})
     assert alone.winner == "a" and "it alone has a model" in alone.sentence
     none = replace(contest, entrants=(), leads=(), selections={})
@@ -73,7 +73,7 @@ def test_a_run_without_such_a_model_loses():
 
 
 def test_a_lead_beyond_the_limit_does_not_win():
-    contest = compare([run("clear"), run("noisy", noise=3.0)], 0.9).contest
+    contest = compare([run("clear"), run("noisy", noise=1.5)], 0.9).contest
     beyond = tuple(
         replace(each, estimate=replace(each.estimate, value=0.95))
         for each in contest.selections["clear"].verdicts
@@ -87,7 +87,7 @@ def test_a_lead_beyond_the_limit_does_not_win():
 
 
 def test_a_winner_that_does_not_keep_the_limit_is_called_so():
-    contest = compare([run("clear"), run("noisy", noise=3.0)], 0.9).contest
+    contest = compare([run("clear"), run("noisy", noise=1.5)], 0.9).contest
     assert "Yet" not in contest.sentence
     beyond = {
         name: replace(
@@ -105,7 +105,7 @@ def test_a_winner_that_does_not_keep_the_limit_is_called_so():
 
 
 def test_three_runs_are_told_apart_together():
-    runs = [run("a"), run("b", noise=3.0), run("c", noise=2.0)]
+    runs = [run("a"), run("b", noise=1.5), run("c", noise=1.0)]
     found = compare(runs, 0.9).contest
     assert [lead.level for lead in found.leads] == pytest.approx([1 - 0.05 / 3] * 2)
     assert isinstance(found, Contest) and all(isinstance(lead, Estimate) for lead in found.leads)

@@ -24,12 +24,12 @@ _PACKAGES = ("equipoise", "fairlearn", "lightgbm", "numpy", "pandas", "scikit-le
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.frozen", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write before.json")
+    parser.add_argument(
+        "--write", action="store_true", help="write before.json, or one group of it"
+    )
     parser.add_argument("--only", choices=list(GROUPS), help="only this group of entries")
     parser.add_argument("--quiet", action="store_true", help="tell of entries that differ only")
     asked = parser.parse_args()
-    if asked.write and asked.only:
-        parser.error("--write writes all groups")
     groups = [asked.only] if asked.only else list(GROUPS)
     found = {}
     for group in groups:
@@ -38,10 +38,10 @@ def main() -> int:
         refused = sum(value == REFUSED for value in found[group].values())
         seconds = time.monotonic() - start
         print(f"{group}: {len(found[group])} entries, {refused} refused, {seconds:.1f} s")
-    if asked.write:
-        write(found)
-        return 0
     before = json.loads(BEFORE.read_text("utf-8"))
+    if asked.write:
+        write(before["made"] if asked.only else made(), before["entries"] | found)
+        return 0
     print(f"before: {before['made']}\nnow:    {made()}")
     return compare({group: before["entries"][group] for group in groups}, found, asked.quiet)
 
@@ -63,14 +63,14 @@ def compare(before: dict[str, Any], now: dict[str, Any], quiet: bool) -> int:
     return int(bad > 0)
 
 
-def write(found: dict[str, Any]) -> None:
+def write(made: dict[str, Any], found: dict[str, Any]) -> None:
     """Write one entry a line, so that a change can be read."""
     groups = []
     for group, entries in found.items():
         lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in entries.items()]
         groups.append(f"{json.dumps(group)}: {{\n" + ",\n".join(lines) + "\n}")
     entries = ",\n".join(groups)
-    BEFORE.write_text(f'{{"made": {json.dumps(made())},\n"entries": {{\n{entries}\n}}}}\n', "utf-8")
+    BEFORE.write_text(f'{{"made": {json.dumps(made)},\n"entries": {{\n{entries}\n}}}}\n', "utf-8")
 
 
 def made() -> dict[str, Any]:

@@ -492,9 +492,9 @@ def compare(
 ) -> Answer:
     """Compare the frontiers of two or more runs.
 
-    Prints the hypervolume and the best utility within several limits, for every metric and
-    sensitive column, and which settings differ. Writes a page with the fronts drawn over each
-    other.
+    Says which run wins within the limit, or that the difference is within chance. Prints the
+    hypervolume and the best utility within several limits, for every metric and sensitive column,
+    and which settings differ. Writes a page with the fronts drawn over each other.
 
     Examples
     --------

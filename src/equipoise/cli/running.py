@@ -22,6 +22,8 @@ from equipoise.words import WIDTH, wrapped
 #: Exit codes: the answer was given; something is wrong with what was asked; a fault of ours.
 #: `NO_SUCH_MODEL`, 3: no model keeps the limits that were asked for.
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
+# An option as Python has it, with its value, and in brackets as the command line has it.
+_BOTH_NAMES = re.compile(r"""\b\w+(?:=(?:\{[^}]*\}|'[^']*'|[^\s()]+))? \((--[^()]+)\)""")
 # A name that is not quoted and not part of a path, an option or another name; and its value.
 _NAME = re.compile(
     r"""(?<![\w'"/.\\-])(?P<name>[a-z]+(_[a-z]+)*)(?![\w'"/.-])"""
@@ -126,9 +128,11 @@ def _explain(
 def with_options(message: str, app: typer.Typer, arguments: Sequence[str]) -> str:
     """Call options as the command line does in a message that calls them as Python does.
 
-    ``max_gap=0.05`` becomes ``--max-gap 0.05``. A name of one word, which may be an ordinary word,
-    is an option before "=", and at the beginning of a message about a command that has it.
+    ``sample_weight (--weight)`` becomes ``--weight``, and ``max_gap=0.05`` becomes
+    ``--max-gap 0.05``. A name of one word, which may be an ordinary word, is an option before "=",
+    and at the beginning of a message about a command that has it.
     """
+    message = _BOTH_NAMES.sub(r"\1", message)
     commands = getattr(typer.main.get_command(app), "commands", {})
     own = commands.get(next((each for each in arguments if each in commands), ""))
     options = {each.name: each.opts[0] for one in commands.values() for each in one.params}
