@@ -9,6 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from equipoise.auditing import Audit, Audits, audit
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
@@ -63,12 +65,15 @@ def audit_file(
     if weight is not None:
         check_weights(weight, frame[weight])
         options["sample_weight"] = frame[weight]
-    found: Audit | Audits = audit(
-        {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
-        None if target is None else frame[target],
-        frame[list(sensitive)],
-        **options,
-    )
+    # A second thread gains little here, and two that wait for each other are many times slower
+    # where other programs use the cores as well.
+    with threadpool_limits(1):
+        found: Audit | Audits = audit(
+            {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
+            None if target is None else frame[target],
+            frame[list(sensitive)],
+            **options,
+        )
     further = _further(sep, weight)
     found = _from_file(found, data, frame.columns, scores, target, sensitive, further)
     written = [str(out / name) for name in _write(out, found, overwrite=overwrite)]
