@@ -69,7 +69,9 @@ def test_a_run_without_such_a_model_loses():
     alone = replace(contest, entrants=("a",), leads=(), selections={"a": contest.selections["a"]})
     assert alone.winner == "a" and "it alone has a model" in alone.sentence
     none = replace(contest, entrants=(), leads=(), selections={})
-    assert none.winner is None and none.sentence.startswith("No winner: no run has a model")
+    assert none.winner is None and none.sentence.startswith(
+        "No winner: no run with test rows has a model"
+    )
 
 
 def test_a_lead_beyond_the_limit_does_not_win():

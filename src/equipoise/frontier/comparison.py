@@ -118,8 +118,8 @@ class Contest:
         without = [name for name in self.names if name not in self.entrants]
         if not self.entrants:
             return (
-                f"No winner: no run has a model with {self.wish} on its validation rows, and test "
-                "rows to compare it on."
+                f"No winner: no run with test rows has a model with {self.wish} on its validation "
+                "rows."
             )
         first, *others = self.entrants
         if not others:

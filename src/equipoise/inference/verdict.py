@@ -26,6 +26,8 @@ from equipoise.notions import Notion
 from equipoise.words import capital, percent, points
 
 Favourable = Literal["high", "low"]
+# More rows than this many times those at hand are not asked for.
+_MOST_TIMES_THE_ROWS = 100
 #: A limit on the gap where none is asked for: 10 percentage points.
 DEFAULT_LIMIT = 0.1
 
@@ -292,13 +294,14 @@ class Verdict:
 def rows_needed(found: Verdict) -> int | None:
     """Rows from which on the interval would end at the limit, two digits; None if never.
 
-    The interval's length falls with the square root of the rows.
+    The interval's length falls with the square root of the rows. Very near to the limit that would
+    take more rows than anybody has.
     """
     estimate, limit = found.estimate, found.limit
     if math.isnan(estimate.value + estimate.high) or estimate.value >= limit:
         return None
     times = ((estimate.high - estimate.value) / (limit - estimate.value)) ** 2
-    return int(float(f"{estimate.n * times:.1e}"))
+    return int(float(f"{estimate.n * times:.1e}")) if times <= _MOST_TIMES_THE_ROWS else None
 
 
 def rows_needed_in_words(uncertain: Sequence[Verdict]) -> str:
