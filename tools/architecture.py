@@ -190,7 +190,7 @@ def fit_on_the_command_line() -> None:
         sys.argv = [
             *("equipoise", "fit", str(source), "--target", "y"),
             *("--sensitive", ",".join(A.columns), "--out", str(Path(folder) / "run")),
-            *("--strengths", "0,0.5", "--seeds", "1", "--iterations", "20"),
+            *("--strengths", "0,0.5", "--seeds", "1", "--iterations", "20", "--max-gap", "0.9"),
         ]
         try:
             equipoise()
