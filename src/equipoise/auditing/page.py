@@ -22,8 +22,7 @@ from equipoise.auditing.summary import (
 )
 from equipoise.metrics.by_group import MEANS
 from equipoise.notions import Notion
-from equipoise.report.page import records, render_page
-from equipoise.report.verdicts import verdict_panels
+from equipoise.report.page import records, render_page, verdict_panels
 
 if TYPE_CHECKING:
     from equipoise.auditing.result import Audit

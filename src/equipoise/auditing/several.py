@@ -14,8 +14,7 @@ from equipoise.auditing.summary import NOTIONS, next_steps, opening
 from equipoise.inference import Estimate
 from equipoise.inference.verdict import Verdict
 from equipoise.notions import Notion
-from equipoise.report.page import render_page
-from equipoise.report.verdicts import side_by_side
+from equipoise.report.page import render_page, side_by_side
 from equipoise.words import listed, number, percent, wrapped
 
 

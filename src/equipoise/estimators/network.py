@@ -21,8 +21,8 @@ from equipoise.networks import Embedding, NetworkFactory
 from equipoise.notions import Notion
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import checked_target, write_atomically
+from equipoise.storage.atomic import claim
 from equipoise.storage.onnx import Graph, is_own_onnx, onnx_bytes
-from equipoise.storage.ownership import claim
 from equipoise.tables import FeatureEncoder, Scaling
 from equipoise.training import OptimizerSettings, TrainingSettings
 

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from equipoise.errors import InputError
 from equipoise.files.reading import column_names, find_data_file
-from equipoise.storage.atomic import checked_target, lock_beside, only_writer, written_beside
-from equipoise.storage.ownership import claim
+from equipoise.storage.atomic import checked_target, claim, lock_beside, only_writer, written_beside
 
 #: The last column of every file of scores.
 PROBLEM = "problem"

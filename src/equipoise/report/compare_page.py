@@ -11,8 +11,7 @@ from equipoise.frontier.judging import DRAWS_FOR_MANY
 from equipoise.frontier.snapshots import families_in_words, predictor_in_words
 from equipoise.inference.verdict import Verdict
 from equipoise.report.frontier_page import gap_in_words
-from equipoise.report.page import Made, records, render_page
-from equipoise.report.verdicts import side_by_side
+from equipoise.report.page import Made, records, render_page, side_by_side
 from equipoise.words import listed, number
 
 #: The beginning of its title, by which the page is known.

@@ -19,8 +19,7 @@ from equipoise.metrics.gap import GAPS, LEVEL
 from equipoise.metrics.sample import SMALL_GROUP
 from equipoise.predictors import FAMILIES
 from equipoise.report.frontier_data import PageData, SmallestGroup, Spread, View, page_data
-from equipoise.report.page import Source, render_page
-from equipoise.report.verdicts import verb_of, verdict_panels
+from equipoise.report.page import Source, render_page, verb_of, verdict_panels
 from equipoise.words import points
 
 _SCRIPTS = ("charts.js", "frontier_plot.js", "frontier_scores.js", "frontier.js")

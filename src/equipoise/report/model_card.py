@@ -31,8 +31,9 @@ from equipoise.report.page import (
     markdown_table,
     plain,
     render_page,
+    verb_of,
+    verdict_panels,
 )
-from equipoise.report.verdicts import verb_of, verdict_panels
 from equipoise.tables import SensitiveColumn
 
 TO_FILL_IN = "to be filled in by the owner"

@@ -22,8 +22,7 @@ from equipoise.files.writer import spreadsheet_safe
 from equipoise.report.page import Source, is_page
 from equipoise.runs import Answer
 from equipoise.runs.record import as_argument, command_line, sha256
-from equipoise.storage.atomic import put_back, write_atomically, written_folder
-from equipoise.storage.ownership import claim, foreign_in
+from equipoise.storage.atomic import claim, foreign_in, put_back, write_atomically, written_folder
 from equipoise.tables.sensitive_table import check_types
 from equipoise.words import listed
 

@@ -17,7 +17,7 @@ from equipoise.runs import Answer, Part
 from equipoise.runs.folder import Run, reading
 from equipoise.runs.record import plain_rows
 from equipoise.storage import checked_target, write_atomically
-from equipoise.storage.ownership import claim
+from equipoise.storage.atomic import claim
 
 
 def compare_runs(folders: Sequence[Path], out: Path, *, overwrite: bool = False) -> Answer:

@@ -49,8 +49,7 @@ from equipoise.runs.record import (
     sha256,
     write_json,
 )
-from equipoise.storage.atomic import only_writer, remove_leftovers
-from equipoise.storage.ownership import claim, foreign_in
+from equipoise.storage.atomic import claim, foreign_in, only_writer, remove_leftovers
 
 #: Everything that equipoise writes into a run folder or removes from one, hidden files apart. The
 #: settings come last: until they are moved, a move can be repeated.

@@ -23,8 +23,13 @@ from equipoise.runs import Answer, Say
 from equipoise.runs.fitting import fit_command, fit_run, read_options
 from equipoise.runs.folder import SETTINGS
 from equipoise.runs.record import FitOptions, command_line, plain_rows, read_record, sha256
-from equipoise.storage.atomic import checked_target, write_atomically, written_beside
-from equipoise.storage.ownership import claim, foreign_in
+from equipoise.storage.atomic import (
+    checked_target,
+    claim,
+    foreign_in,
+    write_atomically,
+    written_beside,
+)
 
 DATA, RUN = "adult.csv", "run"
 #: Enough to see the curve, little enough for a minute.

@@ -31,12 +31,12 @@ from equipoise.errors import InputError
 from equipoise.storage.atomic import (
     as_path,
     checked_target,
+    claim,
     lock_beside,
     only_writer,
     remove_leftovers,
     write_atomically,
 )
-from equipoise.storage.ownership import claim
 
 FORMAT_VERSION = "1"
 _NO_DIGEST = "0" * 64
