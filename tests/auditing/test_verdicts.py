@@ -130,6 +130,17 @@ def test_each_of_several_models_is_audited_as_if_alone(compared):
     assert (frame["model"] == "plain").sum() == len(alone.rows)
 
 
+@pytest.mark.parametrize("y", [None, np.arange(300) % 3])
+def test_models_without_a_utility_are_compared_by_verdicts_alone(y):
+    random = np.random.default_rng(0)
+    A = {"sex": random.choice(["F", "M"], 300)}
+    outcome = None if y is None else "multiclass"
+    found = audit({"a": random.random(300), "b": random.random(300)}, y, A, outcome=outcome, **FAST)
+    assert found.differences == () and found.usefulness() == ""
+    assert json.loads(found.to_json())["differences"] == []
+    assert "b:" in str(found) and "<html" in found.to_html()
+
+
 def test_certificates_hold_for_all_models_that_are_compared(compared):
     scores, y, A = people(1500, shift=0.8)
     alone = audit(scores, y, A, **FAST)

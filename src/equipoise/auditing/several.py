@@ -60,7 +60,9 @@ class Audits(Mapping[str, Audit]):
 
     def to_json(self) -> str:
         """Every audit by the name of its model, and the differences in utility."""
-        found = zip(list(self)[1:], self.differences, strict=True)
+        # Without an outcome, or with several classes, there are no differences.
+        others = list(self)[1:] if self.differences else []
+        found = zip(others, self.differences, strict=True)
         return plain_document(
             {
                 "models": {name: json.loads(audit.to_json()) for name, audit in self.items()},
