@@ -362,7 +362,7 @@ def _predict(run: Run, out: str, *more: str) -> str:
 def _audit(run: Run, selection: Selection, why: str) -> Steps:
     """How to audit a model on more rows: score them, then assess the scores."""
     options = run.record.options
-    columns = (options.target, *options.sensitive)
+    columns = (options.target, *options.sensitive, *filter(None, [options.weight]))
     classes: Sequence[Any] = getattr(selection.model, "classes_", [])
     scores = ("score",) if len(classes) < 3 else tuple(f"score_{label}" for label in classes)
     more = ["--score", as_argument(scores), "--target", options.target]
@@ -372,6 +372,8 @@ def _audit(run: Run, selection: Selection, why: str) -> Steps:
         "--notion",
         selection.verdicts[0].notion,
     ]
+    if options.weight:
+        more += ["--weight", options.weight]
     if options.types:
         more += ["--types", as_argument(options.types)]
     if len(classes) == 2:
