@@ -1,8 +1,10 @@
 """The page of a frontier, in a browser: what is moved changes what is shown, to the number."""
 
+import copy
 import math
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +115,35 @@ def test_the_last_column_is_the_certificate_for_all_models_of_the_page(open_page
     assert selection.snapshot == chosen(page)
     for row, shown in zip(selection.rows, cells(page, "#metrics-body"), strict=True):
         assert number(shown[-1]) == pytest.approx(row.certificate, abs=5.0001e-5, nan_ok=True)
+
+
+def test_a_model_no_better_than_chance_is_marked_and_its_lines_ask_for_it(open_page):
+    known = fitted("two classes")
+    curve = known.fitted_curve()
+    fairest, best = (known.select(max_gap=limit, draws=2).rows[0].validation for limit in (0, 1))
+    assert fairest < best
+    frontier = copy.copy(known)._keep(replace(curve, chance=fairest))
+    selection = frontier.select(max_gap=1.0)
+    page = open_page(frontier_page(frontier, selection, RunFacts(title="Some are useless")))
+    choose_view(page, "gap", None)
+    for end, useless in (("min", True), ("max", False)):
+        set_slider(page, "#limit", page.get_attribute("#limit", end))
+        assert ("no better than chance" in page.inner_text("#limit-meaning")) == useless
+        line = page.inner_text("#python-lines").splitlines()[-2]
+        assert ("allow_useless=True" in line) == useless
+        assert ("--allow-useless" in page.text_content("#select-command")) == useless
+        call = line.removeprefix("model = ").removesuffix(".model")
+        assert eval(call, {"frontier": frontier}).snapshot == chosen(page)
+
+
+def test_a_run_without_a_selected_model_says_so(open_page):
+    frontier = fitted("two classes")
+    nearest = frontier.select(max_gap=0.0, min_utility=1.0, allow_nearest=True)
+    facts = RunFacts(title="None is near enough", deploy_command="", chosen=False)
+    page = open_page(frontier_page(frontier, nearest, facts))
+    assert "only shown, not selected" in page.inner_text("#nearest")
+    assert "No model of this run is selected yet" in page.inner_text("#use-selected")
+    assert "selected by the run" not in page.inner_text("#chosen-who")
 
 
 def test_the_lines_shown_select_the_model_shown(open_page):
