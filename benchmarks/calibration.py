@@ -37,6 +37,7 @@ from benchmarks.page import filled, made_on, markdown
 from equipoise.inference import bootstrap, certify, group_estimates, holm, permutation_test
 from equipoise.inference.bootstrap import utility_differences, utility_intervals
 from equipoise.inference.dependence_intervals import dependence_interval
+from equipoise.inference.estimate import Estimate, independent_difference
 from equipoise.inference.gap import gap_estimates
 from equipoise.metrics import METRICS, ByGroup, Metric, by_group, measure, prepare
 from equipoise.metrics.dependence import (
@@ -378,7 +379,8 @@ def utility(setting: Setting, seeds: Iterable[int]) -> Hits:
 def differences(setting: Setting, seeds: Iterable[int]) -> Hits:
     """Intervals of the difference in utility between two scores hold the truth.
 
-    The second score has its noise drawn anew, so that the truth is 0, or has twice the noise.
+    The second score has its noise drawn anew, so that the truth is 0, or has twice the noise. Then
+    two scores of equal utility, on rows of their own.
     """
     measure: UtilityMeasure = "AUC" if setting.outcome == "binary" else "R2"
     hits: Hits = {f"{measure}, equal scores": [], f"{measure}, one has more noise": []}
@@ -396,7 +398,20 @@ def differences(setting: Setting, seeds: Iterable[int]) -> Hits:
                 scored, measure, draws=DRAWS, level=LEVEL, random_state=seed
             )
             hits[label].append(found.low <= true <= found.high)
+    apart = f"{measure}, equal scores on other rows"
+    for seed in seeds:
+        one, two = (
+            _utility_of(draw(setting, s), setting, measure, s) for s in (seed, seed + 10**6)
+        )
+        found = independent_difference(one, two)
+        hits.setdefault(apart, []).append(found.low <= 0 <= found.high)
     return hits
+
+
+def _utility_of(data: Data, setting: Setting, measure: UtilityMeasure, seed: int) -> Estimate:
+    scored = prepare(data.scores, data.y, threshold=None, outcome=setting.outcome)  # type: ignore[arg-type]
+    ((found,),) = utility_intervals(scored, (measure,), draws=DRAWS, level=LEVEL, random_state=seed)
+    return found
 
 
 def _pair(

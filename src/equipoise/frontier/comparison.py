@@ -32,7 +32,7 @@ from equipoise.frontier.selection import Selection, SelectionRow, reports, steps
 from equipoise.frontier.snapshots import Curve
 from equipoise.inference import Estimate
 from equipoise.inference.bootstrap import utility_differences, utility_intervals
-from equipoise.inference.estimate import notes
+from equipoise.inference.estimate import independent_difference, notes
 from equipoise.inference.verdict import DEFAULT_LIMIT, State
 from equipoise.metrics import Scored, find_metric, prepare
 from equipoise.metrics.sample import UtilityMeasure
@@ -461,10 +461,4 @@ def _lead(
         utility_intervals(scored(*each), [measure], **about)
         for each in zip(tests, scores, strict=True)
     )
-    value = high.value - low.value
-    return Estimate(
-        value=value,
-        low=value - math.hypot(high.value - high.low, low.high - low.value),
-        high=value + math.hypot(high.high - high.value, low.value - low.low),
-        level=level,
-    )
+    return independent_difference(high, low)
