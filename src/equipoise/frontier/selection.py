@@ -324,8 +324,10 @@ class SelectionRow:
 
     @property
     def note(self) -> str:
-        """Why a number is undefined, and what else to know about it."""
-        return notes(self.estimate.reason, self.estimate.note)
+        """Why a number is undefined, which groups it leaves out, and what else to know about it."""
+        found = self.estimate
+        left_out = f"too few rows to judge by themselves: {found.unjudged}"
+        return notes(found.reason, found.note, left_out if found.unjudged else "")
 
     def columns(self) -> dict[str, Any]:
         """Return the row as a mapping, for tables and JSON."""
@@ -512,7 +514,9 @@ def _row_in_words(row: SelectionRow) -> str:
     parts.append(validation if parts else f"{row.name} {validation}")
     if not math.isnan(row.limit):
         parts.append(f"limit: {'at most' if row.attribute else 'at least'} {row.limit:g}")
-    return notes(", ".join(parts), row.where, row.note)
+    # A row with a limit has a verdict, which names the groups that it leaves out.
+    note = row.note if math.isnan(row.limit) else notes(row.estimate.reason, row.estimate.note)
+    return notes(", ".join(parts), row.where, note)
 
 
 def select(curve: Curve, wish: Wish, settings: ReportSettings) -> Selection:
