@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.pareto import Choice, choose, hypervolume, non_dominated
+from equipoise.pareto import Chosen, choose, hypervolume, non_dominated
 
 few = settings(max_examples=80, deadline=None)
 # Small whole numbers, so that ties and duplicates are common and sums are exact.
@@ -91,7 +91,7 @@ def test_choice_is_what_brute_force_finds(rows, limits):
 
     ranked = sorted(range(len(rows)), key=lambda i: (excess(costs[i]), aim[i], sum(costs[i]), i))
     least = excess(costs[ranked[0]])
-    assert choose(aim, costs, limits) == Choice(ranked[0], least == 0, least)
+    assert choose(aim, costs, limits) == Chosen(ranked[0], least == 0, least)
 
 
 @few
@@ -112,7 +112,7 @@ def test_the_best_within_limits_is_on_the_joint_front(rows, limits):
 
 
 def test_a_cost_equal_to_an_infinite_limit_is_within_it():
-    assert choose([1.0], [[np.inf]], [np.inf]) == Choice(0, True, 0.0)
+    assert choose([1.0], [[np.inf]], [np.inf]) == Chosen(0, True, 0.0)
 
 
 @pytest.mark.parametrize(

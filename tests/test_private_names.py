@@ -62,3 +62,12 @@ def test_a_module_calls_private_names_of_its_own_room_only(path, own_names):
     tree = ast.parse((PACKAGE / path).read_text("utf-8"))
     allowed = own_names[room(path)] | DOCUMENTED
     assert [f"line {line}: {name}" for line, name in used(tree) if name not in allowed] == []
+
+
+def test_no_two_classes_have_the_same_name():
+    places = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse((PACKAGE / path).read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

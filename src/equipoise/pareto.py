@@ -67,7 +67,7 @@ def hypervolume(costs: ArrayLike, reference: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     """A row chosen under a budget."""
 
     row: int
@@ -75,7 +75,7 @@ class Choice:
     excess: float  # the largest amount by which it exceeds a limit; 0 if feasible
 
 
-def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> Choice:
+def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> Chosen:
     """Choose the lowest objective (n,) among the rows of costs (n, m) within the limits (m,).
 
     If no row is within all limits, choose the row whose largest excess over a limit is smallest.
@@ -102,7 +102,7 @@ def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> C
     over = np.subtract(matrix, bounds, out=np.zeros_like(matrix), where=matrix > bounds)
     excess = over.max(axis=1, initial=0.0)
     row = int(np.lexsort([matrix.sum(axis=1), values, excess])[0])
-    return Choice(row, bool(excess[row] == 0), float(excess[row]))
+    return Chosen(row, bool(excess[row] == 0), float(excess[row]))
 
 
 def _costs(costs: ArrayLike) -> Floats:

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from equipoise.datasets import DatasetDescription, load_dataset
-from equipoise.datasets.dataset import Source, cache_folder, find, not_found, read
+from equipoise.datasets.dataset import DataOrigin, cache_folder, find, not_found, read
 from equipoise.errors import DataNotFound, InputError
 from tests.error_parts import says
 
-FRUIT = Source(
+FRUIT = DataOrigin(
     about=DatasetDescription(
         name="fruit",
         title="Fruit",

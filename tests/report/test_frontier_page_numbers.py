@@ -15,7 +15,7 @@ from page_frontiers import SMALL, data, fitted, page_of, selected
 
 from equipoise.errors import InputError
 from equipoise.frontier.judging import Criteria, ReportSettings
-from equipoise.frontier.selection import Step, pick, read_wish, steps
+from equipoise.frontier.selection import LimitStep, pick, read_wish, steps
 from equipoise.frontier.snapshots import Entry, Snapshots
 from equipoise.inference import certify
 from equipoise.inference.gap import gap_estimates
@@ -88,14 +88,14 @@ def test_the_staircase_is_what_select_picks_at_every_limit(seed, count, ties, at
     st.lists(st.floats(0, 2), min_size=1, max_size=9, unique=True).map(sorted),
 )
 def test_the_limit_of_a_step_picks_that_step_in_few_digits(values):
-    found = tuple(Step(value, number) for number, value in enumerate(values))
+    found = tuple(LimitStep(value, number) for number, value in enumerate(values))
     view = View("SP", None, (0, 1), found, ())
     for place, value in enumerate(values):
         limit = float(view.limit(place))
         assert value <= limit
         assert place + 1 == len(values) or limit < values[place + 1]
-    assert View("SP", None, (0,), (Step(0.05, 1),), ()).limit(0) == "0.05"
-    assert View("SP", None, (0,), (Step(0.05001, 1),), ()).limit(0) == "0.051"
+    assert View("SP", None, (0,), (LimitStep(0.05, 1),), ()).limit(0) == "0.05"
+    assert View("SP", None, (0,), (LimitStep(0.05001, 1),), ()).limit(0) == "0.051"
 
 
 @pytest.mark.parametrize("most", [7, 20, 10_000])

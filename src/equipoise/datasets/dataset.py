@@ -90,7 +90,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DataOrigin:
     """A public data set: its description, its files, and how to make features and outcome of them.
 
     The same values may come as Parquet or as CSV. So a user's file is not checked by its checksum,
@@ -113,7 +113,7 @@ class Source:
     download: Callable[[Path], None] | None = None  # writes the file with the first name
 
 
-def read_source(source: Source, path: GivenPath) -> tuple[pd.DataFrame, str]:
+def read_source(source: DataOrigin, path: GivenPath) -> tuple[pd.DataFrame, str]:
     """Return the table and its origin; the index of bundled tables begins with their names."""
     if source.bundled:
         return pd.concat({name: read_bundled(name) for name in source.bundled}), "bundled"
@@ -135,7 +135,7 @@ def read_bundled(name: str) -> pd.DataFrame:
         return pd.read_parquet(location)
 
 
-def find(source: Source, path: GivenPath) -> Path | None:
+def find(source: DataOrigin, path: GivenPath) -> Path | None:
     """Return the first file of ``source`` that is found, or None."""
     for place in _search_places(path).values():
         if place.is_file():
@@ -146,7 +146,7 @@ def find(source: Source, path: GivenPath) -> Path | None:
     return None
 
 
-def not_found(source: Source, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
+def not_found(source: DataOrigin, path: GivenPath, *, download_failure: str = "") -> DataNotFound:
     """Return the error that says which places were searched, and which file to put where."""
     searched = ", ".join(f"{words} {place}" for words, place in _search_places(path).items())
     failure = f" The download failed: {download_failure}" if download_failure else ""
@@ -156,7 +156,7 @@ def not_found(source: Source, path: GivenPath, *, download_failure: str = "") ->
     )
 
 
-def where_to_put(source: Source) -> str:
+def where_to_put(source: DataOrigin) -> str:
     """Say which file of a data set to put where, and how to get it."""
     checksum = f" (sha256 {source.sha256})" if source.sha256 else ""
     others = "".join(f" or {name}" for name in source.names[1:])
@@ -194,7 +194,7 @@ def cache_folder() -> Path:
     return base / "equipoise"
 
 
-def read(source: Source, location: Path) -> pd.DataFrame:
+def read(source: DataOrigin, location: Path) -> pd.DataFrame:
     """Return the columns of ``source`` stored at ``location``; refuse another file."""
     name = source.about.name
     try:
@@ -224,7 +224,7 @@ def _read_table(location: Path, columns: tuple[str, ...]) -> pd.DataFrame:
             return pd.read_csv(table, usecols=lambda name: name in columns, low_memory=False)
 
 
-def _broken_rule(source: Source, frame: pd.DataFrame) -> str:
+def _broken_rule(source: DataOrigin, frame: pd.DataFrame) -> str:
     absent = [column for column in source.columns if column not in frame.columns]
     if absent:
         return f"it must have the columns {', '.join(source.columns)}; it lacks {', '.join(absent)}"

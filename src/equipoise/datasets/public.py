@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 
 from equipoise.datasets.dataset import (
+    DataOrigin,
     Dataset,
     DatasetDescription,
     Frames,
     GivenPath,
     Part,
     Preprocessing,
-    Source,
     fetch_from_wheel,
     find,
     read_source,
@@ -325,7 +325,7 @@ def _encoded(frame: pd.DataFrame, *, scale: Sequence[str], levels: Sequence[str]
     return pd.concat([scaled(frame[list(scale)]), one_hot(frame[list(levels)])], axis=1)
 
 
-def _read_sources() -> dict[str, Source]:
+def _read_sources() -> dict[str, DataOrigin]:
     """Return the data sets of ``bundled/public.toml`` by name."""
     text = (files("equipoise.datasets") / "bundled" / "public.toml").read_text("utf-8")
     tables = tomllib.loads(text)
@@ -337,14 +337,14 @@ def _read_sources() -> dict[str, Source]:
     }
 
 
-def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> Source:
+def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> DataOrigin:
     """A data set from its entry in the file."""
     # The other fields of a description are counted when the data are loaded.
     described = ("title", "task", "target", "positive", "source", "licence", "citation")
     parts: dict[str, Any] = dict(table)
     parts |= {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
     about = DatasetDescription(name=name, **{key: parts.pop(key) for key in described})
-    return Source(
+    return DataOrigin(
         about=about,
         frames=frames,
         allowed={"SEX": tuple(_SEX)} if about.target == "ESR" else {},
@@ -353,7 +353,7 @@ def _source(name: str, table: Mapping[str, Any], frames: _ToFrames) -> Source:
     )
 
 
-def _stand_in(name: str, table: dict[str, Any], whole: Mapping[str, Any]) -> Source:
+def _stand_in(name: str, table: dict[str, Any], whole: Mapping[str, Any]) -> DataOrigin:
     """A stand-in: its entry overrides that of ACSEmployment, the ``whole``."""
     absent, person = table.pop("absent"), table.pop("person", ())
     frames = partial(_acs_frames, person=person, least_race_code=table.pop("least_race_code", 1))

@@ -22,10 +22,10 @@ from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
 from equipoise.errors import ConvergenceWarning, InputError, check_choice, check_number
 from equipoise.estimators.fitting import (
+    FitRun,
     Fits,
     Fitting,
     Outcome,
-    Run,
     checked_features,
     new_inputs,
     read_classes,
@@ -81,7 +81,9 @@ class FairEstimator(Options, Fits):
     #: How sensitive features become inputs; set only if the method needs them to predict.
     attribute_inputs_: tuple[LearnedInput, ...]
 
-    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+    def _fit(
+        self, run: FitRun, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> None:
         # A copy is fitted, without what an earlier fit learned: if it fails, nothing has changed.
         fitted = copy.copy(self)
         for name in vars(self):

@@ -1,7 +1,7 @@
 """What ``fit`` does, for a single estimator and for a frontier.
 
 `read_rows` checks the user's rows. `Fitting` checks the options of one estimator, learns how to
-encode rows and trains members on them. `Run` holds the checkpoint file and the callback.
+encode rows and trains members on them. `FitRun` holds the checkpoint file and the callback.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ class Fitting(Generic[Model]):
     def train(
         self,
         members: Sequence[Member],
-        run: Run,
+        run: FitRun,
         *,
         verbose: int,
         note: Callable[[Progress], str] | None = None,
@@ -473,7 +473,7 @@ class Fitting(Generic[Model]):
             utilities += utilities_of(scores, sample)
         return compare(health, member.strength, *utilities, part="set-aside", remedy=self.remedy)
 
-    def warn_if_interrupted(self, trained: Trained, run: Run) -> None:
+    def warn_if_interrupted(self, trained: Trained, run: FitRun) -> None:
         """Warn that Ctrl-C ended training, and say how to continue."""
         if not trained.interrupted_at:
             return
@@ -523,7 +523,7 @@ def effective_sizes(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Run:
+class FitRun:
     """Checkpoints and callback of one call of ``fit``."""
 
     callback: Callback | None
@@ -625,7 +625,7 @@ class Fits(BaseEstimator, ABC):
         checkpoint_every: float,
         resume: bool,
         callback: Callback | None,
-    ) -> Iterator[Run]:
+    ) -> Iterator[FitRun]:
         """What every ``fit`` does around its training."""
         options = self._run_options()
         with (
@@ -640,7 +640,9 @@ class Fits(BaseEstimator, ABC):
         return options
 
     @abstractmethod
-    def _fit(self, run: Run, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+    def _fit(
+        self, run: FitRun, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> None:
         """Train, and store what was learned."""
 
 
@@ -651,7 +653,7 @@ def begin_run(
     checkpoint_every: float,
     resume: bool,
     callback: Callback | None,
-) -> Iterator[Run]:
+) -> Iterator[FitRun]:
     """Check the arguments of ``fit`` about checkpoints and progress, and lock the checkpoint file.
 
     ``options`` are those of the estimator or frontier.
@@ -670,7 +672,7 @@ def begin_run(
                 "resume=True needs the file to go on from, got checkpoint=None; call "
                 "fit(..., checkpoint=path, resume=True)"
             )
-        yield Run(callback=callback, options=options)
+        yield FitRun(callback=callback, options=options)
         return
     file = CheckpointFile(checkpoint)
     if not isinstance(options["random_state"], int | np.integer):
@@ -684,7 +686,7 @@ def begin_run(
                 f"checkpoint must be a new file unless resume=True, got '{file}', which exists; "
                 "call fit(..., resume=True) to go on from it, or remove it to start anew"
             )
-        yield Run(
+        yield FitRun(
             file=file, store=file, seconds=checkpoint_every, callback=callback, options=options
         )
 

@@ -17,7 +17,7 @@ from equipoise.errors import InputError
 from equipoise.files.contents import (
     Content,
     Flag,
-    Outcome,
+    TargetColumn,
     Task,
     content_of,
     find_flags,
@@ -69,7 +69,7 @@ class Columns:
 
     rows: int
     columns: tuple[ReadColumn, ...]  # in the order of the table
-    outcome: Outcome  # task, the rule that decided it, and classes
+    outcome: TargetColumn  # task, the rule that decided it, and classes
     flags: tuple[Flag, ...]  # what a user should check before training
 
     @property
@@ -275,7 +275,7 @@ def _read(
     role: Role,
     content: Content,
     table: SensitiveTable,
-    outcome: Outcome,
+    outcome: TargetColumn,
     *,
     listed: bool,
 ) -> ReadColumn:

@@ -131,7 +131,7 @@ def _levels(values: pd.Series[Any], distinct: int) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TargetColumn:
     """What is predicted."""
 
     task: Task
@@ -154,7 +154,7 @@ def label_of(text: object, labels: Iterable[Any]) -> Any:
 
 def read_outcome(
     values: pd.Series[Any], content: Content, name: str, task: str | None, positive: Any = None
-) -> Outcome:
+) -> TargetColumn:
     """Decide whether a target column (n,) holds classes or numbers.
 
     Text, booleans and whole numbers of 2 to 20 distinct values are classes; other numbers are
@@ -210,7 +210,7 @@ def read_outcome(
     if not classes:
         if positive is not None:
             refuse(f"must hold classes for positive (--positive), got {rule}; leave it out")
-        return Outcome("regression", rule, ())
+        return TargetColumn("regression", rule, ())
     labels = [
         whole(float(label)) if isinstance(label, float | np.floating) else label
         for label in values.unique().tolist()
@@ -226,7 +226,7 @@ def read_outcome(
                 f"{'name one of them' if len(labels) == 2 else 'leave it out'}"
             )
         labels = [*(label for label in labels if label != positive), positive]
-    return Outcome("classification", rule, tuple(labels))
+    return TargetColumn("classification", rule, tuple(labels))
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def find_flags(
     contents: Mapping[str, Content],
     *,
     target: str,
-    outcome: Outcome,
+    outcome: TargetColumn,
     table: SensitiveTable,
     step: Callable[[], None],
 ) -> Iterator[Flag]:
@@ -294,7 +294,7 @@ def _giveaways(
     frame: pd.DataFrame,
     contents: Mapping[str, Content],
     codes: NDArray[np.int64] | None,
-    outcome: Outcome,
+    outcome: TargetColumn,
     goal: Goal,
     step: Callable[[], None],
 ) -> Iterator[Flag]:

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_number, needs
-from equipoise.estimators.fitting import Fits, Run
+from equipoise.estimators.fitting import FitRun, Fits
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
 from equipoise.frontier.fitting import Predicts, Roles, fit_curve, flat_options
 from equipoise.frontier.judging import UNINFORMED, ReportSettings
@@ -182,7 +182,7 @@ class FairFrontier(Fits):
 
     def _fit(
         self,
-        run: Run,
+        run: FitRun,
         X: Any,
         y: Any,
         sensitive_features: Any,

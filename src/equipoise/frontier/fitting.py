@@ -16,8 +16,8 @@ from torch import Tensor
 from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
+    FitRun,
     Fitting,
-    Run,
     effective_sizes,
     read_rows,
     read_seed,
@@ -89,7 +89,7 @@ def check_options(frontier: FairFrontier) -> None:
 
 def fit_curve(
     frontier: FairFrontier,
-    run: Run,
+    run: FitRun,
     X: Any,
     y: Any,
     sensitive_features: Any,
@@ -317,7 +317,7 @@ class _Training:
     test_x: Tensor
 
     def run(
-        self, all_entries: Sequence[Entry], earlier: Sequence[Snapshots], run: Run, verbose: int
+        self, all_entries: Sequence[Entry], earlier: Sequence[Snapshots], run: FitRun, verbose: int
     ) -> tuple[TrainedEstimator, Snapshots, bool]:
         """Train all members together; the last value is whether the user ended training.
 

@@ -263,14 +263,14 @@ def rounded_up(unfairness: float) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class LimitStep:
     """A snapshot, and the smallest limit at which it is picked."""
 
     unfairness: float  # on the validation rows; the largest over several attributes
     snapshot: int
 
 
-def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[Step, ...]:
+def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tuple[LimitStep, ...]:
     """Return every snapshot that ``select(max_unfairness=limit)`` picks at some limit, ascending.
 
     A limit between two steps picks the lower one. If ``attribute`` is None the limit is on all
@@ -280,11 +280,11 @@ def steps(snapshots: Snapshots, metric: str, attribute: str | None = None) -> tu
     columns = list(places.values()) if attribute is None else [places[attribute]]
     kept, utility, unfairness = _candidates(snapshots, columns)
     costs = np.column_stack([-utility, unfairness])
-    found: list[Step] = []
+    found: list[LimitStep] = []
     for limit in np.unique(unfairness.max(axis=1, initial=0.0)):
         picked = kept[choose(-utility, costs, [math.inf] + [limit] * len(columns)).row]
         if not found or found[-1].snapshot != picked:
-            found.append(Step(float(limit), int(picked)))
+            found.append(LimitStep(float(limit), int(picked)))
     return tuple(found)
 
 

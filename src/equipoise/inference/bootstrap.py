@@ -409,7 +409,7 @@ def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
     return Sample(rows, sample.column, sums, groups, sample.references)
 
 
-class _Rows(NamedTuple):
+class _DrawnRows(NamedTuple):
     """A sample of one member, and how its rows are drawn."""
 
     sample: Sample
@@ -418,7 +418,7 @@ class _Rows(NamedTuple):
     blocks: tuple[tuple[int, int, Floats, int], ...]
 
 
-def _drawn_weights(rows: _Rows, draws: int, random: np.random.Generator) -> Iterator[Tensor]:
+def _drawn_weights(rows: _DrawnRows, draws: int, random: np.random.Generator) -> Iterator[Tensor]:
     """Weights (block, n) of drawn rows, in blocks of draws."""
     n, device = len(rows.unit), rows.unit.device
     for size in _blocks(draws, n):
@@ -450,7 +450,7 @@ def _with_stand_ins(
     *,
     balanced: bool,
     counted: bool,
-) -> _Rows:
+) -> _DrawnRows:
     """Replace the rows of small cells by stand-ins.
 
     balanced: whether half of the stand-ins get a positive decision; counted: whether a weight is a
@@ -483,7 +483,7 @@ def _with_stand_ins(
     of_rows = scored.take(torch.cat(rows), weight)
     codes = replace(attribute, codes=torch.cat(groups))
     small_sample = Sample(of_rows, sample.column, weight, codes, sample.references)
-    return _Rows(small_sample, torch.cat(units), tuple(blocks))
+    return _DrawnRows(small_sample, torch.cat(units), tuple(blocks))
 
 
 def _spread(scored: Scored, rows: Tensor, balanced: bool) -> tuple[Tensor, Floats]:

@@ -11,10 +11,10 @@ and if and only if p is at most 0.05: interval, p-value and gap cannot contradic
 
 Permutations give the distribution of D if score and attribute are independent. Otherwise D varies
 no more than that if scores have many values, as simulations in docs/uncertainty.md show. Decisions
-and scores of few values may vary up to w(g) times as much (`Comparison.widening`). Their error is
-taken to grow from c(g) to w(g) c(g) as the true difference grows from 0 to D(g). The lower end is
-the difference that is just one error below D(g), (D - c) / (1 + (w - 1) c / D). The upper end is
-D(g) + w(g) c(g).
+and scores of few values may vary up to w(g) times as much (`GroupComparison.widening`). Their
+error is taken to grow from c(g) to w(g) c(g) as the true difference grows from 0 to D(g). The lower
+end is the difference that is just one error below D(g), (D - c) / (1 + (w - 1) c / D). The upper
+end is D(g) + w(g) c(g).
 
 **Certificate.** An upper bound for the largest D in the population, at every number of rows. Given
 the values of A, the scores in a group and those of the others are independent samples. Scores of

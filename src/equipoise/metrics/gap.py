@@ -228,7 +228,7 @@ class Small(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class GroupComparison:
     """Scores of some rows, and the groups of one attribute among these rows."""
 
     ranking: Ranking  # of K scores over the m rows; its order indexes all n rows
@@ -466,7 +466,7 @@ def _shuffles(counts: Integers, draws: int, random: np.random.Generator) -> Inte
 class Gaps:
     """Distances of every judged group of one sample, with their chance levels."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[GroupComparison, ...]
     distances: Tensor  # (R, K, G), over the groups of all comparisons
     scales: Tensor  # (R, G)
     permuted: Tensor  # (K, permutations): largest D / s over all groups
@@ -496,7 +496,7 @@ class Gaps:
         """Largest D / s over all groups, (R, K)."""
         return (self.distances / self.scales[:, None]).amax(-1)
 
-    def located(self, member: int) -> tuple[Comparison, int, int]:
+    def located(self, member: int) -> tuple[GroupComparison, int, int]:
         """The group with the gap: its comparison, its number there, and its number among all.
 
         If no group exceeds chance, it is the group that comes nearest to it.
@@ -546,7 +546,7 @@ def gaps_of(
     )
 
 
-def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Comparison]:
+def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[GroupComparison]:
     """The sets of rows inside which groups are compared."""
     scored = sample.scored
     # With several weightings, groups are those of the sample with equal weights.
@@ -568,7 +568,7 @@ def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Co
 
 def _comparison(
     sample: Sample, where: str, ranking: Ranking, rows: Tensor, base: Tensor, strata: Tensor | None
-) -> Comparison:
+) -> GroupComparison:
     groups = groups_of(sample.column, rows, base)
     sizes, n = groups.sizes(rows.to(torch.int64)).cpu().numpy(), int(rows.sum())
     enough = np.minimum(sizes, n - sizes) >= SMALL_GROUP
@@ -580,7 +580,7 @@ def _comparison(
     )
     kept = ranking if bool(rows.all()) else ranking.restrict(rows)
     judged = groups.take(np.flatnonzero(enough))
-    return Comparison(kept, judged, rows, sample.weights, strata, small)
+    return GroupComparison(kept, judged, rows, sample.weights, strata, small)
 
 
 def _compute(sample: Sample, notion: Notion, decisions: bool) -> Computed:

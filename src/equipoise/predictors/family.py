@@ -134,15 +134,17 @@ class Recipe(ABC):
             task=inputs.task,
             attribute_inputs=inputs.attribute_inputs,
         )
-        return self.carry_out(Run(context, inputs, declared, penalized, on_check, supervision))
+        return self.carry_out(
+            PredictorRun(context, inputs, declared, penalized, on_check, supervision)
+        )
 
     @abstractmethod
-    def carry_out(self, run: Run) -> Trained:
+    def carry_out(self, run: PredictorRun) -> Trained:
         """Build and train the members of a run, whose method and options have been checked."""
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PredictorRun:
     """One run of a recipe; its method and options have been checked."""
 
     context: Context  # of the method, still without width and predictor

@@ -18,7 +18,7 @@ from equipoise.networks import (
     StackedModule,
     find_pieces,
 )
-from equipoise.predictors.family import Recipe, Run
+from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
 from equipoise.training.data import generators, stream_seed
 from equipoise.training.predictor import exact_device
@@ -68,7 +68,7 @@ class NetworkRecipe(Recipe):
     def on_representation(self) -> bool:
         return bool(self.encoder_hidden)
 
-    def carry_out(self, run: Run) -> Trained:
+    def carry_out(self, run: PredictorRun) -> Trained:
         """Build and train networks, or solve for them if the method does."""
         declared, context = run.declared, run.context
         data, members, n_outputs = context.data, context.members, run.inputs.n_outputs

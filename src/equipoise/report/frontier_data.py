@@ -25,7 +25,7 @@ from equipoise.frontier.judging import (
     ReportSettings,
     certificates,
 )
-from equipoise.frontier.selection import Step, reports, steps
+from equipoise.frontier.selection import LimitStep, reports, steps
 from equipoise.frontier.snapshots import Curve, Snapshots
 from equipoise.metrics import find_metric, measure
 from equipoise.metrics.partition import by_decile, quantiles
@@ -212,7 +212,7 @@ class View:
     metric: str
     attribute: str | None  # None if the limit is for all attributes
     columns: tuple[int, ...]  # positions of the measures; the largest counts
-    steps: tuple[Step, ...]
+    steps: tuple[LimitStep, ...]
     shown: tuple[int, ...]  # positions of the steps that can be chosen on the page
 
     def limit(self, position: int) -> str:

@@ -96,13 +96,13 @@ class LightGBM(Library):
         """Whether any column has bins; only columns that can be split have some."""
         return any(rows.feature_num_bin(column) for column in range(rows.num_feature()))
 
-    def model(self, plan: Plan) -> _Model:
+    def model(self, plan: Plan) -> _LightGBMModel:
         """Return a model that starts from the plan's start, or from LightGBM's own."""
         # LightGBM reads the start from the rows when the model is made.
         start = None if plan.own else plan.start.expand(plan.rows.num_data(), -1)
-        return _Model(self._booster(plan, start), plan)
+        return _LightGBMModel(self._booster(plan, start), plan)
 
-    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
+    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _LightGBMModel:
         """Regrow a model with LightGBM's objective; continue others from their exact outputs."""
         if plan.own:
             model = self.model(plan)
@@ -110,14 +110,14 @@ class LightGBM(Library):
                 model.grow(outputs, outputs)
             return model
         text = checked_text(text, plan.n_outputs)
-        return _Model(self._booster(plan, outputs), plan, text, rounds)
+        return _LightGBMModel(self._booster(plan, outputs), plan, text, rounds)
 
-    def read(self, text: str, inputs: int, outputs: int) -> _Model:
+    def read(self, text: str, inputs: int, outputs: int) -> _LightGBMModel:
         library = self.module("a model of boosted trees")
         booster = library.Booster(model_str=checked_text(text, outputs))
         if booster.num_feature() != inputs:
             raise ValueError(f"trees must have {inputs} features")
-        return _Model(booster)
+        return _LightGBMModel(booster)
 
     def _booster(self, plan: Plan, start: Tensor | None) -> Any:
         init_score = None if start is None else start.T.flatten().contiguous().numpy()
@@ -174,7 +174,7 @@ def _complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
 
 
-class _Model(TreeModel):
+class _LightGBMModel(TreeModel):
     """A LightGBM model. If it was resumed, ``before`` is the text of its first ``rounds`` rounds.
 
     A resumed booster continues from the scores of the earlier trees, so that new trees are the same

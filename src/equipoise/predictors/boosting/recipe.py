@@ -12,7 +12,7 @@ from torch import Tensor
 from equipoise.errors import InputError, check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing, strengths_of
 from equipoise.predictors.boosting.trees import LIBRARIES
-from equipoise.predictors.family import Recipe, Run
+from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Member, Predictor, Trained, TrainingData, train
 from equipoise.training.checkpoints import Stateful
 from equipoise.training.data import set_aside, take
@@ -48,7 +48,7 @@ class BoostingRecipe(Recipe):
         """Refuse random draws, since the library does not reveal the state of its generator."""
         LIBRARIES[self.library].refuse_random(self.parameters)
 
-    def carry_out(self, run: Run) -> Trained:
+    def carry_out(self, run: PredictorRun) -> Trained:
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
         if self.early_stopping is not None:

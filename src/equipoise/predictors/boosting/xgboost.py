@@ -100,9 +100,9 @@ class XGBoost(Library):
             _single(x), label=y, weight=weight, feature_types=types, enable_categorical=True
         )
 
-    def model(self, plan: Plan) -> _Model:
+    def model(self, plan: Plan) -> _XGBoostModel:
         """Return a model that starts from XGBoost's own start, or from 0."""
-        return _Model(self._booster(plan)[0], plan)
+        return _XGBoostModel(self._booster(plan)[0], plan)
 
     def _booster(self, plan: Plan) -> tuple[Any, dict[str, Any]]:
         parameters = {
@@ -123,7 +123,7 @@ class XGBoost(Library):
         booster.num_boosted_rounds()  # any such call makes XGBoost check its parameters
         return booster, parameters
 
-    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _Model:
+    def resumed(self, plan: Plan, text: str, rounds: int, outputs: Tensor) -> _XGBoostModel:
         booster, parameters = self._booster(plan)
         kinds = plan.rows.feature_types
         text = checked_json(text, plan.rows.num_col(), plan.n_outputs, kinds=kinds)
@@ -134,12 +134,12 @@ class XGBoost(Library):
         # XGBoost caches its predictions for these rows. From 3.3 on, if the cache is empty when a
         # round is added, the cache then lacks all earlier rounds.
         booster.predict(plan.rows, output_margin=True)
-        return _Model(booster, plan)
+        return _XGBoostModel(booster, plan)
 
-    def read(self, text: str, inputs: int, outputs: int) -> _Model:
+    def read(self, text: str, inputs: int, outputs: int) -> _XGBoostModel:
         booster = self.module("a model of boosted trees").Booster({"verbosity": 0})
         booster.load_model(bytearray(checked_json(text, inputs, outputs), "ascii"))
-        return _Model(booster)
+        return _XGBoostModel(booster)
 
 
 def _single(x: Floats) -> NDArray[np.float32]:
@@ -147,7 +147,7 @@ def _single(x: Floats) -> NDArray[np.float32]:
     return np.clip(x, -_LARGEST_INPUT, _LARGEST_INPUT).astype(np.float32)
 
 
-class _Model(TreeModel):
+class _XGBoostModel(TreeModel):
     def __init__(self, booster: Any, plan: Plan | None = None) -> None:
         super().__init__(plan)
         self._booster = booster
