@@ -82,9 +82,9 @@ def choose(objective: ArrayLike, costs: ArrayLike, limits: Sequence[float]) -> C
     Ties go to the lower objective, then to the lower sum of costs, then to the first row.
 
     >>> choose([0.1, 0.2, 0.3], [[0.5], [0.4], [0.1]], [0.45])
-    Choice(row=1, feasible=True, excess=0.0)
+    Chosen(row=1, feasible=True, excess=0.0)
     >>> choose([0.1, 0.2, 0.3], [[0.5], [0.4], [0.25]], [0.0])
-    Choice(row=2, feasible=False, excess=0.25)
+    Chosen(row=2, feasible=False, excess=0.25)
     """
     values = np.asarray(objective, dtype=np.float64)
     matrix = _costs(costs)

@@ -218,7 +218,7 @@ class View:
     def limit(self, position: int) -> str:
         """Return the limit with the fewest decimals at which ``select`` picks this step.
 
-        >>> steps = (Step(0.0412, 5), Step(0.04193, 7), Step(0.2, 9))
+        >>> steps = (LimitStep(0.0412, 5), LimitStep(0.04193, 7), LimitStep(0.2, 9))
         >>> view = View("SP", "age", (0,), steps, (0, 1, 2))
         >>> [view.limit(position) for position in range(3)]
         ['0.0412', '0.042', '0.2']
