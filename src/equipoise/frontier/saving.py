@@ -319,7 +319,7 @@ def _check_weights(tensors: Weights, trained: TrainedEstimator, members: int) ->
         require(same_type, f"weights of a kept snapshot are of type {tensor.dtype}")
         same_shape = tensor.shape == (members, *like.shape[1:])
         require(same_shape, "weights of a kept snapshot have another shape")
-        if name.endswith("layers.0.column"):
+        if name.endswith(("layers.0.column", "score_column")):
             check_columns(tensor, n_inputs(trained.template))
 
 
