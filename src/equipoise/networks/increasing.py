@@ -118,6 +118,7 @@ def _saved_knots(column: Tensor, start: Tensor) -> list[NDArray[np.float64]]:
     if not np.array_equal(np.unique(places), np.arange(count)) or (np.diff(places) < 0).any():
         raise ValueError("the pieces of scores must be in the order of the scores")
     knots = [starts[places == place] for place in range(count)]
-    if not count or not all(np.isfinite(each).all() and (np.diff(each) > 0).all() for each in knots):
+    ordered = all(np.isfinite(each).all() and (np.diff(each) > 0).all() for each in knots)
+    if not count or not ordered:
         raise ValueError("the pieces of a score must begin at increasing numbers")
     return knots

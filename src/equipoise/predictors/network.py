@@ -12,11 +12,13 @@ from torch import Tensor
 from equipoise.errors import check_choice, check_widths, refuse_unread
 from equipoise.networks import (
     Embedding,
+    IncreasingStack,
     NetworkFactory,
     Normalization,
     StackedMLP,
     StackedModule,
     find_pieces,
+    score_knots,
 )
 from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
@@ -33,6 +35,7 @@ class NetworkRecipe(Recipe):
     embedding: Embedding = "none"
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
+    increasing: bool = False  # whether outputs increase in the features, one each
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +80,8 @@ class NetworkRecipe(Recipe):
             found = declared.solve(replace(context, data=data))
             return solved(data, members, predictor=found, **run.watched)
         seeds = [member.seed for member in members]
-        predictor = self._predictor(data.x, n_outputs, context.task, seeds).to(data.x)
+        make = self._increasing if self.increasing else self._predictor
+        predictor = make(data.x, n_outputs, context.task, seeds).to(data.x)
         predictor.network.try_on(data.x, n_outputs)
         method: Method | Objective | None
         settings = self.training
@@ -117,3 +121,17 @@ class NetworkRecipe(Recipe):
         encoder = mlp(n_inputs, self.encoder_hidden, None, pieces=pieces)
         head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs)
         return Predictor(head, TASKS[task], encoder=encoder)
+
+    def _increasing(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
+        """Return networks that increase in the first inputs, the features, for all others."""
+        scores, others = x.split([n_outputs, x.shape[1] - n_outputs], dim=1)
+        knots = score_knots(scores)
+        by_others = StackedMLP(
+            others.shape[1],
+            self.hidden,
+            n_outputs + sum(map(len, knots)),
+            generators=generators(seeds, "predictor"),
+            normalization=self.normalization,
+            pieces=find_pieces(others) if self.embedding == "pieces" else None,
+        )
+        return Predictor(IncreasingStack(knots, by_others), TASKS[task])
