@@ -238,7 +238,10 @@ def test_what_predicting_needs_is_said(labels):
     for given, message in (
         (A.rename(columns={"age": "aeg"}), "the columns seen at fit, age, group, got aeg, group"),
         (A[:7], "must have one row for each of the 600 rows of X, got 7"),
-        (A.assign(group="z"), "column 'group' must have the categories seen at fit, got 'z'; "),
+        (
+            A.assign(group="z"),
+            "column 'group' must have the categories seen at fit, got 'z' in row 0; ",
+        ),
         (A.assign(age=[None, *A["age"][1:]]), "column 'age' must be known to predict, got a miss"),
     ):
         with pytest.raises(InputError, match=message):

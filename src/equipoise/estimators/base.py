@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -56,6 +57,7 @@ class Options:
     critic_learning_rate: float = 3e-3
     sensitive_types: Mapping[str, Kind] | None = None
     missing_sensitive: Literal["error", "skip"] = "error"
+    sensitive_at_prediction: bool = False
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
 
@@ -78,8 +80,11 @@ class FairEstimator(Options, Fits):
     n_features_in_: int
     #: Seeds of the averaged members; set only on an average that was selected from a frontier.
     averaged_seeds_: tuple[int, ...]
-    #: How sensitive features become inputs; set only if the method needs them to predict.
+    #: How sensitive features become inputs; set only if the model sees them to predict.
     attribute_inputs_: tuple[LearnedInput, ...]
+    #: Their encoder, and the columns that may be missing; set with ``sensitive_at_prediction``.
+    attribute_encoder_: Encoder[Any]
+    attribute_gaps_: tuple[str, ...]
 
     def _fit(
         self, run: FitRun, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
@@ -212,7 +217,8 @@ class Classifies(ClassifierMixin, FairEstimator):
     def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
         """Return the most probable class of each row, (n,).
 
-        Pass ``sensitive_features`` only if the method needs them to predict.
+        Pass ``sensitive_features`` only if the model sees them: with ``sensitive_at_prediction``,
+        or a method that needs them.
         """
         score = self.decision_function(X, sensitive_features=sensitive_features)
         chosen = (score > 0).astype(int) if score.ndim == 1 else score.argmax(1)
@@ -230,10 +236,13 @@ class Classifies(ClassifierMixin, FairEstimator):
         output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] if len(self.classes_) == 2 else output
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None
+    ) -> float:
         """Return the accuracy: the share of rows whose class is predicted correctly."""
         check_aligned(X=X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
+        predicted = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_classes(y)
@@ -252,15 +261,19 @@ class Regresses(RegressorMixin, FairEstimator):
     def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return the predicted outcome of each row, (n,).
 
-        Pass ``sensitive_features`` only if the method needs them to predict.
+        Pass ``sensitive_features`` only if the model sees them: with ``sensitive_at_prediction``,
+        or a method that needs them.
         """
         output, _ = self._evaluate(X, sensitive_features)
         return output[:, 0] * self.scale_ + self.center_
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None
+    ) -> float:
         """Return R2, the share of the outcome's variance that the predictions explain."""
         check_aligned(X=X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
+        predicted = self.predict(X, sensitive_features=sensitive_features)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_numbers(y, weights)

@@ -346,7 +346,11 @@ def read_device(device: str) -> torch.device:
 
 def learned_inputs(model: FairEstimator) -> AttributeInputs:
     """Return how a fitted model encodes sensitive features; without columns if it needs none."""
-    return AttributeInputs(getattr(model, "attribute_inputs_", ()))
+    return AttributeInputs(
+        getattr(model, "attribute_inputs_", ()),
+        getattr(model, "attribute_encoder_", None),
+        getattr(model, "attribute_gaps_", ()),
+    )
 
 
 def n_inputs(model: FairEstimator) -> int:
@@ -354,21 +358,49 @@ def n_inputs(model: FairEstimator) -> int:
     return len(model.encoder_.names_) + learned_inputs(model).width
 
 
+def categorical_inputs(model: FairEstimator) -> tuple[int, ...]:
+    """Return the positions of the inputs that hold codes of categories."""
+    first, encoder = len(model.encoder_.names_), learned_inputs(model).encoder
+    attributes = () if encoder is None else encoder.categorical_
+    return (*model.encoder_.categorical_, *(first + place for place in attributes))
+
+
+def _why_aware(model: FairEstimator) -> str | None:
+    """Return the option for which a model sees sensitive features to predict; None without one."""
+    if parse_method(model.method).capabilities.needs_attribute:
+        return f"method={model.method!r}"
+    return "sensitive_at_prediction=True" if model.sensitive_at_prediction else None
+
+
+def _check_aware(model: FairEstimator) -> None:
+    aware = check_flag("sensitive_at_prediction", model.sensitive_at_prediction)
+    if aware and parse_method(model.method).capabilities.needs_attribute:
+        raise InputError(
+            f"sensitive_at_prediction must be False for method={model.method!r}, which always sees "
+            "the sensitive features at prediction, in its own way, got True; leave it out"
+        )
+
+
 def learn_inputs(model: FairEstimator, x: Floats, table: SensitiveTable | None) -> Floats:
     """Return the inputs (n, n_inputs) to train on.
 
-    These are the encoded features x (n, p), followed by the sensitive features if the method needs
+    These are the encoded features x (n, p), followed by the sensitive features if the model sees
     them to predict.
     """
-    if not parse_method(model.method).capabilities.needs_attribute:
+    why = _why_aware(model)
+    if why is None:
         return x
     if table is None:
         raise InputError(
-            f"sensitive_features is required at any strength for method={model.method!r}, which "
+            f"sensitive_features is required at any strength for {why}, which "
             "needs them to predict: call fit(X, y, sensitive_features=A)"
         )
-    inputs = AttributeInputs.of(table)
+    inputs = AttributeInputs.of(
+        table, model._new_encoder() if model.sensitive_at_prediction else None
+    )
     model.attribute_inputs_ = inputs.columns
+    if inputs.encoder is not None:
+        model.attribute_encoder_, model.attribute_gaps_ = inputs.encoder, inputs.gaps
     return np.concatenate([x, inputs.encode(table)], axis=1)
 
 
@@ -380,13 +412,12 @@ def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floa
             return x
         raise InputError(
             f"sensitive_features must be left out to predict with method={model.method!r}, which "
-            "does not look at them"
+            "does not look at them; sensitive_at_prediction=True fits a model that does"
         )
     if sensitive_features is None:
-        names = ", ".join(column[0] for column in inputs.columns)
         raise InputError(
-            f"sensitive_features is required to predict with method={model.method!r}: call "
-            f"predict(X, sensitive_features=A) with the columns {names}"
+            f"sensitive_features is required to predict with {_why_aware(model)}: call "
+            f"predict(X, sensitive_features=A) with the columns {', '.join(inputs.names)}"
         )
     return np.concatenate([x, inputs.read(sensitive_features, len(x))], axis=1)
 
@@ -404,6 +435,7 @@ class Fitting(Generic[Model]):
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        _check_aware(model)
         self.recipe = replace(model._recipe(), changed=changed_options(model))
         self.device = read_device(model.device)
 
@@ -421,11 +453,14 @@ class Fitting(Generic[Model]):
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
 
-    def encode(self, X: Any, table: SensitiveTable) -> Tensor:
-        """Return inputs (n, p) of other rows, in double precision, on the device that scores."""
+    def encode(self, X: Any, table: SensitiveTable, positions: Positions) -> Tensor:
+        """Return inputs (n, p) of other rows, in double precision, on the device that scores.
+
+        ``positions`` (n,) are those of the rows among the user's rows, for errors.
+        """
         x, inputs = self.model.encoder_.transform(X), learned_inputs(self.model)
         if inputs.columns:
-            x = np.concatenate([x, inputs.encode(table)], axis=1)
+            x = np.concatenate([x, inputs.encode(table, positions)], axis=1)
         return torch.from_numpy(x).double().to(exact_device(self.device))
 
     def train(
@@ -443,7 +478,7 @@ class Fitting(Generic[Model]):
             n_outputs=self.outcome.n_outputs,
             sensitive=self.table,
             attribute_inputs=learned_inputs(self.model).width,
-            categorical=self.model.encoder_.categorical_,
+            categorical=categorical_inputs(self.model),
         )
         with progress_shown(verbose, note) as shown:
             supervision = run.supervision(self.data, shown)

@@ -111,7 +111,11 @@ class NetworkEstimator(FairEstimator):
 
         A model fitted on a frame has one input (rows,) for each column, by its name: float64 for
         numbers and booleans, NaN where missing; text for categories, "" where missing. A model
-        fitted on an array has one input ``X`` of float64, (rows, columns). A classifier's outputs
+        fitted on an array has one input ``X`` of float64, (rows, columns). With
+        ``sensitive_at_prediction`` every sensitive column is a further input by its name, or
+        ``sensitive.NAME`` if a feature has the same name; all discrete ones are text. The graph
+        cannot refuse what ``predict`` refuses: a missing number becomes the median, and an unknown
+        category none. A classifier's outputs
         are ``label``, ``probabilities`` and ``score`` (as ``decision_function``), a regressor's is
         ``prediction``, an encoder's ``representation``. Needs ``pip install equipoise[onnx]``.
 
@@ -126,7 +130,8 @@ class NetworkEstimator(FairEstimator):
             raise InputError(f"path must end in '.onnx', got '{target}'")
         foreign = None if is_own_onnx(target) else "is another kind of file"
         claim(target, "an ONNX model", foreign=foreign, overwrite=True, argument="path")
-        if learned_inputs(self).columns:
+        inputs = learned_inputs(self)
+        if inputs.columns and inputs.encoder is None:
             raise InputError(
                 f"to_onnx cannot write a model of method={self.method!r}, which needs the "
                 "sensitive features to predict; use save"
@@ -134,6 +139,7 @@ class NetworkEstimator(FairEstimator):
         state = self.encoder_.state()
         content = onnx_bytes(
             state,
+            None if inputs.encoder is None else inputs.encoder.state(),
             self.predictor_,
             self._add_answers,
             named=hasattr(self, "feature_names_in_") or not state.is_numeric,
@@ -370,10 +376,15 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
             raise InputError("encoder_hidden must name at least one width, got ()")
         return super()._recipe()
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return the representation of each row, (n, encoder_hidden[-1])."""
-        _, representation = self._evaluate(X)
+        _, representation = self._evaluate(X, sensitive_features)
         return representation
+
+    def fit_transform(self, X: Any, y: Any, **arguments: Any) -> NDArray[np.float64]:
+        """Fit with the ``arguments`` of `fit`, and return the representation of the same rows."""
+        attributes = arguments.get("sensitive_features") if self.sensitive_at_prediction else None
+        return self.fit(X, y, **arguments).transform(X, sensitive_features=attributes)
 
     def _read_outcome(self, y: Any, weights: NDArray[np.float64] | None) -> Outcome:
         return read_classes(y) if self.task == "classification" else read_numbers(y, weights)

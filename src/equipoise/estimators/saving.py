@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 
 from equipoise.errors import InputError
-from equipoise.estimators.fitting import n_inputs
+from equipoise.estimators.fitting import learned_inputs, n_inputs
 from equipoise.networks import NetworkFactory
 from equipoise.predictors import predictor_arrays, predictor_in
 from equipoise.storage import Contents, from_json, holds, made, to_json
-from equipoise.tables import ENCODERS, LearnedInput
+from equipoise.tables import ENCODERS, Encoder, LearnedInput
 from equipoise.training import TASKS, Health, History, Task
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ _LEARNED = {
     "scale_": float,
     "averaged_seeds_": tuple[int, ...],
     "attribute_inputs_": tuple[LearnedInput, ...],
+    "attribute_gaps_": tuple[str, ...],
 }
+#: Begins the names of what the encoder of sensitive features has learned.
+_ATTRIBUTE = "attribute."
 
 
 def contents_of(model: FairEstimator) -> Contents:
@@ -52,13 +55,17 @@ def contents_of(model: FairEstimator) -> Contents:
 
 def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
     """Return an estimator without its predictor: options, labels, names and encoding of columns."""
-    (encoder,) = (name for name, kind in ENCODERS.items() if kind is type(model.encoder_))
-    values, arrays = model.encoder_.state().parts()
+    (name,) = (name for name, kind in ENCODERS.items() if kind is type(model.encoder_))
     document = {
         **options_of(model, own_network=own_network),
         "learned": written({n: getattr(model, n) for n in _LEARNED if hasattr(model, n)}),
-        encoder: written(values),
     }
+    arrays: dict[str, NDArray[Any]] = {}
+    for start, encoder in (("", model.encoder_), (_ATTRIBUTE, learned_inputs(model).encoder)):
+        if encoder is not None:
+            values, parts = encoder.state().parts()
+            document[start + name] = written(values)
+            arrays |= {start + part: array for part, array in parts.items()}
     return Contents(document, arrays)
 
 
@@ -146,19 +153,35 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
         known = name in _LEARNED and holds(value, _LEARNED[name])
         require(known, f"the learned attribute {name!r} is unknown or of a wrong type")
         setattr(model, name, value)
-    (encoder,) = ENCODERS.keys() & contents.document.keys()
-    kind = ENCODERS[encoder]
-    values = kind.state_type.fields_in(read(contents.document[encoder]), contents.arrays)
-    state = made(kind.state_type, values)
-    state.check()
-    model.encoder_ = kind.from_state(state)
-    columns = list(state.families)
+    (name,) = ENCODERS.keys() & contents.document.keys()
+    model.encoder_ = _encoder_in(contents, name)
+    columns = list(model.encoder_.state().families)
     named = learned.get("feature_names_in_", np.array(columns)).tolist()
     same = model.n_features_in_ == len(columns) and named == columns
     require(same, "the estimator and its encoding must have the same columns")
+    if model.sensitive_at_prediction:
+        model.attribute_encoder_ = _encoder_in(contents, name, _ATTRIBUTE)
+        inputs = learned_inputs(model)
+        families = model.attribute_encoder_.state().families
+        same = tuple(families) == inputs.names and {*inputs.gaps} <= {*inputs.names}
+        require(same, "the sensitive features and their encoding must have the same columns")
     if isinstance(model, RegressorMixin):
         finite = bool(np.isfinite([model.center_, model.scale_]).all())
         require(finite, "center and scale of the outcome must be finite")
+
+
+def _encoder_in(contents: Contents, name: str, start: str = "") -> Encoder[Any]:
+    """Return the encoder of features, or, by the start of its names, of sensitive features."""
+    kind = ENCODERS[name]
+    arrays = {
+        part.removeprefix(start): array
+        for part, array in contents.arrays.items()
+        if part.startswith(start)
+    }
+    values = kind.state_type.fields_in(read(contents.document[start + name]), arrays)
+    state = made(kind.state_type, values)
+    state.check()
+    return kind.from_state(state)
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,8 +146,8 @@ def fit_curve(
             criteria,
             validation,
             test,
-            fitting.encode(take_rows(rows.X, split.validation), validation.table),
-            fitting.encode(take_rows(rows.X, split.test), test.table),
+            fitting.encode(take_rows(rows.X, split.validation), validation.table, split.validation),
+            fitting.encode(take_rows(rows.X, split.test), test.table, split.test),
         )
         for name, fitting in fittings.items()
     ]

@@ -229,8 +229,8 @@ class _RowScorer:
         self.model: Classifies | Regresses = model
         self.threshold = threshold
         self.features: Mapping[str, Family] = state.families
-        self.learned = learned_inputs(model).columns
-        self.attributes = {column[0]: _attribute_family(column) for column in self.learned}
+        self.inputs = learned_inputs(model)
+        self.attributes = {column[0]: _attribute_family(column) for column in self.inputs.columns}
         self.names = list({**self.features, **self.attributes})
         # Rows that are scored although they hold something that no row held at fit.
         self.unfamiliar = state.unfamiliar(model.predictor_.network.never_missing())
@@ -299,9 +299,9 @@ class _RowScorer:
 
     def _check_attributes(self, attributes: pd.DataFrame, reasons: dict[int, list[str]]) -> None:
         """Give a reason for rows whose sensitive value is missing or was not seen at fit."""
-        for name, kind, categories, *_ in self.learned:
+        for name, kind, categories, *_ in self.inputs.columns:
             values = attributes[name]
-            for row in np.flatnonzero(values.isna()):
+            for row in np.flatnonzero(values.isna()) if name not in self.inputs.gaps else ():
                 reasons.setdefault(int(row), [f"sensitive {name!r} must be known to predict"])
             if kind == "discrete":
                 rule = f"sensitive {name!r} must be a category seen at fit, got "

@@ -27,11 +27,22 @@ Floats = NDArray[np.float64]
 
 
 def onnx_bytes(
-    state: EncoderState, predictor: Predictor, answers: Answers, *, named: bool, description: str
+    state: EncoderState,
+    sensitive: EncoderState | None,
+    predictor: Predictor,
+    answers: Answers,
+    *,
+    named: bool,
+    description: str,
 ) -> bytes:
-    """Return the ONNX file of an encoder followed by a predictor of one member or an average."""
+    """Return the ONNX file of an encoder followed by a predictor of one member or an average.
+
+    A predictor that sees sensitive features has an encoder for them, too.
+    """
     graph = Graph()
     rows = add_encoding(graph, state, named=named)
+    if sensitive is not None:
+        rows = graph.add("Concat", rows, add_encoding(graph, sensitive, named=True), axis=1)
     answers(graph, predictor.to_onnx(graph, rows))
     return graph.content(description + predictor.note)
 
@@ -68,6 +79,8 @@ class Graph:
                 "X must have names for all columns to be written as ONNX, got the empty name ''; "
                 "rename the column and fit again"
             )
+        if name in (given.name for given in self._inputs):
+            name = f"sensitive.{name}"  # of a feature and a sensitive column with one name
         self._inputs.append(self._value(name, dtype, columns))
         return name
 

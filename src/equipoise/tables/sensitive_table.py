@@ -23,6 +23,7 @@ from equipoise.tables.columns import (
     read_columns,
     whole,
 )
+from equipoise.tables.encoders import Encoder
 from equipoise.tables.printing import as_text
 
 Kind = Literal["discrete", "continuous"]
@@ -448,7 +449,7 @@ def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashab
         return column.codes.copy(), column.levels
     known = ~column.missing
     distinct, inverse = np.unique(column.numbers[known], return_inverse=True)
-    largest = distinct[np.abs(distinct).argmax()]
+    largest = max(distinct, key=abs, default=0.0)
     if abs(largest) > _LARGEST_EXACT:
         raise InputError(
             f"{where} is discrete and must hold numbers up to 2**53, which floats represent "
@@ -459,19 +460,23 @@ def _levels(column: Column, where: str) -> tuple[NDArray[np.int64], tuple[Hashab
     return codes, tuple(whole(float(number)) for number in distinct)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttributeInputs:
-    """Sensitive features as inputs, for methods that need them to predict.
+    """Sensitive features as inputs of a predictor that sees them.
 
-    A continuous column is scaled to mean 0 and variance 1. Two categories become one 0/1 column,
-    more become one column each.
+    With an ``encoder`` they are encoded as features are; a discrete column is categories. Without
+    one, as method "scutari" wants it, a continuous column is scaled to mean 0 and variance 1, two
+    categories become one 0/1 column, and more become one column each.
     """
 
     columns: tuple[LearnedInput, ...]
+    encoder: Encoder[Any] | None = None
+    #: Columns with missing values in the training rows; other columns must be known to predict.
+    gaps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: SensitiveTable) -> AttributeInputs:
-        """Learn from the rows of a table.
+    def of(cls, table: SensitiveTable, encoder: Encoder[Any] | None = None) -> AttributeInputs:
+        """Learn from the rows of a table; an ``encoder`` is fitted to them.
 
         >>> table = SensitiveTable.from_data({"sex": ["F", "M", "M", "M"], "race": list("abca")})
         >>> AttributeInputs.of(table).encode(table)[:3]
@@ -485,15 +490,26 @@ class AttributeInputs:
             if column.values is not None:
                 center, spread = center_and_spread(column.values[~column.missing])
             learned.append((column.name, column.kind, column.categories, center, spread or 1.0))
-        return cls(tuple(learned))
+        gaps = [column.name for column in table.columns if column.missing.any()]
+        inputs = cls(tuple(learned), encoder, tuple(gaps))
+        if encoder is not None:
+            encoder.fit(inputs._frame(table, None))
+        return inputs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns; () if the predictor does not see sensitive features."""
+        return tuple(column[0] for column in self.columns)
 
     @property
     def width(self) -> int:
         """Number of columns of the encoding."""
+        if self.encoder is not None:
+            return len(self.encoder.names_)
         counts = [len(categories) for _, _, categories, _, _ in self.columns]
         return sum(1 if count <= 2 else count for count in counts)
 
-    def read(self, data: Any, n_rows: int) -> NDArray[np.float32]:
+    def read(self, data: Any, n_rows: int) -> NDArray[Any]:
         """Encode the sensitive features of new rows, (n, width)."""
         kinds = {column[0]: column[1] for column in self.columns}
         given = read_columns(data, argument="sensitive_features", prefix="sensitive_")
@@ -503,34 +519,67 @@ class AttributeInputs:
                 f"sensitive_features must have the columns seen at fit, {', '.join(kinds)}, "
                 f"got {', '.join(names)}; pass these columns"
             )
-        for column in given:
-            found = len(column.missing)
-            check_count("sensitive_features", found, n_rows, "rows of X", each="row")
-            if column.missing.any():
-                raise InputError(
-                    f"sensitive_features column {column.name!r} must be known to predict, got a "
-                    f"missing value in row {int(column.missing.argmax())}; leave out such rows"
-                )
+        check_count("sensitive_features", len(given[0].missing), n_rows, "rows of X", each="row")
         typed = [as_kind(column, kinds[column.name], "as at fit") for column in given]
         return self.encode(SensitiveTable(tuple(typed)))
 
-    def encode(self, table: SensitiveTable) -> NDArray[np.float32]:
-        """Encode the rows of a table with the same columns, (n, width)."""
-        blocks = [_encoded(table[learned[0]], learned) for learned in self.columns]
+    def encode(self, table: SensitiveTable, rows: ArrayLike | None = None) -> NDArray[Any]:
+        """Encode the rows of a table with the same columns, (n, width).
+
+        A missing value where no training row had one, and a category that none had, are refused.
+        Errors give the number of a row, its place in the table or that in ``rows`` (n,).
+        """
+        if self.encoder is not None:
+            return self.encoder.transform(self._frame(table, rows))
+        blocks = [
+            standardized(values, center, spread)[:, None]
+            if (values := table[name].values) is not None
+            else _one_hot(self._codes(table[name], categories, rows), len(categories))
+            for name, _, categories, center, spread in self._checked(table, rows)
+        ]
         return np.concatenate(blocks, axis=1).astype(np.float32)
 
+    def _frame(self, table: SensitiveTable, rows: ArrayLike | None) -> pd.DataFrame:
+        """The columns as the encoder takes them: numbers, and categories as text."""
+        columns: dict[str, Any] = {}
+        for name, _, categories, _, _ in self._checked(table, rows):
+            columns[name] = table[name].values
+            if columns[name] is None:
+                text = np.array([*map(str, categories), None], dtype=object)
+                columns[name] = text[self._codes(table[name], categories, rows)]
+        return pd.DataFrame(columns)
 
-def _encoded(column: SensitiveColumn, learned: LearnedInput) -> NDArray[np.float64]:
-    name, _, categories, center, scale = learned
-    if column.values is not None:
-        return standardized(column.values, center, scale)[:, None]
-    assert column.codes is not None
-    codes = {category: code for code, category in enumerate(categories)}
-    place = np.array([codes.get(category, -1) for category in column.categories] + [-1])
-    present = np.unique(column.codes[column.codes >= 0])
-    for code in present[place[present] < 0]:
-        raise InputError(
-            f"sensitive_features column {name!r} must have the categories seen at fit, got "
-            f"{column.categories[code]!r}; leave out these rows, or fit a model with this category"
-        )
-    return _one_hot(place[column.codes], len(categories))
+    def _checked(self, table: SensitiveTable, rows: ArrayLike | None) -> tuple[LearnedInput, ...]:
+        """What was learned about each column, after a look for missing values."""
+        for name in self.names:
+            missing = table[name].missing
+            if name not in self.gaps and missing.any():
+                raise InputError(
+                    f"sensitive_features column {name!r} must be known to predict, got a missing "
+                    f"value in row {_row(missing, rows)}, where no row had one at fit; leave out "
+                    "such rows"
+                )
+        return self.columns
+
+    def _codes(
+        self, column: SensitiveColumn, categories: Sequence[Hashable], rows: ArrayLike | None
+    ) -> NDArray[np.int64]:
+        """Position of each value among the categories seen at fit (n,), -1 where missing."""
+        assert column.codes is not None
+        codes = {category: code for code, category in enumerate(categories)}
+        place = np.array([codes.get(category, -1) for category in column.categories] + [-1])
+        found = place[column.codes]
+        unseen = (found < 0) & ~column.missing
+        if unseen.any():
+            raise InputError(
+                f"sensitive_features column {column.name!r} must have the categories seen at fit, "
+                f"got {column.categories[column.codes[unseen.argmax()]]!r} in row "
+                f"{_row(unseen, rows)}; leave out such rows, or fit a model with this category"
+            )
+        return found
+
+
+def _row(those: NDArray[np.bool_], rows: ArrayLike | None) -> int:
+    """Number of the first of those rows (n,)."""
+    first = int(those.argmax())
+    return first if rows is None else int(np.asarray(rows)[first])
