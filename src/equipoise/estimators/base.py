@@ -27,6 +27,7 @@ from equipoise.estimators.fitting import (
     Fits,
     Fitting,
     Outcome,
+    Rows,
     checked_features,
     new_inputs,
     read_classes,
@@ -151,6 +152,14 @@ class FairEstimator(Options, Fits):
     def _new_encoder(self) -> Encoder[Any]:
         """Return an unfitted encoder of the features."""
 
+    def _features_to_learn(self, rows: Rows) -> Any:
+        """Return the features of training rows, as the encoder takes them."""
+        return rows.X
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of new rows X, as the encoder takes them."""
+        return X
+
     def _critic(self, **optimizer: Any) -> CriticSettings:
         """Check and return its settings; ``optimizer`` are those of its optimizer but the rate."""
         rate = self.critic_learning_rate
@@ -197,7 +206,9 @@ class FairEstimator(Options, Fits):
         check_aligned(X=X, sensitive_features=sensitive_features)
         X = checked_features(self, X, reset=False)
         device = self.predictor_.weight.device
-        inputs = new_inputs(self, self.encoder_.transform(X), sensitive_features)
+        inputs = new_inputs(
+            self, self.encoder_.transform(self._features(X)), sensitive_features
+        )
         x = torch.from_numpy(inputs).to(device).double()
         output, penalized = self.predictor_.evaluate(x)
         return output[0].cpu().numpy(), penalized[0].cpu().numpy()

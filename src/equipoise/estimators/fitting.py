@@ -51,7 +51,7 @@ Positions = NDArray[np.intp]
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that a resumed run may change, or that its identity covers in another way.
-_NOT_IN_IDENTITY = ("verbose", "device", "network")
+_NOT_IN_IDENTITY = ("verbose", "device", "network", "estimator", "cv")
 
 UtilityName = Literal["AUC", "macro AUC", "R2"]
 #: The measure of utility for each kind of outcome.
@@ -449,7 +449,8 @@ class Fitting(Generic[Model]):
         model._keep_outcome(self.outcome)
         model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
         model.encoder_ = model._new_encoder()
-        x = learn_inputs(model, model.encoder_.fit_transform(rows.X), rows.table)
+        features = model.encoder_.fit_transform(model._features_to_learn(rows))
+        x = learn_inputs(model, features, rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
 
@@ -458,7 +459,8 @@ class Fitting(Generic[Model]):
 
         ``positions`` (n,) are those of the rows among the user's rows, for errors.
         """
-        x, inputs = self.model.encoder_.transform(X), learned_inputs(self.model)
+        features = self.model._features(X)
+        x, inputs = self.model.encoder_.transform(features), learned_inputs(self.model)
         if inputs.columns:
             x = np.concatenate([x, inputs.encode(table, positions)], axis=1)
         return torch.from_numpy(x).double().to(exact_device(self.device))
