@@ -35,7 +35,8 @@ from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
 from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned, take_rows
-from equipoise.tables.columns import read_values, refuse_repeated_names
+from equipoise.tables.columns import Column, read_values, refuse_repeated_names
+from equipoise.tables.encoders import read_features
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare
@@ -52,6 +53,9 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that a resumed run may change, or that its identity covers in another way.
 _NOT_IN_IDENTITY = ("verbose", "device", "network", "estimator", "cv")
+
+#: Rows in which features are compared with sensitive columns before they are in all rows.
+_FIRST_ROWS = 100
 
 UtilityName = Literal["AUC", "macro AUC", "R2"]
 #: The measure of utility for each kind of outcome.
@@ -123,7 +127,50 @@ def read_rows(
     y = checked_outcome(X, y)
     weights = row_weights(sample_weight, len(y))
     table = models[0]._read_sensitive(sensitive_features, len(y), weights)
+    if table is not None and any(_why_aware(model) is None for model in models):
+        _warn_of_sensitive_features(X, table)
     return Rows(X, y, weights, table, positive)
+
+
+def _warn_of_sensitive_features(X: Any, table: SensitiveTable) -> None:
+    """Point out sensitive columns among the features, by their name or their values."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    named = isinstance(frame, nw.DataFrame)
+    names = [str(name) for name in frame.columns] if named else [""] * X.shape[1]
+    found = []
+    for column in table.columns:
+        values: NDArray[Any] | None = column.values
+        if values is None:
+            values = np.fromiter(column.categories, dtype=object)[column.codes]
+        known, places = np.flatnonzero(~column.missing), list(range(len(names)))
+        # Few columns agree in the first rows, so that few are read as a whole.
+        for rows in (known[:_FIRST_ROWS], known):
+            part = nw.to_native(frame[:, places][rows], pass_through=True)
+            same = [np.all(_values_of(each) == values[rows]) for each in read_features(part)]
+            places = [place for place, right in zip(places, same, strict=True) if right]
+            if not places:
+                break
+        if column.name in names:
+            found.append(repr(column.name))
+        found += [
+            f"{column.name!r} ({f'as {names[place]!r}' if named else f'in column {place}'})"
+            for place in places
+            if names[place] != column.name
+        ]
+    if found:
+        warnings.warn(
+            f"X has the sensitive column {', '.join(found)}, so the score sees it at prediction, "
+            "the same as with sensitive_at_prediction=True; leave it out of X if the score must "
+            "not see it",
+            stacklevel=5,
+        )
+
+
+def _values_of(column: Column) -> NDArray[Any]:
+    """The numbers or levels of a column, (n,); NaN or None where missing."""
+    if column.numbers is not None:
+        return column.numbers
+    return np.fromiter((*column.levels, None), dtype=object)[column.codes]
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -376,8 +423,9 @@ def _check_aware(model: FairEstimator) -> None:
     aware = check_flag("sensitive_at_prediction", model.sensitive_at_prediction)
     if aware and parse_method(model.method).capabilities.needs_attribute:
         raise InputError(
-            f"sensitive_at_prediction must be False for method={model.method!r}, which always sees "
-            "the sensitive features at prediction, in its own way, got True; leave it out"
+            f"sensitive_at_prediction (--sensitive-at-prediction) must be False for "
+            f"method={model.method!r}, which always sees the sensitive features at prediction, in "
+            "its own way, got True; leave it out"
         )
 
 
@@ -412,7 +460,7 @@ def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floa
             return x
         raise InputError(
             f"sensitive_features must be left out to predict with method={model.method!r}, which "
-            "does not look at them; sensitive_at_prediction=True fits a model that does"
+            "does not look at them; leave them out, or fit with sensitive_at_prediction=True"
         )
     if sensitive_features is None:
         raise InputError(

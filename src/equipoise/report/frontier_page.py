@@ -175,6 +175,7 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
         "select_command": about.select_command,
         "python_lines": about.python_lines,
         "predicts": "predict" if criteria.utility == "R2" else "predict_proba",
+        "arguments": "X, sensitive_features=A" if selection.sensitive_use else "X",
     }
 
 
@@ -341,6 +342,8 @@ def _value(row: SelectionRow, selection: Selection) -> float:
 
 def _basis(selection: Selection, picked: str) -> Iterator[str]:
     meaning = find_metric(selection.metric).description
+    if selection.sensitive_use:
+        yield selection.sensitive_use
     if selection.test_rows == 0:
         yield (
             f"This run was kept without its test rows. These are values on the "
