@@ -50,7 +50,7 @@ def trial_rows(dataset: str, number: int) -> TrialRows:
     def fill(fitted_on: NDArray[np.intp], scored: NDArray[np.intp]) -> None:
         model = LGBMClassifier(n_estimators=100, n_jobs=1, verbose=-1, deterministic=True)
         model.fit(X.iloc[fitted_on], y[fitted_on])
-        score[scored] = model.predict_proba(X.iloc[scored])[:, 1]
+        score[scored] = np.asarray(model.predict_proba(X.iloc[scored]))[:, 1]
 
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     for part, rest in folds.split(train, y[train]):

@@ -37,5 +37,5 @@ def repaired(
 
 def _rank(learned: Floats, values: Floats) -> Floats:
     """Share of the learned values below each value, half of the ties among them."""
-    sides = [np.searchsorted(learned, values, side) for side in ("left", "right")]
-    return sum(sides) / (2 * len(learned))
+    below, upto = (np.searchsorted(learned, values, side) for side in ("left", "right"))
+    return (below + upto) / (2 * len(learned))

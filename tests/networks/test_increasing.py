@@ -41,10 +41,9 @@ def test_the_output_is_the_sum_of_its_pieces():
     knots, x = network.start[0].numpy(), rows(5).double()
     shape = network.by_others(x[None, :, 1:])[0].numpy()
     slopes = np.logaddexp(0, shape[:, 1:])
-    ends = np.append(knots[1:], np.inf)
+    low, high = np.append(-np.inf, knots[1:]), np.append(knots[1:], np.inf)
     for row, (score, *_) in enumerate(x.tolist()):
-        below = np.minimum(score, ends) - knots
-        pieces = np.where(np.arange(len(knots)) == 0, below, np.maximum(below, 0))
+        pieces = np.clip(score, low, high) - np.clip(0, low, high)
         expected = shape[row, 0] + (slopes[row] * pieces).sum()
         assert network(x[None])[0, row, 0].item() == pytest.approx(expected)
 

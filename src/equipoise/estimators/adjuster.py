@@ -19,9 +19,10 @@ from equipoise.estimators.fitting import Outcome, Rows
 from equipoise.estimators.network import NetworkEstimator, add_classes, add_number
 from equipoise.estimators.scores import (
     PREFIT,
-    Probe,
     check_model,
+    check_probe,
     out_of_fold,
+    probe_of,
     score_names,
     scores_of,
 )
@@ -88,7 +89,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     """
 
     #: The network always sees A; so this is no option here.
-    sensitive_at_prediction: ClassVar[bool] = True
+    sensitive_at_prediction: ClassVar[bool] = True  # type: ignore[misc]
 
     estimator: Any = field(default=None, kw_only=False)
     task: Literal["classification", "regression"] = "classification"
@@ -109,12 +110,12 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         """Return the most probable class, or the predicted outcome, of each row, (n,)."""
         return self._kind.predict(self, X, sensitive_features=sensitive_features)
 
-    @available_if(_classifies)
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return class probabilities, (n, classes), columns in the order of ``classes_``."""
         return super().predict_proba(X, sensitive_features=sensitive_features)
 
-    @available_if(_classifies)
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Return log odds of the second class, (n,), or one logit per class, (n, classes)."""
         return super().decision_function(X, sensitive_features=sensitive_features)
@@ -155,7 +156,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         recipe = super()._recipe()
         recipe.need_penalty_on_score("adjusters")
-        return replace(recipe, increasing=increasing)
+        return replace(recipe, increasing=increasing, penalizes_logits=True)
 
     def _read_sensitive(
         self, sensitive_features: Any, n: int, weights: NDArray[np.float64] | None
@@ -176,7 +177,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         classes = self._labels
         scores, self.estimator_ = out_of_fold(self.estimator, self.cv, rows, classes)
         self._refuse_constant(scores)
-        self.probe_ = Probe.of(self.estimator_, rows.X, classes)
+        self.probe_ = probe_of(self.estimator_, rows.X, classes, self._columns)
         return pd.DataFrame(scores, columns=score_names(classes))
 
     def _features(self, X: Any) -> Any:
@@ -225,17 +226,29 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         saved = copy.copy(self)
         saved.task = "regression" if self.regresses else "classification"
         saved.estimator, saved.cv = None, 5
-        if self.estimator is None or not hasattr(self, "encoder_"):
-            return saved, None
-        saved.feature_names_in_ = np.array(list(self.encoder_.state().families), dtype=object)
-        saved.n_features_in_ = len(saved.feature_names_in_)
-        return saved, self.probe_contents()
+        probe: Contents | None = getattr(self, "probe_", None)
+        if probe is not None:
+            saved._set_columns(list(self.encoder_.state().families))
+        return saved, probe
 
-    def with_model(self, estimator: Any, contents: Contents) -> Self:
-        """Return this adjuster of plain scores as one of a fitted model, which must be the same."""
-        probe = Probe.in_contents(contents)
-        probe.check(estimator, self._labels)
-        return self
+    def take_model(self, estimator: Any) -> None:
+        """Adjust the scores of this fitted model from now on, if it is that of the fit."""
+        check_probe(self.probe_, estimator, self._labels)
+        self.estimator, self.cv, self.estimator_ = estimator, PREFIT, estimator
+        self._set_columns(self.probe_.document["columns"], self.probe_.document["count"])
+
+    @property
+    def _columns(self) -> list[str] | None:
+        """Names of the columns of X; None if it has none."""
+        named = getattr(self, "feature_names_in_", None)
+        return None if named is None else list(named)
+
+    def _set_columns(self, names: list[str] | None, count: int = 0) -> None:
+        self.n_features_in_ = len(names) if names else count
+        if hasattr(self, "feature_names_in_"):
+            delattr(self, "feature_names_in_")
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_clone__(self) -> Self:
         # A model that was fitted before stays as it is.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -177,75 +176,60 @@ def _checked(scores: Floats, model: Any, columns: int) -> Floats:
 
 
 def score_names(classes: Labels | None) -> list[str]:
-    """Return the names of the columns of scores."""
+    """Return the names of the columns of scores; "score" is an output of ONNX."""
     if classes is None or len(classes) == 2:
-        return ["score"]
-    return [f"score_{label}" for label in classes.tolist()]
+        return ["model_score"]
+    return [f"model_score_{label}" for label in classes.tolist()]
 
 
-@dataclass(frozen=True, eq=False)
-class Probe:
-    """Scores of a model on a few rows, by which it is recognized.
+def probe_of(model: Any, X: Any, classes: Labels | None, columns: list[str] | None) -> Contents:
+    """Return the scores of a fitted model on a few rows, by which a file recognizes it.
 
-    The columns of the rows are shuffled, each on its own, so that no row is about a person.
+    Their columns are those of training rows X, each shuffled on its own, so that no row is about a
+    person. Frames are kept in the format of Arrow. One that has no such form, as with text and
+    numbers in one column, leaves no trace but the names of its ``columns``.
     """
-
-    rows: Any  # like X, (r, p)
-    scores: Floats  # (r, s)
-
-    @classmethod
-    def of(cls, model: Any, X: Any, classes: Labels | None) -> Probe | None:
-        """Make a probe of a fitted model from training rows X; None if a file cannot hold them."""
-        some = take_rows(X, np.linspace(0, len(X) - 1, _PROBE_ROWS).astype(np.intp))
-        shuffle = np.random.default_rng(0)
-        if isinstance(some, np.ndarray):
-            rows = shuffle.permuted(some, axis=0)
-        else:
-            try:
-                table = nw.from_native(some, eager_only=True).to_arrow()
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-                return None  # such as a column of text and numbers
-            for place in range(table.num_columns):
-                order = pa.array(shuffle.permutation(_PROBE_ROWS))
-                column = table.column(place).take(order)
-                table = table.set_column(place, table.field(place), column)
-            rows = _frame(table, nw.get_native_namespace(some).__name__)
-        return cls(rows, scores_of(model, rows, classes))
-
-    def check(self, model: Any, classes: Labels | None) -> None:
-        """Refuse a model that gives these rows other scores."""
-        rule = "estimator must be the fitted model that the adjuster was fitted with, got"
-        name, remedy = type(model).__name__, "pass estimator_ of the adjuster that was saved"
+    some = take_rows(X, np.linspace(0, len(X) - 1, _PROBE_ROWS).astype(np.intp))
+    shuffle = np.random.default_rng(0)
+    document = {"library": "numpy", "columns": columns, "count": some.shape[1]}
+    if isinstance(some, np.ndarray):
+        rows = kept = shuffle.permuted(some, axis=0)
+    else:
+        document["library"] = nw.get_native_namespace(some).__name__
         try:
-            found = scores_of(model, self.rows, classes)
-        except Exception as error:  # a user's model may raise anything
-            raise InputError(f"{rule} {name}, which cannot score ({error}); {remedy}") from error
-        if not np.allclose(found, self.scores, rtol=_TOLERANCE, atol=_TOLERANCE):
-            most = np.abs(found - self.scores).max()
-            raise InputError(f"{rule} {name}, whose scores differ by up to {most:.3g}; {remedy}")
-
-    def contents(self) -> Contents:
-        """Return the probe for a file: the rows as an array, or in the format of Arrow."""
-        if isinstance(self.rows, np.ndarray):
-            return Contents({"rows": "numpy"}, {"rows": self.rows, "scores": self.scores})
-        table = nw.from_native(self.rows, eager_only=True).to_arrow()
+            table = nw.from_native(some, eager_only=True).to_arrow()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return Contents(document, {})
+        for place in range(table.num_columns):
+            column = table.column(place).take(pa.array(shuffle.permutation(_PROBE_ROWS)))
+            table = table.set_column(place, table.field(place), column)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        written = np.frombuffer(sink.getvalue(), dtype=np.uint8)
-        library = nw.get_native_namespace(self.rows).__name__
-        return Contents({"rows": library}, {"rows": written, "scores": self.scores})
+        kept = np.frombuffer(sink.getvalue(), dtype=np.uint8)
+        rows = _frame(table, document["library"])
+    return Contents(document, {"rows": kept, "scores": scores_of(model, rows, classes)})
 
-    @classmethod
-    def in_contents(cls, contents: Contents) -> Probe:
-        """Return the probe that `contents` wrote."""
-        library, rows = contents.document["rows"], contents.arrays["rows"]
-        if library == "numpy":
-            return cls(rows.copy(), contents.arrays["scores"])
+
+def check_probe(probe: Contents, model: Any, classes: Labels | None) -> None:
+    """Refuse a model that gives the rows of `probe_of` other scores."""
+    if not probe.arrays:
+        return
+    rule = "estimator must be the fitted model that the adjuster was fitted with, got"
+    name, remedy = type(model).__name__, "pass estimator_ of the adjuster that was saved"
+    rows, scores = probe.arrays["rows"], probe.arrays["scores"]
+    if (library := probe.document["library"]) != "numpy":
         with pa.ipc.open_stream(pa.py_buffer(rows.tobytes())) as reader:
-            return cls(_frame(reader.read_all(), library), contents.arrays["scores"])
+            rows = _frame(reader.read_all(), library)
+    try:
+        found = scores_of(model, rows, classes)
+    except Exception as error:  # a user's model may raise anything
+        raise InputError(f"{rule} {name}, which cannot score ({error}); {remedy}") from error
+    if not np.allclose(found, scores, rtol=_TOLERANCE, atol=_TOLERANCE):
+        most = np.abs(found - scores).max()
+        raise InputError(f"{rule} {name}, whose scores differ by up to {most:.3g}; {remedy}")
 
 
-def _frame(table: pa.Table, library: str) -> Any:
+def _frame(table: pa.Table, library: Any) -> Any:
     """Return a table as a frame of pandas, polars or pyarrow."""
     return nw.from_arrow(table, backend=library).to_native()

@@ -30,9 +30,9 @@ class IncreasingStack(Stack):
     """K networks: (K, rows, n_in) -> (K, rows, c), whose first c inputs are scores.
 
     Output i is b_i(a) + sum over j of softplus(h_ij(a)) * piece_ij(s_i): strictly increasing in
-    score i for every value of the other inputs a. A piece is the part of the score between two
-    knots, the outermost without an end. A perceptron on a alone returns the levels b and the
-    slopes before softplus h. All members share the knots.
+    score i for every value of the other inputs a. A piece is the part of the score, from 0 on,
+    between two knots, the outermost without an end. A perceptron on a alone returns the levels b
+    and the slopes before softplus h. All members share the knots.
     """
 
     def __init__(self, knots: Sequence[NDArray[np.float64]], by_others: StackedMLP) -> None:
@@ -52,11 +52,12 @@ class IncreasingStack(Stack):
         level, slope = self.by_others(x[..., self.scores :]).split(
             [self.scores, self.start.shape[1]], dim=-1
         )
-        column, start = self.score_column[0], self.start[:1]
-        low, high = self._ends(column, start)
-        piece = x.index_select(-1, column).clamp(low, high) - start
+        column = self.score_column[0]
+        low, high, zero = self._ends(column, self.start[:1])
+        piece = x.index_select(-1, column).clamp(low, high) - zero
         owner = one_hot(column, self.scores).to(x.dtype)
-        return level + (softplus(slope) * piece) @ owner
+        out: Tensor = level + (softplus(slope) * piece) @ owner
+        return out
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
         def constant(values: Any) -> str:
@@ -73,14 +74,13 @@ class IncreasingStack(Stack):
         level = graph.add("Slice", shape, constant([0]), constant([self.scores]), axis)
         slope = after(shape, self.scores)
         # softplus in a form that does not overflow; not all runtimes have the operator in float64.
-        zero, one = constant(0.0), constant(1.0)
         tail = graph.add("Exp", graph.add("Neg", graph.add("Abs", slope)))
-        tail = graph.add("Log", graph.add("Add", one, tail))
-        slope = graph.add("Add", graph.add("Max", slope, zero), tail)
-        low, high = (constant(end.numpy()) for end in self._ends(column, start))
+        tail = graph.add("Log", graph.add("Add", constant(1.0), tail))
+        slope = graph.add("Add", graph.add("Max", slope, constant(0.0)), tail)
+        low, high, zero = (constant(end.numpy()) for end in self._ends(column, start))
         piece = graph.add("Gather", rows, constant(column.numpy()), axis=1)
         piece = graph.add("Min", graph.add("Max", piece, low), high)
-        piece = graph.add("Sub", piece, constant(start.numpy()))
+        piece = graph.add("Sub", piece, zero)
         owner = constant(np.eye(self.scores)[column.numpy()])
         return graph.add("Add", level, graph.add("MatMul", graph.add("Mul", slope, piece), owner))
 
@@ -100,13 +100,17 @@ class IncreasingStack(Stack):
         return cls(knots, StackedMLP.restored(others))
 
     @staticmethod
-    def _ends(column: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Lower and upper ends of the pieces, like ``start`` (..., m); infinite where outermost."""
+    def _ends(column: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower and upper ends of the pieces, (..., m) each, and where they are zero.
+
+        The outermost have no end. Pieces are zero for a score of 0, near the middle.
+        """
         first = torch.ones_like(column, dtype=torch.bool)
         first[1:] = column[1:] != column[:-1]
         endless = torch.full_like(start, torch.inf)
         low = torch.where(first, -endless, start)
-        return low, torch.where(first.roll(-1), endless, start.roll(-1, -1))
+        high = torch.where(first.roll(-1), endless, start.roll(-1, -1))
+        return low, high, torch.zeros_like(start).clamp(low, high)
 
 
 def _saved_knots(column: Tensor, start: Tensor) -> list[NDArray[np.float64]]:

@@ -36,6 +36,7 @@ class NetworkRecipe(Recipe):
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
     increasing: bool = False  # whether outputs increase in the features, one each
+    penalizes_logits: bool = False  # see `LogitPredictor`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,15 +117,16 @@ class NetworkRecipe(Recipe):
             StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
         pieces = find_pieces(x) if self.embedding == "pieces" else None
+        kind = LogitPredictor if self.penalizes_logits else Predictor
         if not self.encoder_hidden:
-            return Predictor(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
+            return kind(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
         encoder = mlp(n_inputs, self.encoder_hidden, None, pieces=pieces)
         head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs)
         return Predictor(head, TASKS[task], encoder=encoder)
 
     def _increasing(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
         """Return networks that increase in the first inputs, the features, for all others."""
-        scores, others = x.split([n_outputs, x.shape[1] - n_outputs], dim=1)
+        scores, others = x[:, :n_outputs], x[:, n_outputs:]
         knots = score_knots(scores)
         by_others = StackedMLP(
             others.shape[1],
@@ -134,4 +136,17 @@ class NetworkRecipe(Recipe):
             normalization=self.normalization,
             pieces=find_pieces(others) if self.embedding == "pieces" else None,
         )
-        return Predictor(IncreasingStack(knots, by_others), TASKS[task])
+        kind = LogitPredictor if self.penalizes_logits else Predictor
+        return kind(IncreasingStack(knots, by_others), TASKS[task])
+
+
+class LogitPredictor(Predictor):
+    """Penalizes logits in place of probabilities.
+
+    Both depend on A or neither does, but among small probabilities, which many people may have, a
+    critic sees differences only by their logits.
+    """
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.network(x)
+        return output, output.log_softmax(-1) if output.shape[-1] > 1 else output
