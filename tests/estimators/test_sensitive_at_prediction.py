@@ -8,8 +8,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from equipoise import (
@@ -257,6 +259,22 @@ def test_scikit_learn_passes_them_on():
         found = cross_val_score(model, X, Y, **given)
     model.fit(X[TRAIN], Y[TRAIN], sensitive_features=A[TRAIN])
     assert found == model.score(X[TEST], Y[TEST], sensitive_features=A[TEST])
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_scikit_learn_fits_what_needs_them_to_fit_only_as_before(aware):
+    tiny = {"iterations": 5, "strength": 0, "random_state": 0}
+    encoder = FairEncoder(encoder_hidden=(3,), sensitive_at_prediction=aware, **tiny)
+    pipeline = make_pipeline(encoder, LogisticRegression())
+    plain = FairClassifier(**tiny)
+    with config_context(enable_metadata_routing=True):
+        encoder.set_fit_request(sensitive_features=True)
+        pipeline.fit(X, Y, sensitive_features=A)
+        plain.set_fit_request(sensitive_features=True)
+        assert len(cross_val_score(plain, X, Y, cv=2, params={"sensitive_features": A})) == 2
+    given = {"sensitive_features": A} if aware else {}
+    expected = LogisticRegression().fit(encoder.transform(X, **given), Y)
+    np.testing.assert_allclose(pipeline[-1].coef_, expected.coef_)
 
 
 def test_what_can_not_be_is_refused_before_training():

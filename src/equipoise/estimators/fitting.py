@@ -35,7 +35,7 @@ from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
 from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned, take_rows
-from equipoise.tables.columns import Column, read_values, refuse_repeated_names
+from equipoise.tables.columns import read_values, refuse_repeated_names
 from equipoise.tables.encoders import read_features
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
@@ -136,27 +136,34 @@ def _warn_of_sensitive_features(X: Any, table: SensitiveTable) -> None:
     """Point out sensitive columns among the features, by their name or their values."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     named = isinstance(frame, nw.DataFrame)
+
+    def values_in(part: Any) -> list[NDArray[Any]]:
+        """Numbers or levels of each column, (n,); NaN or None where missing."""
+        return [
+            np.fromiter((*column.levels, None), dtype=object)[column.codes]
+            if column.numbers is None
+            else column.numbers
+            for column in read_features(nw.to_native(part, pass_through=True))
+        ]
+
     names = [str(name) for name in frame.columns] if named else [""] * X.shape[1]
     found = []
     for column in table.columns:
+        if column.name in names:
+            found.append(repr(column.name))
         values: NDArray[Any] | None = column.values
         if values is None:
             values = np.fromiter(column.categories, dtype=object)[column.codes]
-        known, places = np.flatnonzero(~column.missing), list(range(len(names)))
-        # Few columns agree in the first rows, so that few are read as a whole.
-        for rows in (known[:_FIRST_ROWS], known):
-            part = nw.to_native(frame[:, places][rows], pass_through=True)
-            same = [np.all(_values_of(each) == values[rows]) for each in read_features(part)]
-            places = [place for place, right in zip(places, same, strict=True) if right]
-            if not places:
-                break
-        if column.name in names:
-            found.append(repr(column.name))
-        found += [
-            f"{column.name!r} ({f'as {names[place]!r}' if named else f'in column {place}'})"
-            for place in places
-            if names[place] != column.name
-        ]
+        known = np.flatnonzero(~column.missing)
+        first = known[:_FIRST_ROWS]
+        for place, begins in enumerate(values_in(frame[first])):
+            # Few columns begin like the attribute, so that few are read as a whole.
+            if names[place] == column.name or not np.all(begins == values[first]):
+                continue
+            (whole,) = values_in(frame[:, [place]])
+            if np.all(whole[known] == values[known]):
+                where = f"as {names[place]!r}" if named else f"in column {place}"
+                found.append(f"{column.name!r} ({where})")
     if found:
         warnings.warn(
             f"X has the sensitive column {', '.join(found)}, so the score sees it at prediction, "
@@ -164,13 +171,6 @@ def _warn_of_sensitive_features(X: Any, table: SensitiveTable) -> None:
             "not see it",
             stacklevel=5,
         )
-
-
-def _values_of(column: Column) -> NDArray[Any]:
-    """The numbers or levels of a column, (n,); NaN or None where missing."""
-    if column.numbers is not None:
-        return column.numbers
-    return np.fromiter((*column.levels, None), dtype=object)[column.codes]
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_choice, check_widths
@@ -344,6 +345,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     True
     """
 
+    # `fit_transform` needs one answer for both: what `fit` requests. It passes them on itself.
+    __metadata_request__transform: ClassVar = {"sensitive_features": UNUSED}
     # The paper's tables have no encoder, so its widths stay at their defaults.
     _paper_settings = PAPER_TRAINING
 

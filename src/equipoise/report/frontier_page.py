@@ -342,8 +342,6 @@ def _value(row: SelectionRow, selection: Selection) -> float:
 
 def _basis(selection: Selection, picked: str) -> Iterator[str]:
     meaning = find_metric(selection.metric).description
-    if selection.sensitive_use:
-        yield selection.sensitive_use
     if selection.test_rows == 0:
         yield (
             f"This run was kept without its test rows. These are values on the "
