@@ -26,6 +26,7 @@ from equipoise.estimators.scores import (
     score_names,
     scores_of,
 )
+from equipoise.networks import Embedding
 from equipoise.predictors.network import NetworkRecipe
 from equipoise.storage import Contents
 from equipoise.storage.onnx import Graph
@@ -62,13 +63,13 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         Whether the adjusted score increases with the score for each value of the sensitive
         features: nobody is overtaken by somebody alike with a lower score. Of three or more
         classes, each logit increases with the score of its own class.
-    hidden, batch_size, critic_hidden
+    hidden, embedding, batch_size, critic_hidden
         As for :class:`FairClassifier`, with other defaults; with ``increasing`` the layers of the
         network on the sensitive features.
-    notion, strength, method, divergence, density_ratio, scaling, embedding, normalization
-    critic_steps, critic_normalization, gradient_penalty, optimizer, learning_rate
-    critic_learning_rate, momentum, weight_decay, schedule, iterations, sensitive_types
-    missing_sensitive, random_state, device, verbose
+    notion, strength, method, divergence, density_ratio, scaling, normalization, critic_steps
+    critic_normalization, gradient_penalty, optimizer, learning_rate, critic_learning_rate
+    momentum, weight_decay, schedule, iterations, sensitive_types, missing_sensitive, random_state
+    device, verbose
         All as for :class:`FairClassifier`.
 
     Attributes
@@ -97,6 +98,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     increasing: bool = False
     hidden: tuple[int, ...] = (32, 32)
     critic_hidden: tuple[int, ...] = (32, 32)
+    embedding: Embedding = "none"
     batch_size: int = 500
 
     @property
