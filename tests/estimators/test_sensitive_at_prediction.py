@@ -24,6 +24,7 @@ from equipoise import (
     load,
 )
 from equipoise.errors import InputError
+from equipoise.methods import METHODS
 from tests.error_parts import says
 
 ROWS = 1200
@@ -275,6 +276,22 @@ def test_scikit_learn_fits_what_needs_them_to_fit_only_as_before(aware):
     given = {"sensitive_features": A} if aware else {}
     expected = LogisticRegression().fit(encoder.transform(X, **given), Y)
     np.testing.assert_allclose(pipeline[-1].coef_, expected.coef_)
+
+
+@pytest.mark.parametrize(
+    "method", [name for name, each in METHODS.items() if not each.capabilities.needs_attribute]
+)
+@pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
+def test_every_other_method_sees_them(method):
+    notion = "independence" if METHODS[method].capabilities.independence else "separation"
+    options = {"iterations": 30} if METHODS[method].reads("iterations") else {}
+    model = FairClassifier(
+        method=method, notion=notion, sensitive_at_prediction=True, random_state=0, **options
+    ).fit(X, Y, sensitive_features=A[["sex"]])
+    found, turned = (
+        model.predict_proba(X, sensitive_features=each) for each in (A[["sex"]], 1 - A[["sex"]])
+    )
+    assert np.abs(found - turned).max() > 1e-4
 
 
 def test_what_can_not_be_is_refused_before_training():
