@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_dense_data,
     parametrize_with_checks,
 )
 
 from equipoise import (
+    FairAdjuster,
     FairBoostingClassifier,
     FairBoostingRegressor,
     FairClassifier,
@@ -60,6 +62,24 @@ def fed(estimator_class):
     return Fed
 
 
+def fed_always(estimator_class):
+    """The same for an estimator that needs A to predict, too."""
+
+    class FedAlways(fed(estimator_class)):
+        def predict(self, X):
+            return super().predict(X, sensitive_features=first_column(X))
+
+        def score(self, X, y, sample_weight=None):
+            return super().score(X, y, sample_weight, sensitive_features=first_column(X))
+
+        def _evaluate(self, X, sensitive_features=None):
+            return super()._evaluate(X, first_column(X))
+
+    FedAlways.__name__ = FedAlways.__qualname__ = f"FedAlways{estimator_class.__name__}"
+    globals()[FedAlways.__name__] = FedAlways
+    return FedAlways
+
+
 # Some tables of the checks have so few rows that a column of numbers would count as labels.
 OPTIONS = {
     "strength": 0.3,
@@ -73,6 +93,8 @@ FED = [
     fed(FairEncoder)(iterations=20, encoder_hidden=(4,), hidden=(8,), critic_steps=1, **OPTIONS),
     fed(FairBoostingClassifier)(rounds=20, lightgbm=LEAVES, **OPTIONS),
     fed(FairBoostingRegressor)(rounds=20, lightgbm=LEAVES, **OPTIONS),
+    fed_always(FairAdjuster)(LogisticRegression(), cv=2, **SHORT, **OPTIONS),
+    fed_always(FairAdjuster)(Ridge(), cv=2, increasing=True, **SHORT, **OPTIONS),
 ]
 
 

@@ -88,5 +88,5 @@ def test_knots_are_quantiles_and_a_constant_has_one():
     column = torch.arange(3201.0)
     constant = torch.ones(3201)
     spread, alone = score_knots(torch.stack([column, constant], dim=1))
-    assert spread.tolist() == (np.arange(32) * 100).tolist()
+    assert spread.tolist() == (np.arange(16) * 200).tolist()
     assert alone.tolist() == [1]

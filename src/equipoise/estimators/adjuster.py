@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_choice, check_flag, refuse_unread
 from equipoise.estimators.base import Classifies, Regresses
@@ -63,13 +65,13 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         Whether the adjusted score increases with the score for each value of the sensitive
         features: nobody is overtaken by somebody alike with a lower score. Of three or more
         classes, each logit increases with the score of its own class.
-    hidden, embedding, batch_size, critic_hidden
+    hidden, embedding, critic_hidden
         As for :class:`FairClassifier`, with other defaults; with ``increasing`` the layers of the
         network on the sensitive features.
     notion, strength, method, divergence, density_ratio, scaling, normalization, critic_steps
     critic_normalization, gradient_penalty, optimizer, learning_rate, critic_learning_rate
-    momentum, weight_decay, schedule, iterations, sensitive_types, missing_sensitive, random_state
-    device, verbose
+    momentum, weight_decay, schedule, iterations, batch_size, sensitive_types, missing_sensitive
+    random_state, device, verbose
         All as for :class:`FairClassifier`.
 
     Attributes
@@ -99,7 +101,6 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     hidden: tuple[int, ...] = (32, 32)
     critic_hidden: tuple[int, ...] = (32, 32)
     embedding: Embedding = "none"
-    batch_size: int = 500
 
     @property
     def regresses(self) -> bool:
@@ -127,6 +128,22 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     ) -> float:
         """Return the accuracy of a classifier, or R2 of a regressor."""
         return self._kind.score(self, X, y, sample_weight, sensitive_features=sensitive_features)
+
+    def to_onnx(self, path: str | PathLike[str]) -> None:
+        """Write the network as an ONNX file, as `FairClassifier.to_onnx` does.
+
+        The file does not hold the model. Its inputs are the scores of the model (logits of
+        probabilities, ``decision_function`` or predictions), called ``model_score`` or, with three
+        or more classes, ``model_score_CLASS``; for plain scores the columns of X; and the sensitive
+        features.
+
+        Parameters
+        ----------
+        path : path of a file that ends in ``.onnx``
+            An older file that equipoise wrote is replaced, and nothing else ever.
+        """
+        check_is_fitted(self)
+        NetworkEstimator.to_onnx(self._to_save()[0], path)
 
     @property
     def _kind(self) -> type[Classifies] | type[Regresses]:
@@ -159,6 +176,21 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         recipe = super()._recipe()
         recipe.need_penalty_on_score("adjusters")
         return replace(recipe, increasing=increasing, penalizes_logits=True)
+
+    def _evaluate(
+        self, X: Any, sensitive_features: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_is_fitted(self)
+        if self.estimator is None and hasattr(self, "probe_"):
+            names = list(self.feature_names_in_)
+            given = [column.name for column in read_features(X)]
+            if len(given) != len(names) or not {*given} & {*names, "x0"}:
+                raise InputError(
+                    "X must hold the scores of the model, as this adjuster was loaded without it: "
+                    f"{', '.join(names)}, got {', '.join(given[:5])}; pass the scores, or "
+                    "load(path, estimator=model)"
+                )
+        return super()._evaluate(X, sensitive_features)
 
     def _read_sensitive(
         self, sensitive_features: Any, n: int, weights: NDArray[np.float64] | None

@@ -483,8 +483,8 @@ class Fitting(Generic[Model]):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        _check_aware(model)
         self.recipe = replace(model._recipe(), changed=changed_options(model))
+        _check_aware(model)
         self.device = read_device(model.device)
 
     def learn(self, rows: Rows) -> None:

@@ -101,7 +101,7 @@ def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positi
         if classes is not None:
             labels, counts = np.unique(rows.y, return_counts=True)
             if counts.min() < 2:
-                _refuse_fold(cv, labels[counts.argmin()], "one of the folds")
+                _refuse_fold(cv, labels.tolist()[counts.argmin()], "one of the folds")
             cv = min(cv, int(counts.max()))
         cv = kind(cv, shuffle=True, random_state=0)
     scored = np.zeros(len(rows), dtype=np.int64)
@@ -112,7 +112,7 @@ def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positi
             continue
         absent = np.setdiff1d(classes, rows.y[train])
         if len(absent):
-            _refuse_fold(cv, absent[0], f"fold {number}")
+            _refuse_fold(cv, absent.tolist()[0], f"fold {number}")
     if not (scored == 1).all():
         row = int((scored != 1).argmax())
         raise InputError(

@@ -15,7 +15,7 @@ from equipoise.networks.mlp import KNOT_ROWS, StackedMLP
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
 #: Most pieces into which a score is cut, at its quantiles.
-_MOST_PIECES = 32
+_MOST_PIECES = 16
 
 
 def score_knots(scores: Tensor) -> list[NDArray[np.float64]]:
