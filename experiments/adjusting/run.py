@@ -90,7 +90,11 @@ def peers(rows: TrialRows, group: NDArray[Any], python: str) -> dict[str, Floats
     script = Path(__file__).with_name("peers_script.py")
     with tempfile.TemporaryDirectory() as folder:
         given, answers = (Path(folder) / name for name in ("rows.npz", "answers.npz"))
-        positions = {"train": rows.train, "validation": rows.validation, "test": rows.test}
+        positions: dict[str, Any] = {
+            "train": rows.train,
+            "validation": rows.validation,
+            "test": rows.test,
+        }
         np.savez(given, score=rows.score, y=rows.y, group=group, **positions)
         subprocess.run([python, script, given, answers], check=True, timeout=_LIMIT)
         return {name: np.asarray(found, float) for name, found in np.load(answers).items()}
@@ -100,7 +104,10 @@ def trial(dataset: str, column: str, number: int, python: str | None) -> Iterato
     """Yield what every method reaches on one split, one record for each setting."""
     rows = trial_rows(dataset, number)
     group = np.unique(rows.sensitive[column].astype(str), return_inverse=True)[1]
-    learned = {"learned_score": rows.score[rows.train], "learned_group": group[rows.train]}
+    learned: dict[str, Any] = {
+        "learned_score": rows.score[rows.train],
+        "learned_group": group[rows.train],
+    }
 
     def record(method: str, task: str, score: Floats) -> dict[str, Any]:
         told = {"data": dataset, "attribute": column, "split": number, "task": task}

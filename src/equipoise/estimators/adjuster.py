@@ -229,13 +229,13 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         for column in columns:
             rule = f"X column {column.name!r} must hold scores, finite numbers in every row, got"
-            if column.family != "number":
-                raise InputError(f"{rule} {column.family}; convert or choose another column")
             if column.missing.any():
                 raise InputError(
                     f"{rule} a missing value in row {int(column.missing.argmax())}; leave out "
                     "such rows"
                 )
+            if column.family != "number":
+                raise InputError(f"{rule} {column.family}; convert it, or choose another column")
         return X
 
     @property
