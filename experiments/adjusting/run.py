@@ -23,6 +23,8 @@ SHARES = np.linspace(0, 1, 21)
 _LIMIT = 1800
 #: Points of the range of unfairness in which two curves are compared.
 _POINTS = 41
+#: A record that has this much less utility than the best of its split is left out.
+_MOST_GIVEN_UP = 0.05
 
 
 def ks_gsp(score: Floats, group: NDArray[Any]) -> float:
@@ -143,17 +145,22 @@ def run(splits: Sequence[int], python: str | None, out: Path) -> pd.DataFrame:
 def curve_of(records: pd.DataFrame) -> Floats:
     """Mean unfairness and utility on test rows of what validation rows pick, (points, 2).
 
-    In each split, for even steps from the least unfairness on validation rows to the largest, the
-    record of largest utility within the step.
+    For each limit, in each split the record of largest utility within it. Limits go from the least
+    that every split can keep. Records that give up much utility, such as decisions that are all
+    alike, are left out.
     """
-    splits = []
-    for _, found in records.groupby("split"):
-        values = found[["unfairness", "utility", "test unfairness", "test utility"]].to_numpy()
-        limits = np.linspace(values[:, 0].min(), values[:, 0].max(), _POINTS)
-        within = [values[values[:, 0] <= limit] for limit in limits]
-        splits.append([each[each[:, 1].argmax(), 2:] for each in within])
-    mean = np.mean(splits, axis=0)
+    names = ["unfairness", "utility", "test unfairness", "test utility"]
+    splits = [found[names].to_numpy() for _, found in records.groupby("split")]
+    splits = [each[each[:, 1] >= each[:, 1].max() - _MOST_GIVEN_UP] for each in splits]
+    least = max(each[:, 0].min() for each in splits)
+    limits = np.linspace(least, max(each[:, 0].max() for each in splits), _POINTS)
+    mean = np.mean([[_pick(each, limit) for limit in limits] for each in splits], axis=0)
     return np.asarray(mean[np.argsort(mean[:, 0], kind="stable")])
+
+
+def _pick(values: Floats, limit: float) -> Floats:
+    within = values[values[:, 0] <= limit]
+    return within[within[:, 1].argmax(), 2:]
 
 
 def compared(records: pd.DataFrame) -> pd.DataFrame:

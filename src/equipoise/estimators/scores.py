@@ -130,7 +130,9 @@ def _refuse_fold(cv: Any, label: Any, fold: str) -> None:
 
 
 def _fitted(estimator: Any, rows: Rows, positions: Positions) -> Any:
-    weights = {} if rows.weights is None else {"sample_weight": rows.weights[positions]}
+    weights = {}
+    if rows.weights is not None:  # of mean 1, near which the limits of most libraries are meant
+        weights["sample_weight"] = rows.weights[positions] / rows.weights.mean()
     return clone(estimator).fit(take_rows(rows.X, positions), rows.y[positions], **weights)
 
 
