@@ -59,8 +59,9 @@ def adjusting(asked: argparse.Namespace) -> None:
     """Compare adjusters with optimal transport and error-parity on the scores of LightGBM."""
     from experiments.adjusting import run
 
-    records = run.run(asked.splits, asked.peers, asked.out)
-    print(run.compared(records).round(4).to_string(index=False))
+    found = run.compared(run.run(asked.splits, asked.peers, asked.out)).round(4)
+    found.to_csv(asked.out / "compared.csv", index=False)
+    print(found.to_string(index=False))
 
 
 def theory(asked: argparse.Namespace) -> None:

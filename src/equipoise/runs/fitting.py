@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from equipoise.errors import InputError, NoSuchModel
 from equipoise.estimators.fitting import read_device
@@ -92,6 +93,9 @@ def fit_run(
         for library in options.libraries:
             library.module(f"--predictor {options.predictor}")
         options.check()
+        if options.score:
+            # As in the demo: networks this small gain nothing from a second thread.
+            torch.set_num_threads(1)
         path = data
         if path is None and earlier is not None:
             path = earlier.data.find(out if settings is None else settings.parent)

@@ -5,8 +5,16 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from experiments import RESULTS
 from experiments.adjusting.run import compared, ks_gsp, odds_gap
 from experiments.adjusting.transport import repaired
+
+
+def test_the_page_says_what_was_found():
+    found = pd.read_csv(RESULTS / "adjusting" / "compared.csv")
+    assert set(found["method"]) == {"adjuster", "increasing"}
+    assert set(found["peer"]) == {"transport", "equipy", "error_parity"}
+    assert found["worst"].min() > -0.005
 
 
 def test_transport_of_normal_groups_is_the_closed_form():
