@@ -60,7 +60,7 @@ def check_model(estimator: Any, cv: Any) -> None:
     elif isinstance(cv, str) or not hasattr(cv, "split"):
         raise InputError(
             "cv must be a whole number of folds, a splitter such as "
-            f"sklearn.model_selection.GroupKFold, or 'prefit', got {cv!r}; for example cv=5"
+            f"sklearn.model_selection.KFold, or 'prefit', got {cv!r}; for example cv=5"
         )
 
 
@@ -105,19 +105,27 @@ def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positi
             cv = min(cv, int(counts.max()))
         cv = kind(cv, shuffle=True, random_state=0)
     scored = np.zeros(len(rows), dtype=np.int64)
-    found = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(rows.X, rows.y)]
-    for number, (train, test) in enumerate(found, start=1):
-        scored[test] += 1
+    try:
+        found = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(rows.X, rows.y)]
+        labels = [rows.y[train] for train, _ in found]
+        for _, test in found:
+            scored[test] += 1
+    except (ValueError, IndexError) as error:
+        raise InputError(
+            f"cv must split {len(rows)} rows without knowing more about them, got {cv!r}, which "
+            f"does not ({error}); use cv=5"
+        ) from None
+    for number, fitted_on in enumerate(labels, start=1):
         if classes is None:
             continue
-        absent = np.setdiff1d(classes, rows.y[train])
+        absent = np.setdiff1d(classes, fitted_on)
         if len(absent):
             _refuse_fold(cv, absent.tolist()[0], f"fold {number}")
     if not (scored == 1).all():
         row = int((scored != 1).argmax())
         raise InputError(
             f"cv must score every row once, got {cv!r}, which scores row {row} {scored[row]} "
-            "times; use cv=5, or a splitter such as sklearn.model_selection.GroupKFold"
+            "times; use cv=5, or a splitter such as sklearn.model_selection.KFold"
         )
     yield from found
 
