@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
-from sklearn.utils import ClassifierTags, RegressorTags, Tags
+from sklearn.utils import ClassifierTags, RegressorTags, Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -267,6 +267,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
 
     def take_model(self, estimator: Any) -> None:
         """Adjust the scores of this fitted model from now on, if it is that of the fit."""
+        check_model(estimator, PREFIT)
         check_probe(self.probe_, estimator, self._labels)
         self.estimator, self.cv, self.estimator_ = estimator, PREFIT, estimator
         self._set_columns(self.probe_.document["columns"], self.probe_.document["count"])
@@ -296,5 +297,6 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         tags.estimator_type = "regressor" if self.regresses else "classifier"
         tags.regressor_tags = RegressorTags() if self.regresses else None
         tags.classifier_tags = None if self.regresses else ClassifierTags()
-        tags.input_tags.allow_nan = False
+        model = self.estimator
+        tags.input_tags.allow_nan = model is not None and get_tags(model).input_tags.allow_nan
         return tags

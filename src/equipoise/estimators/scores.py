@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import narwhals as nw
 import numpy as np
@@ -77,20 +76,14 @@ def out_of_fold(estimator: Any, cv: Any, rows: Rows, classes: Labels | None) -> 
             f"weights for {type(estimator).__name__}; take another estimator, or fit it yourself "
             "and pass cv='prefit'"
         )
-    folds = list(_folds(cv, rows, classes))  # all are checked before anything is fitted
-    everything = np.arange(len(rows))
-    parts = [
-        (test, scores_of(_fitted(estimator, rows, train), take_rows(rows.X, test), classes))
-        for train, test in folds
-    ]
-    scores = np.empty((len(rows), parts[0][1].shape[1]))
-    for test, found in parts:
-        scores[test] = found
-    return scores, _fitted(estimator, rows, everything)
+    scores = np.empty((len(rows), len(score_names(classes))))
+    for train, test in _folds(cv, rows, classes):
+        scores[test] = scores_of(_fitted(estimator, rows, train), take_rows(rows.X, test), classes)
+    return scores, _fitted(estimator, rows, np.arange(len(rows)))
 
 
-def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positions, Positions]]:
-    """Yield the rows to fit and the rows to score of each fold, checked."""
+def _folds(cv: Any, rows: Rows, classes: Labels | None) -> list[tuple[Positions, Positions]]:
+    """Return the rows to fit and the rows to score of each fold, all checked."""
     if isinstance(cv, int | np.integer):
         if cv > len(rows):
             raise InputError(
@@ -107,7 +100,7 @@ def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positi
     scored = np.zeros(len(rows), dtype=np.int64)
     try:
         found = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(rows.X, rows.y)]
-        labels = [rows.y[train] for train, _ in found]
+        fitted_on = [rows.y[train] for train, _ in found]
         for _, test in found:
             scored[test] += 1
     except (ValueError, IndexError) as error:
@@ -115,22 +108,20 @@ def _folds(cv: Any, rows: Rows, classes: Labels | None) -> Iterator[tuple[Positi
             f"cv must split {len(rows)} rows without knowing more about them, got {cv!r}, which "
             f"does not ({error}); use cv=5"
         ) from None
-    for number, fitted_on in enumerate(labels, start=1):
-        if classes is None:
-            continue
-        absent = np.setdiff1d(classes, fitted_on)
-        if len(absent):
-            _refuse_fold(cv, absent.tolist()[0], f"fold {number}")
+    if classes is not None:
+        for number, known in enumerate(fitted_on, start=1):
+            for label in np.setdiff1d(classes, known).tolist():
+                _refuse_fold(cv, label, f"fold {number}")
     if not (scored == 1).all():
         row = int((scored != 1).argmax())
         raise InputError(
             f"cv must score every row once, got {cv!r}, which scores row {row} {scored[row]} "
             "times; use cv=5, or a splitter such as sklearn.model_selection.KFold"
         )
-    yield from found
+    return found
 
 
-def _refuse_fold(cv: Any, label: Any, fold: str) -> None:
+def _refuse_fold(cv: Any, label: Any, fold: str) -> NoReturn:
     raise InputError(
         f"cv must leave rows of every class to fit in each fold, got {cv!r}, with no row of class "
         f"{label!r} to fit in {fold}; use fewer folds, or leave out or join classes with few rows"
