@@ -55,6 +55,15 @@ def peers(asked: argparse.Namespace) -> None:
     run.pack(asked.out)
 
 
+def adjusting(asked: argparse.Namespace) -> None:
+    """Compare adjusters with optimal transport and error-parity on the scores of LightGBM."""
+    from experiments.adjusting import run
+
+    found = run.compared(run.run(asked.splits, asked.peers, asked.out)).round(4)
+    found.to_csv(asked.out / "compared.csv", index=False)
+    print(found.to_string(index=False))
+
+
 def theory(asked: argparse.Namespace) -> None:
     """Measure the error that the paper's theorem bounds, on the synthetic family."""
     from experiments.theory import study
@@ -140,6 +149,16 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         choices=("plain", "exponentiated_gradient", "fairgbm"),
         help="peers to run (default: all)",
+    )
+    one = add(adjusting)
+    one.add_argument(
+        "--splits", type=int, nargs="+", default=range(3), help="numbers of splits (default: 0 1 2)"
+    )
+    one.add_argument(
+        "--peers", metavar="PYTHON", help="Python with error-parity and equipy (default: neither)"
+    )
+    one.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder of finished trials"
     )
     add(theory)
     add(pages)

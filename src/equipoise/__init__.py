@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equipoise.auditing import audit as audit
     from equipoise.datasets import load_dataset as load_dataset
+    from equipoise.estimators import FairAdjuster as FairAdjuster
     from equipoise.estimators import FairBoostingClassifier as FairBoostingClassifier
     from equipoise.estimators import FairBoostingRegressor as FairBoostingRegressor
     from equipoise.estimators import FairClassifier as FairClassifier
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 #: The module that defines each public name. A name is imported at first use, because most modules
 #: import torch, which ``equipoise --help`` does not need.
 _HOMES = {
+    "FairAdjuster": "equipoise.estimators",
     "FairBoostingClassifier": "equipoise.estimators",
     "FairBoostingRegressor": "equipoise.estimators",
     "FairClassifier": "equipoise.estimators",

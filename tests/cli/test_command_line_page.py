@@ -41,7 +41,8 @@ def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch):
         if line in ELSEWHERE:
             continue
         # Small: what is tested is that they work, not what they reach.
-        small = SMALL_ON_CPU if line.startswith("equipoise fit people.csv") else ()
+        trains = line.startswith(("equipoise fit people.csv", "equipoise adjust"))
+        small = SMALL_ON_CPU if trains else ()
         ran = equipoise(*shlex.split(line)[1:], *small)
         assert ran.code == 0, f"{line}: {ran.err}"
     written = {path.name for path in tmp_path.iterdir()}

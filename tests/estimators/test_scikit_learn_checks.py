@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_dense_data,
     parametrize_with_checks,
 )
 
 from equipoise import (
+    FairAdjuster,
     FairBoostingClassifier,
     FairBoostingRegressor,
     FairClassifier,
@@ -60,6 +62,20 @@ def fed(estimator_class):
     return Fed
 
 
+def fed_always(estimator_class):
+    """The same for an estimator that needs A to predict, too."""
+
+    class FedAlways(fed(estimator_class)):
+        def _evaluate(self, X, sensitive_features=None):
+            # A constant column is replaced at fit only: a row's A must not depend on other rows.
+            given = first_column(X)
+            return super()._evaluate(X, given if given is None else np.asarray(X, float)[:, 0])
+
+    FedAlways.__name__ = FedAlways.__qualname__ = f"FedAlways{estimator_class.__name__}"
+    globals()[FedAlways.__name__] = FedAlways
+    return FedAlways
+
+
 # Some tables of the checks have so few rows that a column of numbers would count as labels.
 OPTIONS = {
     "strength": 0.3,
@@ -67,12 +83,15 @@ OPTIONS = {
     "critic_hidden": (8,),
     "random_state": 0,
 }
+FedAdjuster = fed_always(FairAdjuster)
 FED = [
     fed(FairClassifier)(critic_steps=1, **SHORT, **OPTIONS),
     fed(FairRegressor)(critic_steps=1, **SHORT, **OPTIONS),
     fed(FairEncoder)(iterations=20, encoder_hidden=(4,), hidden=(8,), critic_steps=1, **OPTIONS),
     fed(FairBoostingClassifier)(rounds=20, lightgbm=LEAVES, **OPTIONS),
     fed(FairBoostingRegressor)(rounds=20, lightgbm=LEAVES, **OPTIONS),
+    FedAdjuster(LogisticRegression(), cv=2, **SHORT, **OPTIONS),
+    FedAdjuster(Ridge(), cv=2, increasing=True, **SHORT, **OPTIONS),
 ]
 
 

@@ -313,6 +313,84 @@ def fit(
     )
 
 
+def _with_options_of(
+    other: Callable[..., Answer], *, but: Collection[str]
+) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Give a command the options of another one, besides those it names itself."""
+
+    def add(command: Callable[..., Answer]) -> Callable[..., Answer]:
+        own, more = (inspect.signature(each, eval_str=True) for each in (command, other))
+        named = {n: each for n, each in own.parameters.items() if each.kind != each.VAR_KEYWORD}
+        shared = {n: each for n, each in more.parameters.items() if n not in {*named, *but}}
+        parameters = [*named.values(), *shared.values()]
+        command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ |= {name: other.__annotations__[name] for name in shared}
+        del command.__annotations__["options"]
+        return command
+
+    return add
+
+
+#: Options of fit that say something about features or trees.
+_NOT_FOR_SCORES = (
+    *("drop", "features", "category", "predictor", "rounds", "sensitive_at_prediction"),
+)
+
+
+@_with_options_of(fit, but=_NOT_FOR_SCORES)
+def adjust(
+    context: typer.Context,
+    data: Place = data_file(None),
+    score: Names = columns(
+        "Column of scores, of any model; of three or more classes one each, in sorted order."
+    ),
+    target: Text = option("COLUMN", "Column of true outcomes."),
+    sensitive: Names = columns("Sensitive columns, separated by commas; predict needs them, too."),
+    increasing: bool | None = flag(
+        "--increasing",
+        "For each value of the sensitive columns, a higher score stays higher: nobody is overtaken "
+        "by somebody alike with a lower score.",
+    ),
+    seeds: Whole = option("N", "Models per strength.  [default: 1]"),
+    settings: Place = option(
+        "FILE", "settings.json of a run to repeat; options given here replace its own."
+    ),
+    out: Path = option("FOLDER", "Run folder to write.", Path("run")),
+    resume: bool = switch("--resume", "Continue the unfinished run in --out."),
+    overwrite: bool = switch("--overwrite", "Replace the run in --out."),
+    **options: Any,
+) -> Answer:
+    """Adjust the scores of any model so that they depend less on sensitive columns.
+
+    Trains small networks that see the score and the sensitive columns, one for each strength, and
+    writes a run folder as fit does. Law or policy may forbid that a score depends on sensitive
+    columns. Take scores of rows that the model was not trained on, such as scores by
+    cross-validation. equipoise predict adjusts new scores; its file needs the columns of the
+    scores and the sensitive columns.
+
+    Examples
+    --------
+      equipoise adjust scored.csv --score chance --target hired --sensitive age,sex
+      equipoise adjust scored.csv --score chance --target hired --sensitive age,sex --max-gap 0.05
+      equipoise adjust scored.csv --score chance --target hired --sensitive age,sex --increasing
+    """
+    from equipoise.runs.fitting import fit_run
+
+    given = _given(context, but=("data", "settings", "out", "resume", "overwrite"))
+    if settings is None and not resume:
+        given.setdefault("seeds", 1)
+    return fit_run(
+        data,
+        given,
+        settings=settings,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        say=note,
+        command="adjust",
+    )
+
+
 def select(
     context: typer.Context,
     run: RunFolder,
@@ -576,7 +654,7 @@ def open_page(path: Path) -> None:
 
 
 #: In the order of the help. To add one, write its function and its line here.
-COMMANDS = (fit, select, predict, audit, report, compare, datasets, demo)
+COMMANDS = (fit, adjust, select, predict, audit, report, compare, datasets, demo)
 
 # Plain help: lines of examples stay as they are, and nothing has to be loaded to draw boxes.
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -606,7 +684,8 @@ def equipoise(
 
     fit trains the whole curve of utility against unfairness and writes a run folder with a report.
     select takes a model from it, and predict scores files with that model. audit assesses scores
-    of any model. demo shows all of it on census data in about a minute.
+    of any model, and adjust mitigates what it finds. demo shows all but that on census data in
+    about a minute.
 
     Every command answers on standard output (with --json as one JSON object) and prints everything
     else to standard error. Exit codes: 0 answered, 1 something to correct in what was asked (or

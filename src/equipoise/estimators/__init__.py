@@ -1,5 +1,6 @@
-"""scikit-learn estimators: networks, boosted trees, and an encoder."""
+"""scikit-learn estimators: networks, boosted trees, an encoder, and an adjuster of any model."""
 
+from equipoise.estimators.adjuster import FairAdjuster as FairAdjuster
 from equipoise.estimators.base import Classifies as Classifies
 from equipoise.estimators.base import Regresses as Regresses
 from equipoise.estimators.boosting import FairBoostingClassifier as FairBoostingClassifier

@@ -27,6 +27,7 @@ from equipoise.estimators.fitting import (
     Fits,
     Fitting,
     Outcome,
+    Rows,
     checked_features,
     new_inputs,
     read_classes,
@@ -37,7 +38,7 @@ from equipoise.estimators.fitting import (
 from equipoise.estimators.saving import contents_of
 from equipoise.networks import Normalization
 from equipoise.predictors import Recipe
-from equipoise.storage import write_model_file
+from equipoise.storage import Contents, write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.sensitive_table import check_types
 from equipoise.training import Health, History, Member, OptimizerSettings, Predictor
@@ -85,6 +86,8 @@ class FairEstimator(Options, Fits):
     #: Their encoder, and the columns that may be missing; set with ``sensitive_at_prediction``.
     attribute_encoder_: Encoder[Any]
     attribute_gaps_: tuple[str, ...]
+    #: What recognizes the model whose scores an adjuster adjusts; set on such an adjuster only.
+    probe_: Contents
 
     def _fit(
         self, run: FitRun, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
@@ -151,6 +154,18 @@ class FairEstimator(Options, Fits):
     def _new_encoder(self) -> Encoder[Any]:
         """Return an unfitted encoder of the features."""
 
+    def _features_to_learn(self, rows: Rows) -> Any:
+        """Return the features of training rows, as the encoder takes them."""
+        return rows.X
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of new rows X, as the encoder takes them."""
+        return X
+
+    def _to_save(self) -> tuple[FairEstimator, Contents | None]:
+        """Return the estimator without what no file can hold, and what recognizes that."""
+        return self, None
+
     def _critic(self, **optimizer: Any) -> CriticSettings:
         """Check and return its settings; ``optimizer`` are those of its optimizer but the rate."""
         rate = self.critic_learning_rate
@@ -197,7 +212,7 @@ class FairEstimator(Options, Fits):
         check_aligned(X=X, sensitive_features=sensitive_features)
         X = checked_features(self, X, reset=False)
         device = self.predictor_.weight.device
-        inputs = new_inputs(self, self.encoder_.transform(X), sensitive_features)
+        inputs = new_inputs(self, self.encoder_.transform(self._features(X)), sensitive_features)
         x = torch.from_numpy(inputs).to(device).double()
         output, penalized = self.predictor_.evaluate(x)
         return output[0].cpu().numpy(), penalized[0].cpu().numpy()

@@ -52,7 +52,7 @@ Positions = NDArray[np.intp]
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that a resumed run may change, or that its identity covers in another way.
-_NOT_IN_IDENTITY = ("verbose", "device", "network")
+_NOT_IN_IDENTITY = ("verbose", "device", "network", "estimator", "cv")
 
 #: Rows in which features are compared with sensitive columns before they are in all rows.
 _FIRST_ROWS = 100
@@ -483,8 +483,8 @@ class Fitting(Generic[Model]):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        _check_aware(model)
         self.recipe = replace(model._recipe(), changed=changed_options(model))
+        _check_aware(model)
         self.device = read_device(model.device)
 
     def learn(self, rows: Rows) -> None:
@@ -497,7 +497,8 @@ class Fitting(Generic[Model]):
         model._keep_outcome(self.outcome)
         model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
         model.encoder_ = model._new_encoder()
-        x = learn_inputs(model, model.encoder_.fit_transform(rows.X), rows.table)
+        features = model.encoder_.fit_transform(model._features_to_learn(rows))
+        x = learn_inputs(model, features, rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
 
@@ -506,7 +507,8 @@ class Fitting(Generic[Model]):
 
         ``positions`` (n,) are those of the rows among the user's rows, for errors.
         """
-        x, inputs = self.model.encoder_.transform(X), learned_inputs(self.model)
+        features = self.model._features(X)
+        x, inputs = self.model.encoder_.transform(features), learned_inputs(self.model)
         if inputs.columns:
             x = np.concatenate([x, inputs.encode(table, positions)], axis=1)
         return torch.from_numpy(x).double().to(exact_device(self.device))

@@ -270,24 +270,7 @@ class FairClassifier(Classifies, NetworkEstimator):
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
-        # ONNX has int64, float64, booleans, and text as objects.
-        labels = np.array(self.classes_.tolist())
-        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
-        count = len(labels)
-        if count == 2:
-            score = graph.add("Squeeze", output, graph.constant(np.array([1])))
-            positive = graph.add("Greater", score, graph.constant(np.array(0.0)))
-            chosen = graph.cast(positive, np.int64)
-            both = graph.add("Concat", graph.add("Neg", output), output, axis=1)
-            probabilities = graph.add("Sigmoid", both)
-        else:
-            score = output
-            chosen = graph.add("ArgMax", score, axis=1, keepdims=0)
-            probabilities = graph.add("Softmax", score, axis=1)
-        label = graph.add("Gather", graph.constant(labels), chosen)
-        graph.output("label", label, labels.dtype.type)
-        graph.output("probabilities", probabilities, np.float64, count)
-        graph.output("score", score, np.float64, None if count == 2 else count)
+        add_classes(graph, output, self.classes_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -324,10 +307,7 @@ class FairRegressor(Regresses, NetworkEstimator):
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
-        standard = graph.add("Squeeze", output, graph.constant(np.array([1])))
-        scaled = graph.add("Mul", standard, graph.constant(np.array(self.scale_)))
-        prediction = graph.add("Add", scaled, graph.constant(np.array(self.center_)))
-        graph.output("prediction", prediction, np.float64)
+        add_number(graph, output, self.center_, self.scale_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -401,3 +381,33 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     @property
     def _n_features_out(self) -> int:
         return self.encoder_hidden[-1]
+
+
+def add_classes(graph: Graph, output: str, classes: NDArray[Any]) -> None:
+    """Add the outputs of a classifier to an ONNX graph."""
+    # ONNX has int64, float64, booleans, and text as objects.
+    labels = np.array(classes.tolist())
+    labels = labels.astype(object) if labels.dtype.kind == "U" else labels
+    count = len(labels)
+    if count == 2:
+        score = graph.add("Squeeze", output, graph.constant(np.array([1])))
+        positive = graph.add("Greater", score, graph.constant(np.array(0.0)))
+        chosen = graph.cast(positive, np.int64)
+        both = graph.add("Concat", graph.add("Neg", output), output, axis=1)
+        probabilities = graph.add("Sigmoid", both)
+    else:
+        score = output
+        chosen = graph.add("ArgMax", score, axis=1, keepdims=0)
+        probabilities = graph.add("Softmax", score, axis=1)
+    label = graph.add("Gather", graph.constant(labels), chosen)
+    graph.output("label", label, labels.dtype.type)
+    graph.output("probabilities", probabilities, np.float64, count)
+    graph.output("score", score, np.float64, None if count == 2 else count)
+
+
+def add_number(graph: Graph, output: str, center: float, scale: float) -> None:
+    """Add the output of a regressor to an ONNX graph."""
+    standard = graph.add("Squeeze", output, graph.constant(np.array([1])))
+    scaled = graph.add("Mul", standard, graph.constant(np.array(scale)))
+    prediction = graph.add("Add", scaled, graph.constant(np.array(center)))
+    graph.output("prediction", prediction, np.float64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin, is_regressor
 
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import learned_inputs, n_inputs
@@ -35,6 +35,8 @@ _LEARNED = {
 }
 #: Begins the names of what the encoder of sensitive features has learned.
 _ATTRIBUTE = "attribute."
+#: Begins the names of what recognizes the model whose scores an adjuster adjusts.
+_PROBE = "model_probe"
 
 
 def contents_of(model: FairEstimator) -> Contents:
@@ -55,6 +57,7 @@ def contents_of(model: FairEstimator) -> Contents:
 
 def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
     """Return an estimator without its predictor: options, labels, names and encoding of columns."""
+    model, probe = model._to_save()
     (name,) = (name for name, kind in ENCODERS.items() if kind is type(model.encoder_))
     document = {
         **options_of(model, own_network=own_network),
@@ -66,13 +69,16 @@ def shell_of(model: FairEstimator, *, own_network: bool) -> Contents:
             values, parts = encoder.state().parts()
             document[start + name] = written(values)
             arrays |= {start + part: array for part, array in parts.items()}
+    if probe is not None:
+        document[_PROBE] = written(probe.document)
+        arrays |= {f"{_PROBE}.{part}": array for part, array in probe.arrays.items()}
     return Contents(document, arrays)
 
 
 def options_of(model: FairEstimator, *, own_network: bool) -> dict[str, Any]:
     """Return the class and the options of an estimator, fitted or not."""
     refuse_foreign_class(type(model))
-    parameters = model.get_params(deep=False)
+    parameters = model._to_save()[0].get_params(deep=False)
     if own_network:
         del parameters["network"]
     return {
@@ -139,7 +145,7 @@ def n_outputs(model: FairEstimator, task: Task) -> int | None:
         return None
     tasks: tuple[str, ...] = ("absolute", "squared", "huber")
     outputs = 1
-    if isinstance(model, ClassifierMixin):
+    if isinstance(model, ClassifierMixin) and not is_regressor(model):
         classes = len(model.classes_)
         tasks, outputs = (("binary",), 1) if classes == 2 else (("multiclass",), classes)
     require(task.name in tasks, f"the task {task.name!r} belongs to another estimator")
@@ -168,7 +174,11 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
         words = {"text": "discrete", "number": "continuous"}
         same &= all(words.get(family) == kinds[name] for name, family in families.items())
         require(same, "the sensitive features and their encoding must have the same columns")
-    if isinstance(model, RegressorMixin):
+    if _PROBE in contents.document:
+        parts = [name for name in contents.arrays if name.startswith(f"{_PROBE}.")]
+        arrays = {name.removeprefix(f"{_PROBE}."): contents.arrays[name] for name in parts}
+        model.probe_ = Contents(read(contents.document[_PROBE]), arrays)
+    if isinstance(model, RegressorMixin) and is_regressor(model):
         finite = bool(np.isfinite([model.center_, model.scale_]).all())
         require(finite, "center and scale of the outcome must be finite")
 

@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.errors import InputError, check_number, needs
 from equipoise.estimators.fitting import FitRun, Fits
 from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
-from equipoise.frontier.fitting import Predicts, Roles, fit_curve, flat_options
+from equipoise.frontier.fitting import (
+    Predicts,
+    Roles,
+    estimators_of,
+    fit_curve,
+    flat_options,
+)
 from equipoise.frontier.judging import UNINFORMED, ReportSettings
 from equipoise.frontier.saving import (
     Saved,
@@ -21,6 +27,7 @@ from equipoise.frontier.saving import (
     contents_of,
     curve_in,
     estimator_in,
+    give_model,
     options_in,
 )
 from equipoise.frontier.selection import Selection, read_wish, select
@@ -50,7 +57,8 @@ class FairFrontier(Fits):
     ----------
     estimator : estimator or list of estimators, optional
         A :class:`FairClassifier` (the default), :class:`FairRegressor`,
-        :class:`FairBoostingClassifier` or :class:`FairBoostingRegressor` with its options. The
+        :class:`FairBoostingClassifier`, :class:`FairBoostingRegressor` or :class:`FairAdjuster`,
+        which fits its model to the training rows once, with its options. The
         estimators of a list, all classifiers or all regressors, train on the same rows and compete
         on one front. The frontier trains copies and sets ``strength``, ``random_state`` and
         ``verbose`` of each. ``set_params`` replaces a list as a whole.
@@ -373,7 +381,7 @@ class FairFrontier(Fits):
 
 
 def load(
-    path: str | PathLike[str], *, network: NetworkFactory | None = None
+    path: str | PathLike[str], *, network: NetworkFactory | None = None, estimator: Any = None
 ) -> Saved | FairFrontier:
     """Return the fitted estimator or frontier that ``save`` wrote to ``path``, on the CPU.
 
@@ -386,6 +394,10 @@ def load(
         The file that ``save`` wrote.
     network : callable (n_inputs, n_outputs) -> torch.nn.Module, optional
         The network function, if the model was fitted with one.
+    estimator : fitted classifier or regressor, optional
+        The model whose scores a :class:`FairAdjuster` adjusts, its ``estimator_``: a file does not
+        hold it. Without it the loaded adjuster takes scores in place of X, the logits of
+        probabilities, ``decision_function`` or predictions that the model gives.
 
     Examples
     --------
@@ -404,9 +416,17 @@ def load(
     try:
         check_network(contents, path, network)
         if contents.document["class"] != FairFrontier.__name__:
-            return estimator_in(contents, network)
-        frontier = FairFrontier(**options_in(contents, network))
-        return frontier._keep(curve_in(contents, network))
+            model = estimator_in(contents, network)
+            if estimator is not None:
+                give_model([model], estimator, path)
+            return model
+        curve = curve_in(contents, network)
+        options = options_in(contents, network)
+        if estimator is not None:
+            give_model([each.template for each in curve.trained], estimator, path)
+            for each in estimators_of(options["estimator"]):
+                each.set_params(estimator=estimator, cv="prefit")
+        return FairFrontier(**options)._keep(curve)
     except InputError:
         raise
     except Exception as error:  # the file was made or changed by hand

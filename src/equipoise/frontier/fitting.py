@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from torch import Tensor
 
 from equipoise.errors import InputError, check_flag, check_whole
@@ -260,9 +260,9 @@ def _check_estimators(models: Sequence[Any]) -> None:
     for model in models:
         if not isinstance(model, Classifies | Regresses):
             raise InputError(
-                "estimator must be a FairClassifier, FairRegressor, FairBoostingClassifier or "
-                f"FairBoostingRegressor, or a list of them, got {model!r}; for example "
-                "FairFrontier(FairClassifier())"
+                "estimator must be a FairClassifier, FairRegressor, FairBoostingClassifier, "
+                "FairBoostingRegressor or FairAdjuster, or a list of them, got "
+                f"{model!r}; for example FairFrontier(FairClassifier())"
             )
         options, name = model.get_params(deep=False), type(model).__name__
         if options["random_state"] is not None:
@@ -276,7 +276,7 @@ def _check_estimators(models: Sequence[Any]) -> None:
                 f"(early_stopping={options['early_stopping']!r}); a frontier keeps the best rounds "
                 "without it"
             )
-        if isinstance(model, Regresses) != isinstance(first, Regresses):
+        if is_regressor(model) != is_regressor(first):
             raise InputError(
                 "estimator must be a list of classifiers or of regressors, got both: "
                 f"{type(first).__name__} and {name}; {remedy}"

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.estimators import (
+    FairAdjuster,
     FairBoostingClassifier,
     FairBoostingRegressor,
     FairClassifier,
@@ -319,7 +320,7 @@ def _check_weights(tensors: Weights, trained: TrainedEstimator, members: int) ->
         require(same_type, f"weights of a kept snapshot are of type {tensor.dtype}")
         same_shape = tensor.shape == (members, *like.shape[1:])
         require(same_shape, "weights of a kept snapshot have another shape")
-        if name.endswith("layers.0.column"):
+        if name.endswith(("layers.0.column", "score_column")):
             check_columns(tensor, n_inputs(trained.template))
 
 
@@ -417,7 +418,12 @@ def _plain(category: Hashable) -> Any:
 
 #: Every estimator that a file can hold.
 Saved = (
-    FairClassifier | FairRegressor | FairBoostingClassifier | FairBoostingRegressor | FairEncoder
+    FairAdjuster
+    | FairClassifier
+    | FairRegressor
+    | FairBoostingClassifier
+    | FairBoostingRegressor
+    | FairEncoder
 )
 _CLASSES: dict[str, type[Saved]] = {kind.__name__: kind for kind in get_args(Saved)}
 
@@ -452,3 +458,15 @@ def check_network(
             f"network must be left out for '{path}', whose model has a built-in network, "
             f"got {network!r}"
         )
+
+
+def give_model(models: Sequence[Any], estimator: Any, path: str | PathLike[str]) -> None:
+    """Give the adjusters among the fitted ``models`` the model whose scores they adjust."""
+    adjusters = [each for each in models if hasattr(each, "probe_")]
+    if not adjusters:
+        raise InputError(
+            f"estimator must be left out for '{path}', which holds no FairAdjuster of a model, got "
+            f"{type(estimator).__name__}"
+        )
+    for adjuster in adjusters:
+        adjuster.take_model(estimator)

@@ -1,5 +1,7 @@
 """Networks for K members at once: every weight has a leading member axis K."""
 
+from equipoise.networks.increasing import IncreasingStack as IncreasingStack
+from equipoise.networks.increasing import score_knots as score_knots
 from equipoise.networks.mlp import Embedding as Embedding
 from equipoise.networks.mlp import Normalization as Normalization
 from equipoise.networks.mlp import PiecewiseLinear as PiecewiseLinear

@@ -1,6 +1,6 @@
 """Predictors: networks and boosted trees behind one interface."""
 
-from equipoise.networks import StackedVote
+from equipoise.networks import IncreasingStack, Stack, StackedVote
 from equipoise.predictors.boosting import LIBRARIES, BoostedTrees
 from equipoise.predictors.family import FAMILIES as FAMILIES
 from equipoise.predictors.family import Family as Family
@@ -11,7 +11,8 @@ from equipoise.predictors.family import predictor_arrays as predictor_arrays
 from equipoise.predictors.family import predictor_in as predictor_in
 from equipoise.predictors.family import register_family as register_family
 
-register_family("network", Family("network", "networks", "iteration", {"share": StackedVote}))
+_STACKS: dict[str, type[Stack]] = {"share": StackedVote, "score_column": IncreasingStack}
+register_family("network", Family("network", "networks", "iteration", _STACKS))
 for _library in LIBRARIES.values():
     _words = _library.description
     register_family(_library.family, Family(_words, _words, "round", {"rounds": BoostedTrees}))

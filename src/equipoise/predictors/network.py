@@ -12,11 +12,13 @@ from torch import Tensor
 from equipoise.errors import check_choice, check_widths, refuse_unread
 from equipoise.networks import (
     Embedding,
+    IncreasingStack,
     NetworkFactory,
     Normalization,
     StackedMLP,
     StackedModule,
     find_pieces,
+    score_knots,
 )
 from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
@@ -33,6 +35,8 @@ class NetworkRecipe(Recipe):
     embedding: Embedding = "none"
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
+    increasing: bool = False  # whether outputs increase in the features, one each
+    penalizes_logits: bool = False  # see `LogitPredictor`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +81,8 @@ class NetworkRecipe(Recipe):
             found = declared.solve(replace(context, data=data))
             return solved(data, members, predictor=found, **run.watched)
         seeds = [member.seed for member in members]
-        predictor = self._predictor(data.x, n_outputs, context.task, seeds).to(data.x)
+        make = self._increasing if self.increasing else self._predictor
+        predictor = make(data.x, n_outputs, context.task, seeds).to(data.x)
         predictor.network.try_on(data.x, n_outputs)
         method: Method | Objective | None
         settings = self.training
@@ -112,8 +117,36 @@ class NetworkRecipe(Recipe):
             StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
         pieces = find_pieces(x) if self.embedding == "pieces" else None
+        kind = LogitPredictor if self.penalizes_logits else Predictor
         if not self.encoder_hidden:
-            return Predictor(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
+            return kind(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
         encoder = mlp(n_inputs, self.encoder_hidden, None, pieces=pieces)
         head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs)
         return Predictor(head, TASKS[task], encoder=encoder)
+
+    def _increasing(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
+        """Return networks that increase in the first inputs, the features, for all others."""
+        scores, others = x[:, :n_outputs], x[:, n_outputs:]
+        knots = score_knots(scores)
+        by_others = StackedMLP(
+            others.shape[1],
+            self.hidden,
+            n_outputs + sum(map(len, knots)),
+            generators=generators(seeds, "predictor"),
+            normalization=self.normalization,
+            pieces=find_pieces(others) if self.embedding == "pieces" else None,
+        )
+        kind = LogitPredictor if self.penalizes_logits else Predictor
+        return kind(IncreasingStack(knots, by_others), TASKS[task])
+
+
+class LogitPredictor(Predictor):
+    """Penalizes logits in place of probabilities.
+
+    Both depend on A or neither does, but among small probabilities, which many people may have, a
+    critic sees differences only by their logits.
+    """
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.network(x)
+        return output, output.log_softmax(-1) if output.shape[-1] > 1 else output

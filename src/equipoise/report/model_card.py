@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
+from equipoise.estimators import FairAdjuster
 from equipoise.frontier import FairFrontier, Selection, SelectionRow
 from equipoise.frontier.snapshots import predictor_in_words
 from equipoise.methods import parse_method
@@ -197,13 +198,19 @@ def _architecture(selection: Selection) -> str:
         )
     elif not parse_method(options["method"]).capabilities.neural:
         one = "linear model"
-    elif options["network"] is not None:
+    elif options.get("network") is not None:
         one = "network of the user's own"
     elif len(options["hidden"]) == 0:
         one = "linear model (a network without hidden layers)"
     else:
         widths = ", ".join(map(str, options["hidden"]))
         one = f"fully connected network with hidden layers of {widths} units"
+        if isinstance(selection.model, FairAdjuster):
+            adjusted = "the given score"
+            if selection.model.estimator is not None:
+                adjusted = f"the score of {type(selection.model.estimator_).__name__}"
+            kept = ", increasing in it" if options["increasing"] else ""
+            one += f" that adjusts {adjusted}{kept}"
     averaged = selection.averaged
     return one if averaged == 1 else f"average of {averaged}, each {article}{one}"
 

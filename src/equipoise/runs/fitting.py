@@ -1,4 +1,4 @@
-"""``equipoise fit``: from a data file to a run folder."""
+"""``equipoise fit`` and ``equipoise adjust``: from a data file to a run folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from equipoise.errors import InputError, NoSuchModel
 from equipoise.estimators.fitting import read_device
@@ -44,7 +45,13 @@ from equipoise.runs.selecting import (
 from equipoise.storage import write_atomically
 from equipoise.words import capital
 
-_EXAMPLE = "for example equipoise fit people.csv --target hired --sensitive age,sex"
+#: What each command needs, and an example of it.
+_REQUIRED = {"fit": ("target", "sensitive"), "adjust": ("score", "target", "sensitive")}
+_EXAMPLES = {
+    "fit": "for example equipoise fit people.csv --target hired --sensitive age,sex",
+    "adjust": "for example equipoise adjust scored.csv --score chance --target hired "
+    "--sensitive age,sex",
+}
 
 
 def fit_run(
@@ -56,6 +63,7 @@ def fit_run(
     settings: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    command: str = "fit",
 ) -> Answer:
     """Read the data, print how, train, and write the run folder ``out``.
 
@@ -73,7 +81,7 @@ def fit_run(
             earlier = files.unfinished_run(out)
         elif settings is not None:
             earlier = read_record(settings)
-        options = read_options(given, earlier)
+        options = read_options(given, earlier, command)
         if resume and earlier is not None and (changes := earlier.options.changes(options)):
             raise InputError(
                 f"--resume must continue the run in '{out}' as it was begun, but "
@@ -85,11 +93,14 @@ def fit_run(
         for library in options.libraries:
             library.module(f"--predictor {options.predictor}")
         options.check()
+        if options.score:
+            # As in the demo: networks this small gain nothing from a second thread.
+            torch.set_num_threads(1)
         path = data
         if path is None and earlier is not None:
             path = earlier.data.find(out if settings is None else settings.parent)
         if path is None:
-            raise InputError(f"DATA is required; {_EXAMPLE}")
+            raise InputError(f"DATA is required; {_EXAMPLES[command]}")
         frame = read_table(path, sep=options.sep or None, category=options.category)
         columns = options.columns(frame, say)
         _refuse_what_cannot_pick(options, columns.task)
@@ -101,7 +112,7 @@ def fit_run(
             )
             remedy = "choose another --out to train on this one"
             if settings is not None:
-                repeat = command_line("equipoise", "fit", path, "--settings", settings)
+                repeat = command_line("equipoise", command, path, "--settings", settings)
                 remedy = f"name it to train on it as it is: {repeat}"
             if resume or data is None:
                 raise InputError(f"{changed}; restore the file, or {remedy}")
@@ -122,12 +133,14 @@ def fit_run(
         return _train_and_write(Run(out, record), frame, columns, resume=resume, say=say)
 
 
-def read_options(given: Mapping[str, Any], earlier: RunRecord | None) -> FitOptions:
+def read_options(
+    given: Mapping[str, Any], earlier: RunRecord | None, command: str = "fit"
+) -> FitOptions:
     """Return the options of a run; those given count before those of an earlier run."""
     found = {**({} if earlier is None else earlier.options.to_document()), **given}
-    for name in ("target", "sensitive"):
-        if name not in found:
-            raise InputError(f"--{name} is required; {_EXAMPLE}")
+    for name in _REQUIRED[command]:
+        if not found.get(name):
+            raise InputError(f"--{name} is required; {_EXAMPLES[command]}")
     metrics = [known_name(metric, METRICS) for metric in found.get("metrics", ())]
     max_gap, max_unfairness = given.get("max_gap"), given.get("max_unfairness")
     refuse_both_limits(max_gap, max_unfairness)
@@ -166,7 +179,7 @@ def _refuse_what_cannot_pick(options: FitOptions, task: str) -> None:
 
 def fit_command(options: FitOptions, data: Path, out: Path) -> str:
     """Return the command line that makes a run."""
-    return command_line("equipoise", "fit", data, *options.to_arguments(), "--out", out)
+    return command_line("equipoise", options.command, data, *options.to_arguments(), "--out", out)
 
 
 def _train_and_write(

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -19,6 +20,7 @@ import pandas as pd
 
 from equipoise.errors import InputError, check_choice, check_number, check_whole, did_you_mean
 from equipoise.estimators import (
+    FairAdjuster,
     FairBoostingClassifier,
     FairBoostingRegressor,
     FairClassifier,
@@ -57,7 +59,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Every option of ``equipoise fit`` that decides the numbers of a run or the words about it.
+    """Every option of ``equipoise fit`` and ``adjust`` that decides a run or the words about it.
 
     Options of training have the names and defaults of `FairFrontier` and its estimators.
     """
@@ -67,6 +69,8 @@ class FitOptions:
     id: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] = ()  # without any: all other columns
+    score: tuple[str, ...] = ()  # columns of scores to adjust; then nothing else is a feature
+    increasing: bool = False  # whether adjusted scores increase with the scores
     task: str = ""  # empty where the target decides
     positive: str = ""  # label of the target; empty for the second in sorted order
     category: tuple[str, ...] = ()  # columns of numbers that are codes
@@ -107,6 +111,10 @@ class FitOptions:
             )
         check_choice("--predictor", self.predictor, tuple(PREDICTORS))
         check_whole("--rounds", self.rounds)
+        if self.score and self.predictor != "network":
+            raise InputError(
+                f"--predictor must be network to adjust scores, got {self.predictor}; leave it out"
+            )
         if self.min_utility is not None:
             rule = "must be at most 1, the utility of perfect scores"
             check_number("--min-utility", self.min_utility, rule, lambda least: least <= 1)
@@ -175,7 +183,7 @@ class FitOptions:
             sensitive=self.sensitive,
             id=self.id,
             drop=self.drop,
-            features=self.features or None,
+            features=self.score or self.features or None,
             task=self.task or None,
             sensitive_types=self.types or None,
             positive=self.positive or None,
@@ -192,7 +200,7 @@ class FitOptions:
             "times": self.time_split,
         }
         return {
-            "X": frame[columns.features],
+            "X": frame[list(self.score) or columns.features],
             "y": frame[columns.target],
             "sensitive_features": frame[columns.sensitive],
             "positive": columns.outcome.classes[-1] if self.positive else None,
@@ -267,8 +275,13 @@ class FitOptions:
         """The option that limits the first metric, which is a gap unless others were named."""
         return limit_option(self.metrics[0], self.metrics) if self.metrics else "--max-gap"
 
+    @property
+    def command(self) -> str:
+        """The command that makes such a run."""
+        return "adjust" if self.score else "fit"
+
     def to_arguments(self) -> list[str]:
-        """Return the arguments of ``equipoise fit`` that stand for these options.
+        """Return the arguments of the command that stand for these options.
 
         >>> FitOptions(target="y", sensitive=("age", "last, first"), seeds=2).to_arguments()
         ['--target', 'y', '--sensitive', 'age,"last, first"', '--seeds', '2']
@@ -291,13 +304,17 @@ class FitOptions:
             "method": self.method,
             "sensitive_types": dict(self.types) or None,
             "missing_sensitive": self.missing_sensitive,
-            "sensitive_at_prediction": self.sensitive_at_prediction,
         }
+        network: Any
         network, trees = (
             (FairRegressor, FairBoostingRegressor)
             if task == "regression"
             else (FairClassifier, FairBoostingClassifier)
         )
+        if self.score:
+            network = partial(FairAdjuster, task=task, increasing=self.increasing)
+        else:
+            shared["sensitive_at_prediction"] = self.sensitive_at_prediction
         estimators: list[Any] = []
         every: list[Any] = []
         if self.has_networks:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_number
@@ -218,7 +219,7 @@ class _RowScorer:
                 "array, which does not know its columns by name; fit it on a DataFrame"
             )
         self.outputs: tuple[str, ...] = ("score",)
-        if isinstance(model, Classifies) and len(model.classes_) > 2:
+        if not is_regressor(model) and len(model.classes_) > 2:
             self.outputs = tuple(f"score_{label}" for label in model.classes_)
             if threshold is not None:
                 raise InputError(
@@ -342,7 +343,7 @@ class _RowScorer:
         with warnings.catch_warnings():
             # What these warn of is counted over the whole file.
             warnings.filterwarnings("ignore", "X has (missing values|categories)", UserWarning)
-            if isinstance(self.model, Regresses):
+            if is_regressor(self.model):
                 return self.model.predict(X, sensitive_features=attributes)[:, None]
             probabilities = self.model.predict_proba(X, sensitive_features=attributes)
             return probabilities if len(self.outputs) > 1 else probabilities[:, 1:]

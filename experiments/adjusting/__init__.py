@@ -1,0 +1,1 @@
+"""How close an adjuster comes to optimal transport and to error-parity, where A is discrete."""

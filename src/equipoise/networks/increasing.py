@@ -1,0 +1,128 @@
+"""A stack of networks that are increasing in a score, for every value of the other inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import one_hot, softplus
+
+from equipoise.networks.mlp import KNOT_ROWS, StackedMLP
+from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
+
+#: Most pieces into which a score is cut, at its quantiles.
+_MOST_PIECES = 16
+
+
+def score_knots(scores: Tensor) -> list[NDArray[np.float64]]:
+    """Return for each column of scores (n, c) where its pieces begin, at its quantiles."""
+    step = -(-len(scores) // KNOT_ROWS)
+    levels = np.linspace(0, 1, _MOST_PIECES + 1)[:-1]
+    rows = scores[::step].cpu().double().numpy()
+    return [np.unique(np.quantile(column, levels, method="lower")) for column in rows.T]
+
+
+class IncreasingStack(Stack):
+    """K networks: (K, rows, n_in) -> (K, rows, c), whose first c inputs are scores.
+
+    Output i is b_i(a) + sum over j of softplus(h_ij(a)) * piece_ij(s_i): strictly increasing in
+    score i for every value of the other inputs a. A piece is the part of the score, from 0 on,
+    between two knots, the outermost without an end. A perceptron on a alone returns the levels b
+    and the slopes before softplus h. All members share the knots.
+    """
+
+    def __init__(self, knots: Sequence[NDArray[np.float64]], by_others: StackedMLP) -> None:
+        """``knots``: where the pieces of each score begin; ``by_others``: the perceptron on a."""
+        super().__init__()
+        self.members = by_others.members
+        self.scores = len(knots)
+        self.by_others = by_others
+        column = np.repeat(np.arange(self.scores), [len(each) for each in knots])
+        start = np.concatenate(knots)
+        self.score_column: Tensor
+        self.start: Tensor
+        self.register_buffer("score_column", torch.from_numpy(column).repeat(self.members, 1))
+        self.register_buffer("start", torch.from_numpy(start).float().repeat(self.members, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        level, slope = self.by_others(x[..., self.scores :]).split(
+            [self.scores, self.start.shape[1]], dim=-1
+        )
+        column = self.score_column[0]
+        low, high, zero = self._ends(column, self.start[:1])
+        piece = x.index_select(-1, column).clamp(low, high) - zero
+        owner = one_hot(column, self.scores).to(x.dtype)
+        out: Tensor = level + (softplus(slope) * piece) @ owner
+        return out
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        def constant(values: Any) -> str:
+            return graph.constant(np.asarray(values))
+
+        column = self.score_column[member].cpu()
+        start = torch.from_numpy(of_member(self.start, member))[None]
+        axis, end = constant([1]), constant([np.iinfo(np.int64).max])
+
+        def after(value: str, first: int) -> str:
+            return graph.add("Slice", value, constant([first]), end, axis)
+
+        shape = self.by_others.to_onnx(graph, after(rows, self.scores), member)
+        level = graph.add("Slice", shape, constant([0]), constant([self.scores]), axis)
+        slope = after(shape, self.scores)
+        # softplus in a form that does not overflow; not all runtimes have the operator in float64.
+        tail = graph.add("Exp", graph.add("Neg", graph.add("Abs", slope)))
+        tail = graph.add("Log", graph.add("Add", constant(1.0), tail))
+        slope = graph.add("Add", graph.add("Max", slope, constant(0.0)), tail)
+        low, high, zero = (constant(end.numpy()) for end in self._ends(column, start))
+        piece = graph.add("Gather", rows, constant(column.numpy()), axis=1)
+        piece = graph.add("Min", graph.add("Max", piece, low), high)
+        piece = graph.add("Sub", piece, zero)
+        owner = constant(np.eye(self.scores)[column.numpy()])
+        return graph.add("Add", level, graph.add("MatMul", graph.add("Mul", slope, piece), owner))
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Self:
+        column, start = saved.state["score_column"], saved.state["start"]
+        knots = _saved_knots(column, start)
+        saved.check_outputs(len(knots))
+        prefix = "by_others."
+        inner = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in saved.state.items()
+            if name.startswith(prefix)
+        }
+        outputs = len(knots) + start.shape[1]
+        others = Saved(state=inner, inputs=saved.inputs - len(knots), outputs=outputs)
+        return cls(knots, StackedMLP.restored(others))
+
+    @staticmethod
+    def _ends(column: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower and upper ends of the pieces, (..., m) each, and where they are zero.
+
+        The outermost have no end. Pieces are zero for a score of 0, near the middle.
+        """
+        first = torch.ones_like(column, dtype=torch.bool)
+        first[1:] = column[1:] != column[:-1]
+        endless = torch.full_like(start, torch.inf)
+        low = torch.where(first, -endless, start)
+        high = torch.where(first.roll(-1), endless, start.roll(-1, -1))
+        return low, high, torch.zeros_like(start).clamp(low, high)
+
+
+def _saved_knots(column: Tensor, start: Tensor) -> list[NDArray[np.float64]]:
+    """Return the knots of each score; ValueError if they are not in order."""
+    if column.shape != start.shape or column.dim() != 2 or column.dtype != torch.int64:
+        raise ValueError("the pieces of scores do not fit together")
+    places, starts = column[0].numpy(), start[0].double().numpy()
+    count = int(places[-1]) + 1 if len(places) else 0
+    if not np.array_equal(np.unique(places), np.arange(count)) or (np.diff(places) < 0).any():
+        raise ValueError("the pieces of scores must be in the order of the scores")
+    knots = [starts[places == place] for place in range(count)]
+    ordered = all(np.isfinite(each).all() and (np.diff(each) > 0).all() for each in knots)
+    if not count or not ordered:
+        raise ValueError("the pieces of a score must begin at increasing numbers")
+    return knots

@@ -1,0 +1,92 @@
+"""Networks that are increasing in a score, for every value of the other inputs."""
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.networks import IncreasingStack, Saved, StackedMLP, score_knots, select_members
+
+
+def rows(n=400, scores=1, others=2):
+    return torch.randn(n, scores + others, generator=torch.Generator().manual_seed(0))
+
+
+def stack(scores=1, others=2, seeds=(1, 2, 3), spread=3.0):
+    """Networks far from their start, so that slopes differ much."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    knots = score_knots(rows(scores=scores)[:, :scores])
+    outputs = scores + sum(map(len, knots))
+    inner = StackedMLP(others, (8, 8), outputs, generators=generators, normalization="none")
+    for weight in inner.parameters():
+        weight.data *= spread
+    return IncreasingStack(knots, inner).double().requires_grad_(False)
+
+
+@pytest.mark.parametrize("scores", [1, 3])
+def test_each_output_increases_in_its_own_score_and_in_no_other(scores):
+    grid = torch.linspace(-9, 9, 601, dtype=torch.float64)  # far beyond the knots on both sides
+    network = stack(scores=scores)
+    for others in torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator()):
+        for own in range(scores):
+            x = torch.zeros(len(grid), scores + 2, dtype=torch.float64)
+            x[:, own], x[:, scores:] = grid, others
+            out = network(x.expand(3, -1, -1))
+            assert (out[..., own].diff(dim=1) > 0).all()
+            rest = [each for each in range(scores) if each != own]
+            torch.testing.assert_close(out[..., rest], out[:, :1, rest].expand(-1, 601, -1))
+
+
+def test_the_output_is_the_sum_of_its_pieces():
+    network = stack(seeds=(4,))
+    knots, x = network.start[0].numpy(), rows(5).double()
+    shape = network.by_others(x[None, :, 1:])[0].numpy()
+    slopes = np.logaddexp(0, shape[:, 1:])
+    low, high = np.append(-np.inf, knots[1:]), np.append(knots[1:], np.inf)
+    for row, (score, *_) in enumerate(x.tolist()):
+        pieces = np.clip(score, low, high) - np.clip(0, low, high)
+        expected = shape[row, 0] + (slopes[row] * pieces).sum()
+        assert network(x[None])[0, row, 0].item() == pytest.approx(expected)
+
+
+def test_members_do_not_affect_each_other():
+    x = rows(7, scores=2).double()
+    together = stack(scores=2)
+    alone = stack(scores=2, seeds=(2,))
+    expected = alone(x[None])[0]
+    torch.testing.assert_close(together(x.expand(3, -1, -1))[1], expected)
+    chosen = select_members(together, [1])
+    torch.testing.assert_close(chosen(x[None])[0], expected)
+
+
+def test_restored_from_its_tensors():
+    network = stack(scores=2)
+    saved = Saved(state=network.state_dict(), inputs=4, outputs=2)
+    again = IncreasingStack.restored(saved).double()
+    again.load_state_dict(network.state_dict())
+    x = rows(7, scores=2).double().expand(3, -1, -1)
+    assert torch.equal(again(x), network(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("score_column", lambda columns: columns + 1),
+        ("score_column", lambda columns: columns.flip(1)),
+        ("score_column", lambda columns: columns[:, 1:]),
+        ("start", lambda start: start.flip(1)),
+        ("start", lambda start: start * torch.nan),
+    ],
+)
+def test_tensors_that_contradict_each_other_are_refused(name, change):
+    state = dict(stack(scores=2).state_dict())
+    state[name] = change(state[name])
+    with pytest.raises(ValueError, match="pieces"):
+        IncreasingStack.restored(Saved(state=state, inputs=4, outputs=2))
+
+
+def test_knots_are_quantiles_and_a_constant_has_one():
+    column = torch.arange(3201.0)
+    constant = torch.ones(3201)
+    spread, alone = score_knots(torch.stack([column, constant], dim=1))
+    assert spread.tolist() == (np.arange(16) * 200).tolist()
+    assert alone.tolist() == [1]
