@@ -134,7 +134,7 @@ def test_members_of_equal_seed_share_a_network_and_others_do_not():
     settings = RatioSettings(iterations=100, optimizer=OptimizerSettings())
     members = [Member(0.1, 1), Member(0.9, 1), Member(0.1, 2)]
     ratio = trained(NetworkRatio(data, members, settings=settings))
-    assert len(next(ratio.network.parameters())) == 2
+    assert len(next(ratio._network.parameters())) == 2
     rows = torch.arange(20).expand(3, -1)
     beta = ratio(rows, rows.roll(1, 1))
     torch.testing.assert_close(beta[0], beta[1], rtol=1e-6, atol=1e-6)

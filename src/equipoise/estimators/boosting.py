@@ -29,7 +29,8 @@ class BoostingEstimator(FairEstimator):
     lightgbm: Mapping[str, Any] | None = None
     xgboost: Mapping[str, Any] | None = None
     warmup: int = 10
-    early_stopping: int | None = None
+    early_stopping: int | None = 50
+    members: int = 5
     critic_hidden: tuple[int, ...] = (32, 32)
     critic_steps: int = 2
     batch_size: int = 2048
@@ -70,11 +71,13 @@ class BoostingEstimator(FairEstimator):
             density_ratio=self.density_ratio,
             critic=self._critic(),
             training=TrainingSettings(
-                iterations=self.rounds, batch_size=self.batch_size, check_every=10
+                iterations=self.rounds,
+                batch_size=self.batch_size,
+                check_every=10,
+                patience=self.early_stopping,
             ),
             learning_rate=self.learning_rate,
             warmup=self.warmup,
-            early_stopping=self.early_stopping,
             library=self.library,
             parameters=getattr(self, self.library),
         )

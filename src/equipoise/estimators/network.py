@@ -43,6 +43,7 @@ PAPER_TRAINING: Mapping[str, Any] = {
     "schedule": "constant",
     "iterations": 20_000,
     "batch_size": 300,
+    "early_stopping": None,
 }
 
 #: The strengths of the paper's curves, each with five seeds.
@@ -54,6 +55,7 @@ PAPER_CLASSIFIER: Mapping[str, Any] = {
     "hidden": (64, 64, 64),
     "critic_hidden": (64, 64),
     "critic_steps": 1,
+    "members": 1,
 }
 
 #: A regressor of the paper: a smaller network, and absolute error.
@@ -63,6 +65,7 @@ PAPER_REGRESSOR: Mapping[str, Any] = {
     "hidden": (16, 16, 16),
     "critic_hidden": (16, 16),
     "critic_steps": 1,
+    "members": 1,
 }
 
 
@@ -84,6 +87,7 @@ class NetworkEstimator(FairEstimator):
     weight_decay: float = 1.0
     schedule: Literal["decay", "constant"] = "decay"
     iterations: int = 1500
+    early_stopping: int | None = 400
     batch_size: int = 300
     device: str = "auto"
 
@@ -178,6 +182,7 @@ class NetworkEstimator(FairEstimator):
                     weight_decay=self.weight_decay,
                 ),
                 schedule=self.schedule,
+                patience=self.early_stopping,
             ),
             hidden=self.hidden,
             encoder_hidden=getattr(self, "encoder_hidden", ()),
@@ -263,6 +268,7 @@ class FairClassifier(Classifies, NetworkEstimator):
     True
     """
 
+    members: int = 5
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
@@ -317,6 +323,7 @@ class FairRegressor(Regresses, NetworkEstimator):
     _paper_settings = PAPER_REGRESSOR
 
     loss: Literal["squared", "absolute", "huber"] = "squared"
+    members: int = 5
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equipoise.training.data import Member, TrainingData
+from equipoise.training.data import Member, RowSet, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 
@@ -205,7 +205,7 @@ def judge_health(
 
     failures: for each member, failures of networks that were trained for it before the run.
     """
-    samples: dict[tuple[int, ...], tuple[TrainingData, Tensor]] = {}
+    samples: dict[RowSet | None, tuple[TrainingData, Tensor]] = {}
     for rows in dict.fromkeys(member.rows for member in members):
         seen = data.sample(HEALTH_ROWS, rows)
         _, penalized = predictor.evaluate(seen.x)
