@@ -300,8 +300,11 @@ def test_features_that_are_the_attribute_itself_are_reported():
     model = FairRegressor(
         strength=0.99, hidden=(16,), normalization="batch", iterations=500, random_state=0
     )
-    with pytest.warns(
-        ConvergenceWarning, match=r"At strength 0\.99 the critic still sees a strong dependence"
+    with (
+        pytest.warns(UserWarning, match="X has the sensitive column 'sensitive_0'"),
+        pytest.warns(
+            ConvergenceWarning, match=r"At strength 0\.99 the critic still sees a strong dependence"
+        ),
     ):
         model.fit(a[:, None], a, sensitive_features=a)
     assert not model.health_.ok

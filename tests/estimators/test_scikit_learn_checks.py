@@ -88,6 +88,7 @@ def expected_failures(estimator):
     }
 
 
+@pytest.mark.filterwarnings("ignore:X has the sensitive column:UserWarning")  # of those fed
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
 @parametrize_with_checks([*PLAIN, *FED], expected_failed_checks=expected_failures)

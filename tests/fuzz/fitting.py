@@ -161,7 +161,7 @@ def fit_and_predict(
     must(not more, f"{more} was accepted")
     must(not crossed, "a y whose index has another order was accepted")
     must(wrong is None, f"{wrong}={options.get(wrong or '')!r} was accepted")
-    needs = options.get("method") == "scutari"
+    needs = options.get("method") == "scutari" or options.get("sensitive_at_prediction")
 
     def answers(model: Any, x: Table, a: Table | None) -> Any:
         extra = {"sensitive_features": a} if needs else {}
@@ -390,7 +390,8 @@ def frontier_entry(draw: Draw, call: Call) -> None:
     words = ("snapshot", "max_gap", "max_unfairness", "min_utility", "metric")
     chosen = call(model.select, draws=2, allow_useless=True, names_=words, **wishes)
     must(len(str(chosen)) > 50, "nothing is said")
-    extra = {"sensitive_features": a} if changed.get("method") == "scutari" else {}
+    needs = changed.get("method") == "scutari" or changed.get("sensitive_at_prediction")
+    extra = {"sensitive_features": a} if needs else {}
     found = call(chosen.model.predict if regression else chosen.model.predict_proba, x, **extra)
     must(np.isfinite(found).all() and len(found) == n, "an answer that is not finite")
     if draw.chance(0.2):

@@ -44,6 +44,7 @@ OPTIONS: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
     "batch_size": ((4, 16, 1000), (*_NO_COUNT, 1)),
     "sensitive_types": ((None, {}), ("discrete", {"none such": "discrete"}, {"a0": "x"}, 3, [1])),
     "missing_sensitive": (("error", "skip"), _NO_WORD),
+    "sensitive_at_prediction": ((False, True), ("yes", None, 2)),
     "random_state": ((0, 1, 2**32 - 1, np.int64(7), None), ("0", -1, 1.5, (1,), True)),
     "device": (("cpu", "auto"), ("gpu", None, 3, "cpu:x", "")),
     "verbose": ((0,), ("1", None, -1, 1.5)),

@@ -19,7 +19,7 @@ def model(library):
     x = random.normal(size=(300, 3))
     options = {**small_trees(library), "random_state": 0}
     regressor = FairBoostingRegressor(strength=0.5, rounds=ROUNDS, method="gdp", **options)
-    regressor.fit(x, x.sum(1), sensitive_features=x[:, 0])
+    regressor.fit(x, x.sum(1), sensitive_features=-x[:, 0])
     return regressor.predictor_.network.forest.models[0]
 
 

@@ -125,7 +125,7 @@ def test_sensitive_features_change_nothing_at_strength_zero():
     X, signal = numbers()
     y = outcome("binary", signal)
     without = ours("binary", random_state=0).fit(X, y)
-    beside = ours("binary", random_state=0).fit(X, y, sensitive_features=X[:, 0])
+    beside = ours("binary", random_state=0).fit(X, y, sensitive_features=-X[:, 0])
     assert np.array_equal(raw(without, X), raw(beside, X))
 
 
@@ -142,7 +142,7 @@ def test_hardly_any_strength_grows_the_same_trees(task, weighted):
     weight = np.random.default_rng(2).exponential(size=N) if weighted else None
     theirs = plain(task, y, weight).fit(X, y, sample_weight=weight)
     mine = ours(task, strength=1e-12, method="gdp", random_state=0)
-    mine.fit(X, y, sensitive_features=X[:, 3], sample_weight=weight)
+    mine.fit(X, y, sensitive_features=-X[:, 3], sample_weight=weight)
     scale = np.ptp(raw(theirs, X))
     np.testing.assert_allclose(raw(mine, X), raw(theirs, X), rtol=0, atol=1e-6 * scale)
 

@@ -73,7 +73,7 @@ def test_hardly_any_strength_grows_the_same_trees(task, weighted):
     weight = np.random.default_rng(2).integers(1, 4, len(y)) / 2 if weighted else None
     theirs = plain(task, X, y, weight)
     options = {"strength": 1e-12, "method": "gdp", "random_state": 0}
-    mine = raw(task, X, y, weight, a=X[:, 3], **options)
+    mine = raw(task, X, y, weight, a=-X[:, 3], **options)
     if task == "multiclass":  # XGBoost starts from centered logarithms of the shares
         mine, theirs = (each - each.mean(1, keepdims=True) for each in (mine, theirs))
     np.testing.assert_allclose(mine, theirs, rtol=0, atol=2e-4 * np.ptp(theirs))

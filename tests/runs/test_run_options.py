@@ -79,6 +79,7 @@ def test_every_option_reaches_the_frontier():
         metrics=("SP",),
         types={"a": "discrete"},
         missing_sensitive="skip",
+        sensitive_at_prediction=True,
         seed=4,
         device="cpu",
         max_unfairness=0.3,
@@ -89,7 +90,8 @@ def test_every_option_reaches_the_frontier():
     assert (made["random_state"], made["verbose"]) == (4, 1)
     for name in ("strengths", "seeds", "evaluate_every", "metrics"):
         assert made[name] == getattr(options, name)
-    for name in ("notion", "method", "iterations", "missing_sensitive", "device"):
+    shared = ("notion", "method", "missing_sensitive", "sensitive_at_prediction")
+    for name in (*shared, "iterations", "device"):
         assert made[f"estimator__{name}"] == getattr(options, name)
 
 

@@ -102,6 +102,7 @@ def test_a_row_that_can_not_be_scored_is_reported_not_dropped(tmp_path, model):
     assert report.problems == ((4, "column 'hours' must hold a number, got 'forty'"),)
 
 
+@pytest.mark.filterwarnings("ignore:X has the sensitive column:UserWarning")
 def test_predictions_of_numbers_and_averages_of_seeds(tmp_path):
     frame = people()
     frame.to_parquet(tmp_path / "new.parquet")

@@ -106,6 +106,10 @@ def save_subjects(folder):
             fitted(model)[0].save(folder / name)
         method = FairClassifier(method="scutari", strength=0.5, random_state=0)
         method.fit(rows, outcome(), sensitive_features=attributes()).save(folder / "scutari")
+        aware = FairClassifier(
+            iterations=12, hidden=(3,), sensitive_at_prediction=True, random_state=0
+        )
+        aware.fit(rows, outcome(), sensitive_features=attributes()).save(folder / "aware")
         vote = FairClassifier(method="agarwal", strength=0.5, random_state=0)
         group = {"sex": attributes()["sex"]}
         vote.fit(rows, outcome(), sensitive_features=group).save(folder / "agarwal")
@@ -145,7 +149,7 @@ def answer(name, path):
         X = fitted_rows(SUBJECTS[name])
     else:
         X = mixed_frame(5) if name == "trees" else numbers(5)
-    more = {"sensitive_features": attributes(5)} if name == "scutari" else {}
+    more = {"sensitive_features": attributes(5)} if name in ("scutari", "aware") else {}
     for method in ("predict", "predict_proba", "decision_function", "transform"):
         if hasattr(model, method):
             assert len(getattr(model, method)(X, **more)) == len(X)

@@ -355,6 +355,6 @@ def test_description_is_what_str_prints():
 def test_the_page_says_what_happens():
     page = (Path(__file__).parents[2] / "docs" / "sensitive-attributes.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "page", None, 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0

@@ -6,7 +6,13 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from table_errors import refused
 
-from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned
+from equipoise.tables import (
+    AttributeInputs,
+    FeatureEncoder,
+    SensitiveTable,
+    TreeEncoder,
+    check_aligned,
+)
 
 PEOPLE = pd.DataFrame(
     {
@@ -29,6 +35,29 @@ def test_columns_are_standardized_numbers_and_indicators(inputs):
     expected = np.column_stack([age, PEOPLE["sex"] == "M", race])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found.shape[1] == inputs.width == 5
+
+
+@pytest.mark.parametrize("kind", [FeatureEncoder, TreeEncoder])
+def test_with_an_encoder_they_are_encoded_as_features_and_discrete_ones_as_categories(kind):
+    table = SensitiveTable.from_data(PEOPLE)
+    inputs = AttributeInputs.of(table, kind())
+    features = kind()
+    expected = features.fit_transform(PEOPLE.astype({"race": str}))
+    assert np.array_equal(inputs.encode(table), expected)
+    assert np.array_equal(inputs.read(PEOPLE[["race", "sex", "age"]], 12), expected)
+    assert (inputs.width, inputs.encoder.names_) == (expected.shape[1], features.names_)
+
+
+def test_the_same_levels_of_another_type_are_the_same_levels():
+    member = pd.DataFrame({"member": [0, 1, 1, 0, 1, 0]})
+    inputs = AttributeInputs.of(SensitiveTable.from_data(member), FeatureEncoder())
+    assert np.array_equal(inputs.read(member.astype(bool), 6), inputs.read(member, 6))
+
+
+def test_numbers_too_large_without_scaling_are_named():
+    far = SensitiveTable.from_data({"wealth": np.linspace(0, 1e300, 12)})
+    with refused("sensitive_features column 'wealth'", "float32", "scaling='rank'"):
+        AttributeInputs.of(far, FeatureEncoder(scaling="none"))
 
 
 def test_new_rows_are_read_as_the_first_ones_however_few_and_in_any_order(inputs):

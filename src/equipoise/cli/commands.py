@@ -235,6 +235,11 @@ def fit(
         "error, or skip: rows whose sensitive value is missing count for the task only.  "
         "[default: error]",
     ),
+    sensitive_at_prediction: bool | None = flag(
+        "--sensitive-at-prediction",
+        "The score may see the sensitive columns; predict then needs them. Law or policy may "
+        "forbid it.",
+    ),
     seed: Whole = option("N", "Same seed, same run.  [default: 0]"),
     device: Text = option("NAME", "auto, cpu or cuda, for networks.  [default: auto]"),
     max_gap: Text = option(

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -215,6 +215,9 @@ class FairEstimator(Options, Fits):
 class Classifies(ClassifierMixin, FairEstimator):
     """Predicts classes and their probabilities."""
 
+    #: Only a model that sees the sensitive features needs them to be scored.
+    __metadata_request__score: ClassVar = {"sensitive_features": False}
+
     classes_: NDArray[Any]
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
@@ -257,6 +260,8 @@ class Classifies(ClassifierMixin, FairEstimator):
 
 class Regresses(RegressorMixin, FairEstimator):
     """Predicts a continuous outcome."""
+
+    __metadata_request__score: ClassVar = {"sensitive_features": False}
 
     center_: float
     scale_: float

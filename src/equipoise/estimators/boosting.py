@@ -120,7 +120,7 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         The critic, as for :class:`FairClassifier`; critic_steps is per round.
     batch_size : int
         Number of rows on which a round computes the penalty; the task loss uses all rows.
-    sensitive_types, missing_sensitive, random_state, verbose
+    sensitive_types, missing_sensitive, sensitive_at_prediction, random_state, verbose
         As for :class:`FairClassifier`.
 
     Attributes
@@ -158,7 +158,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
     xgboost, warmup, early_stopping, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive
-    random_state, verbose
+    sensitive_at_prediction, random_state, verbose
         All as for :class:`FairBoostingClassifier`.
 
     Examples

@@ -44,6 +44,7 @@ from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
 from equipoise.tables import AttributeInputs, SensitiveTable, check_aligned, take_rows
 from equipoise.tables.columns import read_values, refuse_repeated_names
+from equipoise.tables.encoders import read_features
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 from equipoise.training.data import RowSet
@@ -62,6 +63,9 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that a resumed run may change, or that its identity covers in another way.
 _NOT_IN_IDENTITY = ("verbose", "device", "network")
+
+#: Rows in which features are compared with sensitive columns before they are in all rows.
+_FIRST_ROWS = 100
 
 UtilityName = Literal["AUC", "macro AUC", "R2"]
 #: The measure of utility for each kind of outcome.
@@ -133,7 +137,50 @@ def read_rows(
     y = checked_outcome(X, y)
     weights = row_weights(sample_weight, len(y))
     table = models[0]._read_sensitive(sensitive_features, len(y), weights)
+    if table is not None and any(_why_aware(model) is None for model in models):
+        _warn_of_sensitive_features(X, table)
     return Rows(X, y, weights, table, positive)
+
+
+def _warn_of_sensitive_features(X: Any, table: SensitiveTable) -> None:
+    """Point out sensitive columns among the features, by their name or their values."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    named = isinstance(frame, nw.DataFrame)
+
+    def values_in(part: Any) -> list[NDArray[Any]]:
+        """Numbers or levels of each column, (n,); NaN or None where missing."""
+        return [
+            np.fromiter((*column.levels, None), dtype=object)[column.codes]
+            if column.numbers is None
+            else column.numbers
+            for column in read_features(nw.to_native(part, pass_through=True))
+        ]
+
+    names = [str(name) for name in frame.columns] if named else [""] * X.shape[1]
+    found = []
+    for column in table.columns:
+        if column.name in names:
+            found.append(repr(column.name))
+        values: NDArray[Any] | None = column.values
+        if values is None:
+            values = np.fromiter(column.categories, dtype=object)[column.codes]
+        known = np.flatnonzero(~column.missing)
+        first = known[:_FIRST_ROWS]
+        for place, begins in enumerate(values_in(frame[first])):
+            # Few columns begin like the attribute, so that few are read as a whole.
+            if names[place] == column.name or not np.all(begins == values[first]):
+                continue
+            (whole,) = values_in(frame[:, [place]])
+            if np.all(whole[known] == values[known]):
+                where = f"as {names[place]!r}" if named else f"in column {place}"
+                found.append(f"{column.name!r} ({where})")
+    if found:
+        warnings.warn(
+            f"X has the sensitive column {', '.join(found)}, so the score sees it at prediction, "
+            "the same as with sensitive_at_prediction=True; leave it out of X if the score must "
+            "not see it",
+            stacklevel=5,
+        )
 
 
 def checked_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -386,8 +433,9 @@ def _check_aware(model: FairEstimator) -> None:
     aware = check_flag("sensitive_at_prediction", model.sensitive_at_prediction)
     if aware and parse_method(model.method).capabilities.needs_attribute:
         raise InputError(
-            f"sensitive_at_prediction must be False for method={model.method!r}, which always sees "
-            "the sensitive features at prediction, in its own way, got True; leave it out"
+            f"sensitive_at_prediction (--sensitive-at-prediction) must be False for "
+            f"method={model.method!r}, which always sees the sensitive features at prediction, in "
+            "its own way, got True; leave it out"
         )
 
 
@@ -422,7 +470,7 @@ def new_inputs(model: FairEstimator, x: Floats, sensitive_features: Any) -> Floa
             return x
         raise InputError(
             f"sensitive_features must be left out to predict with method={model.method!r}, which "
-            "does not look at them; sensitive_at_prediction=True fits a model that does"
+            "does not look at them; leave them out, or fit with sensitive_at_prediction=True"
         )
     if sensitive_features is None:
         raise InputError(

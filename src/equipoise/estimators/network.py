@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_choice, check_widths
@@ -199,8 +200,8 @@ class FairClassifier(Classifies, NetworkEstimator):
     It minimizes (1 - strength) * cross-entropy + strength * penalty. The penalty measures how well
     a critic can tell the sensitive features from the score (Sohn, Song and Lin 2024). Sensitive
     features may be discrete, continuous or any mix of columns. They are needed to fit; only
-    ``method="scutari"`` needs them to predict. Measure how much dependence remains: training
-    promises nothing.
+    ``sensitive_at_prediction=True`` and ``method="scutari"`` need them to predict. Measure how much
+    dependence remains: training promises nothing.
 
     Parameters
     ----------
@@ -241,6 +242,9 @@ class FairClassifier(Classifies, NetworkEstimator):
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"
         "skip" uses rows with a missing sensitive value for the task, but not for the penalty.
+    sensitive_at_prediction : bool
+        Whether the score may see the sensitive features. ``predict`` and its kin then need them.
+        Law or policy may forbid it.
     random_state : int, RandomState or None
         The same integer gives the same weights, bit for bit on the same CPU with the same number of
         threads and the same versions.
@@ -307,7 +311,7 @@ class FairRegressor(Regresses, NetworkEstimator):
     notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
     normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
     learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size
-    sensitive_types, missing_sensitive, random_state, device, verbose
+    sensitive_types, missing_sensitive, sensitive_at_prediction, random_state, device, verbose
         All as for :class:`FairClassifier`.
 
     Examples
@@ -355,7 +359,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     notion, strength, method, divergence, density_ratio, scaling, embedding, normalization
     critic_hidden, critic_normalization, gradient_penalty, optimizer, learning_rate
     critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size, sensitive_types
-    missing_sensitive, random_state, device, verbose
+    missing_sensitive, sensitive_at_prediction, random_state, device, verbose
         All as for :class:`FairClassifier`.
 
     Examples
@@ -368,6 +372,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     True
     """
 
+    # `fit_transform` needs one answer for both: what `fit` requests. It passes them on itself.
+    __metadata_request__transform: ClassVar = {"sensitive_features": UNUSED}
     # The paper's tables have no encoder, so its widths stay at their defaults.
     _paper_settings = PAPER_TRAINING
 

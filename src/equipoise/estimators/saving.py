@@ -161,9 +161,12 @@ def fill_shell(model: FairEstimator, contents: Contents) -> None:
     require(same, "the estimator and its encoding must have the same columns")
     if model.sensitive_at_prediction:
         model.attribute_encoder_ = _encoder_in(contents, name, _ATTRIBUTE)
-        inputs = learned_inputs(model)
+        model.attribute_encoder_.argument = "sensitive_features"
         families = model.attribute_encoder_.state().families
-        same = tuple(families) == inputs.names and {*inputs.gaps} <= {*inputs.names}
+        kinds = {name: kind for name, kind, *_ in learned_inputs(model).columns}
+        same = list(families) == list(kinds) and {*model.attribute_gaps_} <= kinds.keys()
+        words = {"text": "discrete", "number": "continuous"}
+        same &= all(words.get(family) == kinds[name] for name, family in families.items())
         require(same, "the sensitive features and their encoding must have the same columns")
     if isinstance(model, RegressorMixin):
         finite = bool(np.isfinite([model.center_, model.scale_]).all())

@@ -36,7 +36,8 @@ _SILENCE = 2.0
 #: Why a column must not have these two roles.
 _REASONS = {
     ("sensitive", "target"): "a model cannot be kept from depending on what it predicts",
-    ("sensitive", "features"): "sensitive columns are never features",
+    ("sensitive", "features"): "sensitive columns are never features "
+    "(sensitive_at_prediction, --sensitive-at-prediction, lets the score see them)",
     ("target", "features"): "the target would predict itself",
 }
 

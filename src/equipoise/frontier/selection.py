@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, NoSuchModel, check_flag, check_number
 from equipoise.estimators import Classifies, Regresses
+from equipoise.estimators.fitting import learned_inputs
 from equipoise.frontier.judging import Criteria, Floats, ReportSettings, estimates, rates
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots
 from equipoise.inference import Estimate
@@ -22,7 +23,7 @@ from equipoise.inference.verdict import Decisions, Verdict
 from equipoise.metrics import find_metric
 from equipoise.notions import Notion
 from equipoise.pareto import choose
-from equipoise.words import wrapped
+from equipoise.words import listed, wrapped
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,12 @@ class Selection:
             row.test <= row.limit for row in unfairness if not math.isnan(row.limit)
         )
 
+    @property
+    def sensitive_use(self) -> str:
+        """A sentence that names the sensitive columns the model sees at prediction, or ""."""
+        names = learned_inputs(self.model).names
+        return f"This model uses {listed(names)} at prediction." if names else ""
+
     def to_frame(self) -> pd.DataFrame:
         """Return the report as a pandas DataFrame, with the columns of `SelectionRow`."""
         return pd.DataFrame(
@@ -444,7 +451,7 @@ class Selection:
                 "This model is no better than chance: its "
                 f"{utility.metric} on the validation rows is {utility.validation:.4f}."
             )
-        return tuple(lines)
+        return (*lines, *filter(None, [self.sensitive_use]))
 
     @property
     def sentences(self) -> tuple[str, ...]:

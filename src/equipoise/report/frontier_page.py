@@ -175,6 +175,7 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
         "select_command": about.select_command,
         "python_lines": about.python_lines,
         "predicts": "predict" if criteria.utility == "R2" else "predict_proba",
+        "arguments": "X, sensitive_features=A" if selection.sensitive_use else "X",
     }
 
 

@@ -100,7 +100,13 @@ class ModelCard:
             "Notion of fairness": f"{self.notion}: {self.notion_meaning}",
             "Mitigation": self.mitigation,
             "Output": self.output,
+            **({"Sensitive features": self.sensitive_use} if self.sensitive_use else {}),
         }
+
+    @property
+    def sensitive_use(self) -> str:
+        """Which sensitive columns the model sees at prediction, in a sentence; "" if none."""
+        return self.selection.sensitive_use
 
     @property
     def training_data(self) -> str:
@@ -253,6 +259,11 @@ def _limitations(selection: Selection) -> Iterator[str]:
             f"to train nor to pick, it {kept} the limits it was picked by ({selection.wish})."
         )
     yield from _LIMITATIONS
+    if selection.sensitive_use:
+        yield (
+            f"{selection.sensitive_use} Law or policy may forbid decisions that look at them "
+            "(disparate treatment); whether it does is for the owner to find out."
+        )
     classes = len(getattr(selection.model, "classes_", ()))
     if classes > 2:
         yield (
@@ -415,7 +426,9 @@ def to_json(card: ModelCard) -> str:
                     ("test", card.selection.test_rows),
                 )
             ],
-            "input_format": f"a table with the columns {', '.join(card.features)}",
+            "input_format": (
+                f"a table with the columns {', '.join(card.features)}. {card.sensitive_use}"
+            ).removesuffix(". "),
             "output_format": card.output,
         },
         "quantitative_analysis": {

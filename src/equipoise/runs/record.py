@@ -85,6 +85,7 @@ class FitOptions:
     metrics: tuple[str, ...] = ()  # empty for those of the notion
     types: Mapping[str, Kind] = field(default_factory=dict)
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
+    sensitive_at_prediction: bool = _DEFAULTS["sensitive_at_prediction"]
     seed: int = 0
     device: str = _DEFAULTS["device"]
     #: On the first metric of the model that is picked at the end of training, for every attribute
@@ -290,6 +291,7 @@ class FitOptions:
             "method": self.method,
             "sensitive_types": dict(self.types) or None,
             "missing_sensitive": self.missing_sensitive,
+            "sensitive_at_prediction": self.sensitive_at_prediction,
         }
         network, trees = (
             (FairRegressor, FairBoostingRegressor)

@@ -94,6 +94,8 @@ class Encoder(ABC, Generic[State]):
     """Turns features into a matrix of numbers, as learned from the rows given to `fit`."""
 
     state_type: ClassVar[type[Any]]
+    #: What is encoded, as errors name it.
+    argument: str = "X"
     _missing_words: ClassVar[str]
     _unseen_words: ClassVar[str]
     _state: State
@@ -470,8 +472,9 @@ class FeatureEncoder(Encoder[EncoderState]):
         if not (sizes <= largest).all():  # scaling made it so: input is checked on reading
             place = int((~(sizes <= largest)).argmax())
             raise InputError(
-                f"X column {self.names_[place]!r} must stay within float32 (up to {largest:.3g}) "
-                f"after scaling, got {sizes[place]:.3g}; use scaling='rank', which is bounded"
+                f"{self.argument} column {self.names_[place]!r} must stay within float32 (up to "
+                f"{largest:.3g}) after scaling, got {sizes[place]:.3g}; use scaling='rank', which "
+                "is bounded"
             )
         return matrix.astype(np.float32)
 

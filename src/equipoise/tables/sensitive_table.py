@@ -493,6 +493,7 @@ class AttributeInputs:
         gaps = [column.name for column in table.columns if column.missing.any()]
         inputs = cls(tuple(learned), encoder, tuple(gaps))
         if encoder is not None:
+            encoder.argument = "sensitive_features"
             encoder.fit(inputs._frame(table, None))
         return inputs
 

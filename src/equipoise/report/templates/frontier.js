@@ -354,7 +354,7 @@ function showUse() {
   if (view.attribute !== null) wishes.push(`attribute=${JSON.stringify(view.attribute)}`);
   if (useless) wishes.push("allow_useless=True");
   const call = asRun ? data.selected.python : `frontier.select(${wishes.join(", ")})`;
-  const scores = data.predicts === "predict" ? "model.predict(X)" : `model.predict_proba(X)${data.labels.length === 2 ? "[:, 1]" : ""}`;
+  const scores = data.predicts === "predict" ? `model.predict(${data.arguments})` : `model.predict_proba(${data.arguments})${data.labels.length === 2 ? "[:, 1]" : ""}`;
   byId("python-lines").textContent = [...data.python_lines, `model = ${call}.model`, `scores = ${scores}`].join("\n");
 }
 
