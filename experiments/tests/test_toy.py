@@ -10,7 +10,7 @@ from torch import nn
 from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP
-from equipoise.training import BatchStream, Member, TrainingData, run_phase
+from equipoise.training import BatchStream, Member, RowSet, TrainingData, run_phase
 from equipoise.training.data import generator
 from experiments.paper.toy import density_ratio_toy, true_ratio
 

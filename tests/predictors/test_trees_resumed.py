@@ -9,7 +9,7 @@ from boosted_rows import small_trees
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import InputError
 from equipoise.predictors.boosting.lightgbm import joined
-from equipoise.predictors.boosting.recipe import with_rows_aside
+from equipoise.training.stopping import with_rows_aside
 from equipoise.training import Member
 from tests.composing import composed
 
@@ -138,13 +138,14 @@ def test_texts_are_joined_tree_by_tree():
 
 def held_out_losses(model, X, y, seed):
     """Log loss on the rows set aside, after every tenth round."""
-    _, (aside,) = with_rows_aside([Member(0.0, seed)], len(y))
+    (member,) = with_rows_aside([Member(0.0, seed)], len(y))
+    aside = member.aside.numbers.numpy()
     trees = model.predictor_.network
     x = model.encoder_.transform(X.iloc[aside])
     found = []
     for rounds in range(10, trees.forest.models[0].rounds() + 1, 10):
         raw = trees.forest.outputs(0, rounds, torch.from_numpy(x))[:, 0]
-        found.append(np.mean(np.logaddexp(0, raw) - raw * y[aside.numpy()]))
+        found.append(np.mean(np.logaddexp(0, raw) - raw * y[aside]))
     return np.array(found)
 
 
@@ -157,6 +158,7 @@ def test_growing_ends_when_rows_set_aside_see_nothing_better_and_keeps_the_best(
         rounds=400,
         learning_rate=0.2,
         early_stopping=30,
+        members=1,
         random_state=5,
         library=library,
     ).fit(X, y)
@@ -171,12 +173,13 @@ def test_growing_ends_when_rows_set_aside_see_nothing_better_and_keeps_the_best(
 def test_rows_set_aside_do_not_train(people, library):
     X, signal, _ = people
     y = outcome(signal, 2)
-    fitted, (aside,) = with_rows_aside([Member(0.0, 5)], ROWS)
-    assert sorted([*fitted[0].rows, *aside.tolist()]) == list(range(ROWS))
+    (member,) = with_rows_aside([Member(0.0, 5)], ROWS)
+    aside = member.aside.numbers
+    assert sorted([*member.rows.numbers.tolist(), *aside.tolist()]) == list(range(ROWS))
     assert len(aside) == ROWS // 5
     changed = X.copy()
     changed.loc[aside.numpy(), "income"] += 100.0
-    options = {"strength": 0, "rounds": 5, "early_stopping": 5, "random_state": 5}
+    options = {"strength": 0, "rounds": 5, "early_stopping": 5, "random_state": 5, "members": 1}
     options["library"] = library
     text = [
         FairBoostingClassifier(**options)

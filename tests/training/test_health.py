@@ -13,7 +13,7 @@ from equipoise.errors import ConvergenceWarning
 from equipoise.estimators.fitting import utilities_of
 from equipoise.networks import StackedMLP
 from equipoise.training import TASKS, Health, History, Member, Predictor, TrainingData
-from equipoise.training.data import set_aside
+from equipoise.training.stopping import set_aside
 from equipoise.training.health import HEALTH_ROWS, Utility, compare, diagnose, judge_health
 from tests.composing import composed
 
@@ -178,18 +178,24 @@ def test_a_linear_truth_with_plenty_of_rows_is_healthy():
 def test_without_rows_set_aside_overfitting_is_not_checked():
     X, y, _ = noise(300)
     # No warning either, which would be an error here.
-    health = FairClassifier(strength=0, iterations=50, random_state=0).fit(X, y).health_
+    health = (
+        FairClassifier(strength=0, iterations=50, early_stopping=None, random_state=0)
+        .fit(X, y)
+        .health_
+    )
     assert health.ok and health.utility is None and health.held_out_utility is None
     assert "not checked" in str(health) and "there were no other rows" in str(health)
 
 
 def test_trees_that_stop_early_are_judged_by_rows_they_did_not_see():
     X, y, _ = noise(400)
-    model = FairBoostingClassifier(strength=0, rounds=60, early_stopping=60, random_state=5)
+    options = {"strength": 0, "rounds": 60, "early_stopping": 60, "members": 1, "random_state": 5}
+    model = FairBoostingClassifier(**options)
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(X, y)
     health = model.health_
-    rows, aside = set_aside(5, (), 400, 0.2, needed_by="early_stopping")
+    rows, aside = set_aside(5, None, 400, 0.2, needed_by="early_stopping")
+    rows = rows.numbers
     score = model.predict_proba(X)[:, 1]
     for value, part in ((health.training_utility, rows), (health.held_out_utility, aside)):
         assert value == pytest.approx(roc_auc_score(y[list(part)], score[list(part)]), abs=1e-12)

@@ -40,7 +40,7 @@ from equipoise.predictors import Recipe
 from equipoise.storage import write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.sensitive_table import check_types
-from equipoise.training import Health, History, OptimizerSettings, Predictor
+from equipoise.training import Health, History, OptimizerSettings, Predictor, TrainingSettings
 from equipoise.training.predictor import averaged
 
 
@@ -149,6 +149,10 @@ class FairEstimator(Options, Fits):
     @abstractmethod
     def _recipe(self) -> Recipe:
         """Check all options, before any data is read, and return them as a recipe."""
+
+    def _for_rows(self, training: TrainingSettings, n: int) -> TrainingSettings:
+        """Return the settings to train on n rows."""
+        return training
 
     @abstractmethod
     def _new_encoder(self) -> Encoder[Any]:

@@ -30,7 +30,7 @@ class BoostingEstimator(FairEstimator):
     xgboost: Mapping[str, Any] | None = None
     warmup: int = 10
     early_stopping: int | None = 50
-    members: int = 5
+    members: int = 4
     critic_hidden: tuple[int, ...] = (32, 32)
     critic_steps: int = 2
     batch_size: int = 2048
@@ -113,9 +113,8 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         LightGBM, or ``{"max_depth": 4}`` of XGBoost.
     warmup : int
         Number of rounds over which the strength grows from 0 to its full value.
-    early_stopping : int, optional
-        Sets a fifth of the rows aside and stops after this many rounds in which
-        (1 - strength) * task + strength * penalty did not improve on them; keeps the best rounds.
+    early_stopping, members
+        As for :class:`FairClassifier`, in rounds. None grows all rounds on all rows.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
         The critic, as for :class:`FairClassifier`; critic_steps is per round.
     batch_size : int
@@ -156,7 +155,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
         a penalized model has no such step. XGBoost has no Huber loss of its own: its trees follow
         the gradient at any strength.
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
-    xgboost, warmup, early_stopping, critic_hidden, critic_steps, critic_normalization
+    xgboost, warmup, early_stopping, members, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive
     sensitive_at_prediction, random_state, verbose
         All as for :class:`FairBoostingClassifier`.

@@ -52,7 +52,7 @@ from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare, jud
 from equipoise.training.loop import gradients_on
 from equipoise.training.predictor import averaged, exact_device
 from equipoise.training.progress import Progress, progress_shown
-from equipoise.training.stopping import with_rows_aside
+from equipoise.training.stopping import FEWEST_TO_STOP, with_rows_aside
 
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
@@ -510,6 +510,8 @@ class Fitting(Generic[Model]):
         x = learn_inputs(model, model.encoder_.fit_transform(rows.X), rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
+        training = model._for_rows(self.recipe.training, len(self.data))
+        self.recipe = replace(self.recipe, training=training)
 
     def encode(self, X: Any, table: SensitiveTable, positions: Positions) -> Tensor:
         """Return inputs (n, p) of other rows, in double precision, on the device that scores.
@@ -556,7 +558,8 @@ class Fitting(Generic[Model]):
         # A method that solves for its model would give every member the same one.
         count = 1 if declared.solve is not None else model.members
         members = [Member(model.strength, seed + number) for number in range(count)]
-        if model.early_stopping is None or not declared.reads("early_stopping"):
+        few = len(self.data) < FEWEST_TO_STOP
+        if few or model.early_stopping is None or not declared.reads("early_stopping"):
             return members
         return with_rows_aside(members, len(self.data), self.data.outcome_class)
 
@@ -583,7 +586,7 @@ class Fitting(Generic[Model]):
             self._utility(trained, [member.aside for member in members]),
         ]
         strength = members[0].strength
-        return compare(health, strength, *utilities, part="set-aside", remedy=self.remedy)
+        return compare(health, strength, *utilities, part="set-aside")
 
     def _utility(self, trained: Trained, rows: Sequence[RowSet | None]) -> Utility:
         """Return the mean utility of the members, each on its own rows."""

@@ -31,7 +31,7 @@ NETWORK = frozenset(
     {
         *("hidden", "network", "embedding", "normalization", "optimizer", "learning_rate"),
         *("momentum", "weight_decay", "schedule", "iterations", "batch_size"),
-        *("early_stopping", "members"),
+        *("epochs", "early_stopping", "members"),
     }
 )
 #: Options that some methods read and others do not.

@@ -16,6 +16,8 @@ from equipoise.training.predictor import Predictor
 
 #: Share of the rows that a member sets aside; with more than five members each has a part.
 ASIDE = 0.2
+#: With fewer rows none are set aside: a handful of them would not tell when to stop.
+FEWEST_TO_STOP = 20
 #: Most rows to set aside; more would cost time and hardly change the moment to stop.
 MOST_ASIDE = 5_000
 
