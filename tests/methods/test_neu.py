@@ -19,6 +19,7 @@ from equipoise.training import (
     Member,
     OptimizerSettings,
     Predictor,
+    RowSet,
     TrainingData,
     TrainingSettings,
     run_phase,
