@@ -120,7 +120,9 @@ def test_a_member_draws_from_its_own_rows_of_known_attributes():
     data = TrainingData(**(vars(data) | {"known": known}))
     even, odd = tuple(range(0, 60, 2)), tuple(range(1, 60, 2))
     members = [
-        Member(0.1, 0, RowSet(even)), Member(0.9, 0, RowSet(even)), Member(0.9, 3, RowSet(odd))
+        Member(0.1, 0, RowSet(even)),
+        Member(0.9, 0, RowSet(even)),
+        Member(0.9, 3, RowSet(odd)),
     ]
     donors = built(data, members).donors
     assert donors.table.shape == (2, DRAWS, 60)  # members of equal seed and rows share theirs

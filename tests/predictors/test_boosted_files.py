@@ -128,9 +128,7 @@ def test_a_split_between_known_and_missing_comes_back(tmp_path):
     known = random.random(80) < 0.5
     X = np.column_stack([np.where(known, np.arange(80) % 2, np.nan), random.random(80)])
     options = {"min_data_in_leaf": 1, "num_leaves": 3}
-    model = FairBoostingRegressor(
-        strength=0, rounds=3, members=1, lightgbm=options, random_state=0
-    )
+    model = FairBoostingRegressor(strength=0, rounds=3, members=1, lightgbm=options, random_state=0)
     model.fit(X, np.where(known, 0.0, 5.0) + random.random(80))
     path = tmp_path / "model"
     model.save(path)
