@@ -24,7 +24,7 @@ class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what the outputs mean."""
 
     rounds: int = 400
-    learning_rate: float = 0.05
+    learning_rate: float = 0.08
     library: Literal["lightgbm", "xgboost"] = "lightgbm"
     lightgbm: Mapping[str, Any] | None = None
     xgboost: Mapping[str, Any] | None = None
@@ -97,7 +97,8 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
     notion : "independence" or "separation"
         As for :class:`FairClassifier`.
     strength : float in [0, 1)
-        Weight of the penalty; 0 gives the predictions of the plain library.
+        Weight of the penalty; 0 gives the predictions of the plain library with the same
+        parameters, averaged over the members.
     method : str
         A fairness method that penalizes the score.
     divergence, density_ratio
@@ -110,7 +111,9 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         The library that grows the trees.
     lightgbm, xgboost : mapping, optional
         Further parameters of the library by its own names, such as ``{"num_leaves": 15}`` of
-        LightGBM, or ``{"max_depth": 4}`` of XGBoost.
+        LightGBM, or ``{"max_depth": 6}`` of XGBoost. By default trees are smaller and more
+        regularized than the library's own: num_leaves 10, min_data_in_leaf 10, lambda_l2 5,
+        cat_smooth 20 and cat_l2 20 of LightGBM; max_depth 4 and reg_lambda 5 of XGBoost.
     warmup : int
         Number of rounds over which the strength grows from 0 to its full value.
     early_stopping, members

@@ -53,7 +53,11 @@ class BoostingRecipe(Recipe):
             objective=OBJECTIVES[task],
             n_outputs=run.inputs.n_outputs,
             categorical=run.inputs.categorical,
-            parameters={**library.checked(self.parameters), "learning_rate": self.learning_rate},
+            parameters={
+                **library.chosen,
+                **library.checked(self.parameters),
+                "learning_rate": self.learning_rate,
+            },
             most_rounds=self.training.iterations,
         )
         predictor = Predictor(growing.trees, TASKS[task])
