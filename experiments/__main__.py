@@ -74,17 +74,19 @@ def zoo(asked: argparse.Namespace) -> None:
 
 
 def pages(asked: argparse.Namespace) -> None:
-    """Write the tables and figures of docs/reproduction.md, boosting.md and theory.md from results.
+    """Write tables and figures of docs/reproduction.md, boosting.md, theory.md and defaults.md.
 
     Text outside the marks of a page is written by hand and stays.
     """
     from experiments.boosting import page as boosting_page
     from experiments.paper import page as paper_page
     from experiments.theory import page as theory_page
+    from experiments.zoo import page as zoo_page
 
     paper_page.write_document()
     boosting_page.main()
     theory_page.main()
+    zoo_page.main()
 
 
 def parser() -> argparse.ArgumentParser:
