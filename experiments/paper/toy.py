@@ -20,7 +20,7 @@ import torch
 from equipoise.density_ratio import CountedRatio, NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import read_device
-from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
+from equipoise.training import Member, OptimizerSettings, RowSet, TrainingData, run_phase
 
 #: What the paper prints for each cell (a, y), in its order: point estimate and deviation.
 PUBLISHED: Mapping[tuple[int, int], tuple[float, float]] = MappingProxyType(
@@ -79,7 +79,7 @@ def density_ratio_toy(
         raise InputError(f"rows must be at least {_BATCH}, one batch, got {rows}")
     data = _drawn(replications, rows).to(read_device(device))
     members = [
-        Member(0.0, number, tuple(range(number * rows, (number + 1) * rows)))
+        Member(0.0, number, RowSet(range(number * rows, (number + 1) * rows)))
         for number in range(replications)
     ]
     settings = RatioSettings(

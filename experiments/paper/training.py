@@ -51,7 +51,7 @@ from equipoise.methods import parse_method
 from equipoise.metrics import mae
 from equipoise.predictors import Inputs
 from equipoise.tables import FeatureEncoder, SensitiveTable
-from equipoise.training import Member, Predictor, Supervision, Trained, TrainingData
+from equipoise.training import Member, Predictor, RowSet, Supervision, Trained, TrainingData
 from experiments.paper import variants  # noqa: F401, registers methods
 from experiments.paper.plan import Cell, Protocol, training_of
 from experiments.paper.results import CellResult, measure_column, read_results, write_result
@@ -325,7 +325,7 @@ def run_cells(cells: Sequence[Cell], size: Size, *, device: str = "auto") -> lis
     rows = cell_rows(cell, size, where)
     strengths = strengths_of(cell, size)
     members = [
-        Member(strength, number, own)
+        Member(strength, number, RowSet(own))
         for number, own in zip(size.split_numbers, rows.ranges, strict=True)
         for strength in strengths
     ]

@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.estimators.network import PAPER_STRENGTHS
+from equipoise.training import RowSet
 from experiments.paper.times import _cases, published_times, training_times
 
 CASE = ["table", "scenario", "method", "pretraining"]
@@ -80,12 +81,12 @@ def test_twenty_five_members_are_all_strengths_with_all_splits():
         assert len(stack) == case.members
         if case.members == 1:
             ((strength, seed, rows),) = ((m.strength, m.seed, m.rows) for m in stack)
-            assert (strength, seed, rows) == (PAPER_STRENGTHS[0], 2, ranges[0])
+            assert (strength, seed, rows) == (PAPER_STRENGTHS[0], 2, RowSet(ranges[0]))
             continue
         assert case.splits == 5
         pairs = [(member.strength, member.seed, member.rows) for member in stack]
         assert pairs == [
-            (strength, 10 + split, ranges[split])
+            (strength, 10 + split, RowSet(ranges[split]))
             for split in range(5)
             for strength in PAPER_STRENGTHS
         ]

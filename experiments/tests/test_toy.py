@@ -10,7 +10,7 @@ from torch import nn
 from equipoise.density_ratio import NetworkRatio, RatioSettings
 from equipoise.errors import InputError
 from equipoise.networks import StackedMLP
-from equipoise.training import BatchStream, Member, TrainingData, run_phase
+from equipoise.training import BatchStream, Member, RowSet, TrainingData, run_phase
 from equipoise.training.data import generator
 from experiments.paper.toy import density_ratio_toy, true_ratio
 
@@ -104,7 +104,7 @@ def test_the_network_is_trained_as_the_paper_says():
         theirs.data = ours.data[0].reshape(theirs.shape).clone()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.005, momentum=0.9)
     batches = BatchStream(
-        [Member(0.0, 0, tuple(range(rows)))], rows, batch_size=100, device=torch.device("cpu")
+        [Member(0.0, 0, RowSet(range(rows)))], rows, batch_size=100, device=torch.device("cpu")
     )
     real = torch.cat([torch.ones(100), torch.zeros(100)])
     for _ in range(iterations):

@@ -82,7 +82,7 @@ CLASSIFICATION = (
     ZooEntry("openintro/email", "spam", 1, left_out=("time",)),
     ZooEntry("openintro/resume", "received_callback", 1, left_out=("job_ad_id",)),
     ZooEntry("sklearn/breast_cancer", "target", 1),
-    ZooEntry("stevedata/voteincome", "vote", 1),
+    ZooEntry("survival/rotterdam", "death", 1, left_out=("pid", "rtime", "recur", "dtime")),
     ZooEntry("survival/flchain", "death", 1, left_out=("futime", "chapter")),
     ZooEntry("wooldridge/crime1", "narr86", 0, above=True, left_out=("nfarr86", "nparr86")),
     ZooEntry("wooldridge/happiness", "vhappy", 1, left_out=("happy",)),

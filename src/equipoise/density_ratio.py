@@ -7,9 +7,9 @@ and Y are discrete, beta can be counted. Otherwise a small network estimates it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from equipoise.divergences import DIVERGENCES
 from equipoise.errors import InputError, check_choice
-from equipoise.networks import StackedMLP, copy_members, select_members
+from equipoise.networks import StackedMLP, member_tensors, select_members
 from equipoise.training import (
     BatchStream,
     History,
@@ -27,9 +27,9 @@ from equipoise.training import (
     TrainingData,
     TrainingSettings,
 )
-from equipoise.training.checkpoints import ModuleState
-from equipoise.training.data import generators, row_numbers, set_aside, streams_of
+from equipoise.training.data import RowSet, generators, row_numbers, streams_of
 from equipoise.training.loop import gradients_on, minimize
+from equipoise.training.stopping import EarlyStopping, set_aside
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
@@ -45,14 +45,13 @@ LARGEST_RATIO = 50.0
 class RatioSettings(TrainingSettings):
     """How the density-ratio network trains: it is stopped early on held-out rows.
 
-    ``patience`` is the number of checks without a smaller held-out loss after which training stops.
-    With None no rows are held out, and the last iterate is used.
+    With ``patience=None`` no rows are held out, and the last iterate is used.
     """
 
     iterations: int = 5_000
     schedule: Literal["decay", "constant"] = "constant"
     check_every: int = 100
-    patience: int | None = 5
+    patience: int | None = 500
 
 
 @gradients_on()
@@ -91,7 +90,7 @@ class CountedRatio:
         tables = {rows: self._table(weight, rows, shape) for rows in distinct}
         self._tables = torch.stack([tables[member.rows] for member in members])
 
-    def _table(self, weight: Tensor, rows: tuple[int, ...], shape: tuple[int, int]) -> Tensor:
+    def _table(self, weight: Tensor, rows: RowSet | None, shape: tuple[int, int]) -> Tensor:
         """Return beta for every (cell, class)."""
         chosen = row_numbers(rows, len(weight), weight.device)
         flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
@@ -160,7 +159,7 @@ class NetworkRatio:
         ).to(data.x)
         self._optimizer = settings.optimizer.build(self._network.parameters())
         self._chosen: RatioNetwork
-        self._stopping: _EarlyStopping | None = None
+        self._stopping: EarlyStopping | None = None
         if settings.patience is not None:
             parts = [
                 set_aside(*each, len(data), HELD_OUT, needed_by="density_ratio='network'")
@@ -168,7 +167,11 @@ class NetworkRatio:
             ]
             held_out = torch.stack([aside for _, aside in parts]).to(data.x.device)
             streams = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
-            self._stopping = _EarlyStopping(self._network, self._loss, held_out, settings.patience)
+            self._stopping = EarlyStopping(
+                (tensor for _, tensor in member_tensors(self._network)),
+                lambda _: self._loss(held_out, held_out.roll(1, 1)),
+                patience=settings.patience,
+            )
         self.phases = (
             Phase(
                 label="density ratio",
@@ -183,8 +186,7 @@ class NetworkRatio:
                 settings=settings,
                 serves=self._which,
                 finish=self._finish,
-                on_check=self._stopping,
-                parts={} if self._stopping is None else {"early stopping": self._stopping},
+                stopping=self._stopping,
             ),
         )
 
@@ -192,11 +194,6 @@ class NetworkRatio:
         """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
         assert self._data.attribute is not None
         return self._chosen.ratio(self._data.attribute[resampled], self._data.outcome[rows])
-
-    @property
-    def network(self) -> RatioNetwork:
-        """The chosen networks, one for each distinct pair of seed and rows."""
-        return self._network if self._stopping is None else self._stopping.best
 
     def _loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
         attribute = self._data.attribute
@@ -214,49 +211,10 @@ class NetworkRatio:
         return loss.detach(), torch.zeros_like(loss)
 
     def _finish(self, history: History) -> History:
-        self._chosen = select_members(self.network, self._which).requires_grad_(False)
+        self._chosen = select_members(self._network, self._which).requires_grad_(False)
         if self._stopping is None:
             return history
         # If the held-out loss was never finite, the best network is still the random start.
         never_finite = self._stopping.least.isinf().cpu().numpy() & (history.stopped_at == 0)
         stopped_at = np.where(never_finite, history.iterations[0], history.stopped_at)
         return replace(history, stopped_at=stopped_at)
-
-
-#: A loss (K,) on rows (K, m) with the attributes of resampled rows (K, m).
-_PairLoss = Callable[[Tensor, Tensor], Tensor]
-
-
-class _EarlyStopping:
-    """Keeps the weights of each network at its smallest loss on held-out rows (K, m)."""
-
-    def __init__(
-        self, network: RatioNetwork, loss: _PairLoss, held_out: Tensor, patience: int
-    ) -> None:
-        self._network, self._loss, self._patience = network, loss, patience
-        self._pairs = held_out, held_out.roll(1, 1)
-        members = len(held_out)
-        self.best = select_members(network, range(members))
-        self.least = next(network.parameters()).detach().new_full((members,), torch.inf)
-        self._waited = torch.zeros(members, dtype=torch.long, device=held_out.device)
-
-    def __call__(self, _: int) -> bool:
-        with torch.no_grad():
-            loss = self._loss(*self._pairs)
-        # The best weights of a network that ran out of patience are final, as if it trained alone.
-        active = self._waited < self._patience
-        better = active & (loss < self.least)
-        copy_members(self._network, self.best, better)
-        self.least = torch.where(better, loss, self.least)
-        self._waited = torch.where(better, 0, self._waited + active.long())
-        return bool((self._waited >= self._patience).all())
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the best networks, their losses, and the checks since each last improved."""
-        best = ModuleState(self.best).state_dict()
-        return {"best": best, "least": self.least, "waited": self._waited}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        ModuleState(self.best).load_state_dict(state["best"])
-        device = self.least.device
-        self.least, self._waited = state["least"].to(device), state["waited"].to(device)

@@ -138,9 +138,8 @@ def test_select_takes_either_family_and_all_pages_follow(place, tmp_path):
         card = document(run / "model_card.json")
         kind = card["model_parameters"]["model_architecture"]
         if selection["predictor"] == "boosting":
-            assert kind.startswith(
-                "gradient-boosted trees (LightGBM), 20 rounds at most, learning rate 0.05"
-            )
+            assert kind.startswith("gradient-boosted trees (LightGBM), 20 rounds at most, ")
+            assert f"learning rate {FairBoostingClassifier().learning_rate}" in kind
         else:
             assert kind.startswith("fully connected network with hidden layers of 64, 64, 64 units")
         families.add(selection["predictor"])

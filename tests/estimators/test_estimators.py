@@ -71,12 +71,8 @@ def test_without_random_state_fits_differ_and_leave_the_global_generator_alone(r
     np.random.seed(1)  # noqa: NPY002
     expected = np.random.rand()  # noqa: NPY002
     np.random.seed(1)  # noqa: NPY002
-    models = [
-        FairClassifier(strength=0, **{**SMALL, "random_state": None, "iterations": 2}).fit(
-            rows.X, rows.y
-        )
-        for _ in range(2)
-    ]
+    options = {**SMALL, "random_state": None, "iterations": 2, "early_stopping": None}
+    models = [FairClassifier(strength=0, **options).fit(rows.X, rows.y) for _ in range(2)]
     assert np.random.rand() == expected  # noqa: NPY002
     with pytest.raises(AssertionError):
         assert_same_weights(*models)
@@ -212,9 +208,9 @@ def test_regression_losses_find_their_own_center(loss):
     rng = np.random.default_rng(0)
     y = 100 + rng.exponential(10, 2000)
     X = np.zeros((2000, 1))
-    model = FairRegressor(
-        loss=loss, strength=0, hidden=(), learning_rate=0.02, iterations=300, random_state=0
-    )
+    # Weight decay would pull the constant to the mean.
+    options = {"learning_rate": 0.02, "weight_decay": 0.0, "iterations": 300, "random_state": 0}
+    model = FairRegressor(loss=loss, strength=0, hidden=(), **options)
     with pytest.warns(ConvergenceWarning, match="The score is nearly constant"):
         model.fit(X, y)
     expected = {"absolute": np.median(y), "squared": y.mean()}
@@ -297,9 +293,9 @@ def test_rows_with_missing_attributes_stay_in_the_task_and_leave_the_penalty(row
 
 def test_features_that_are_the_attribute_itself_are_reported():
     a = np.random.default_rng(0).normal(size=1000)
-    model = FairRegressor(
-        strength=0.99, hidden=(16,), normalization="batch", iterations=500, random_state=0
-    )
+    options = {"hidden": (16,), "normalization": "batch", "iterations": 500, "random_state": 0}
+    options |= {"batch_size": 300, "weight_decay": 1.0}
+    model = FairRegressor(strength=0.99, members=1, early_stopping=None, **options)
     with (
         pytest.warns(UserWarning, match="X has the sensitive column 'sensitive_0'"),
         pytest.warns(
@@ -328,8 +324,15 @@ def test_a_critic_that_collapsed_is_reported(rows):
 
 def test_a_healthy_fit_says_so(rows):
     model = FairClassifier(**SMALL).fit(rows.X, rows.y, sensitive_features=rows.A)
-    assert model.health_.ok and str(model.health_).startswith("healthy on training rows")
+    health = model.health_
+    assert health.ok and str(health) == (
+        f"healthy: AUC {health.training_utility:.3f} on training rows, "
+        f"{health.held_out_utility:.3f} on set-aside rows"
+    )
     assert model.history_.iterations[-1] == SMALL["iterations"]
+    alone = FairClassifier(**SMALL, members=1, early_stopping=None)
+    alone.fit(rows.X, rows.y, sensitive_features=rows.A)
+    assert alone.health_.ok and str(alone.health_).startswith("healthy on training rows")
 
 
 @pytest.mark.parametrize(

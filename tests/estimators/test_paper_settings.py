@@ -85,6 +85,8 @@ def test_weight_decay_takes_its_share_of_the_learning_rate_off_every_weight():
             learning_rate=0.1,
             weight_decay=decay,
             optimizer=optimizer,
+            members=1,
+            early_stopping=None,
             random_state=0,
         ).fit(numbers, rows.y)
         return model.predictor_.network.layers[0].weight[0, 0, 1]  # of a column of zeros

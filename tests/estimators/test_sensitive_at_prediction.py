@@ -243,8 +243,9 @@ def test_a_network_of_the_users_own_gets_their_columns_after_those_of_the_featur
         widths.append(n_inputs)
         return nn.Linear(n_inputs, n_outputs)
 
+    options = {"iterations": 5, "early_stopping": None, "random_state": 0}
     model = FairClassifier(
-        strength=0, network=network, sensitive_at_prediction=True, iterations=5, random_state=0
+        strength=0, network=network, sensitive_at_prediction=True, **options
     ).fit(X, Y, sensitive_features=A)
     # The number, two cities; age and two sexes.
     assert set(widths) == {6}
@@ -264,7 +265,7 @@ def test_scikit_learn_passes_them_on():
 
 @pytest.mark.parametrize("aware", [False, True])
 def test_scikit_learn_fits_what_needs_them_to_fit_only_as_before(aware):
-    tiny = {"iterations": 5, "strength": 0, "random_state": 0}
+    tiny = {"iterations": 5, "strength": 0, "early_stopping": None, "random_state": 0}
     encoder = FairEncoder(encoder_hidden=(3,), sensitive_at_prediction=aware, **tiny)
     pipeline = make_pipeline(encoder, LogisticRegression())
     plain = FairClassifier(**tiny)

@@ -12,10 +12,13 @@ from tests.composing import composed
 #: Options of trees; rows are few, so leaves have to be small.
 BOOSTING = {
     "rounds": 12,
-    "lightgbm": {"num_leaves": 5, "min_data_in_leaf": 10},
+    "learning_rate": 0.05,
+    "lightgbm": {"num_leaves": 5, "min_data_in_leaf": 10, "lambda_l2": 0.0},
     "warmup": 2,
     "critic_hidden": (4,),
     "batch_size": 100,
+    "members": 1,
+    "early_stopping": None,
 }
 SHARED = {name: SMALL[name] for name in ("strengths", "seeds", "random_state", "device")}
 TREES = {**SHARED, "predictor": "boosting", "boosting": BOOSTING, "evaluate_every_rounds": 4}

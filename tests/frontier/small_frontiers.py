@@ -18,6 +18,8 @@ SMALL = {
     "evaluate_every": 10,
     "random_state": 7,
     "device": "cpu",
+    "members": 1,
+    "early_stopping": None,
 }
 NAMES = ("two classes, ensemble", "three classes, ensemble", "numbers, weights", "separation")
 

@@ -152,11 +152,11 @@ def test_an_average_stops_with_its_first_member_and_no_sooner():
 def test_an_average_tells_which_of_its_members_are_unwell():
     curve = fitted("two classes, ensemble").fitted_curve()
     (estimator,) = curve.trained
-    healths = [replace(health, messages=()) for health in estimator.member_health]
+    healths = [replace(health, messages=(), utility=None) for health in estimator.member_health]
     healths[2] = replace(healths[2], messages=("It is dull.", "It is slow."))
     unwell = replace(estimator, member_health=tuple(healths))
     said = members_of(replace(curve, trained=(unwell,)))["health"].tolist()
-    expected = ["healthy"] * 8
+    expected = ["healthy on training rows; overfitting not checked: there were no other rows"] * 8
     expected[2] = "It is dull.\nIt is slow."
     expected[6] = "seed 8: It is dull.\nseed 8: It is slow."
     assert said == expected

@@ -21,7 +21,9 @@ from equipoise.tables import SensitiveTable
 from tests.composing import composed
 from tests.error_parts import says
 
+#: One network on all rows it may see, as a frontier trains its members.
 NETWORK = {"hidden": (16,), "critic_hidden": (8,), "batch_size": 100}
+NETWORK |= {"members": 1, "early_stopping": None}
 ALONE = NETWORK | {"iterations": 60, "random_state": 7}
 SMALL = ALONE | {"evaluate_every": 20}
 

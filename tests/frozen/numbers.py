@@ -44,14 +44,27 @@ OUTCOMES = {
 THOROUGHLY = (("FairClassifier", "two classes"), ("FairBoostingRegressor", "numbers"))
 #: Methods that need the sensitive features to predict.
 NEED_ATTRIBUTES = ("scutari",)
+#: One model that trains on all rows, which was the default then.
+_ALONE = {"members": 1, "early_stopping": None}
 _NETWORK = {
     "hidden": (8,),
     "critic_hidden": (8,),
     "iterations": 30,
     "learning_rate": 0.01,
     "device": "cpu",
+    "batch_size": 300,
+    "weight_decay": 1.0,
+    **_ALONE,
 }
-_TREES = {"critic_hidden": (8,), "rounds": 6}
+#: The defaults of LightGBM, which were ours then.
+_LEAVES = {
+    "num_leaves": 31,
+    "min_data_in_leaf": 20,
+    "lambda_l2": 0.0,
+    "cat_smooth": 10.0,
+    "cat_l2": 10.0,
+}
+_TREES = {"critic_hidden": (8,), "rounds": 6, "learning_rate": 0.05, "lightgbm": _LEAVES, **_ALONE}
 
 
 def estimator(kind: str, **options: Any) -> Any:
@@ -59,6 +72,12 @@ def estimator(kind: str, **options: Any) -> Any:
     small = _TREES if "Boosting" in kind else _NETWORK
     method = parse_method(options.get("method", "sbp"))
     given = {**small, "random_state": 3, **options}
+    if "lightgbm" in options:
+        given["lightgbm"] = {**_LEAVES, **options["lightgbm"]}
+    if kind == "FairEncoder":  # it is one network
+        del given["members"]
+    if options.get("optimizer") == "sgd":  # it has no weight decay
+        del given["weight_decay"]
     if "network" in options:  # it has layers of its own
         del given["hidden"]
     return getattr(equipoise, kind)(**{n: v for n, v in given.items() if method.reads(n)})
@@ -257,7 +276,12 @@ def curve_of(fitted: FairFrontier, features: pd.DataFrame, attributes: pd.DataFr
     """All that a fitted frontier answers."""
     table = fitted.table()
     yield "table", table
-    yield "members", fitted.members()
+    members = fitted.members()
+    # A healthy member said so in one word then.
+    yield (
+        "members",
+        members.assign(health=members["health"].str.replace(r"^healthy:.*", "healthy", regex=True)),
+    )
     history = fitted.history_
     families = history if isinstance(history, dict) else {"": history}
     yield "history", {name: asdict(each) for name, each in families.items()}

@@ -277,7 +277,7 @@ def full_batch_entry(draw: Draw, call: Call) -> None:
     options = {"strength": 0.0, "hidden": (4,), "optimizer": "sgd", "iterations": 3,
                "batch_size": 10_000, "random_state": draw.whole(0, 99), "device": "cpu",
                "embedding": "none", "scaling": draw.pick(("minmax", "none")),
-               "learning_rate": 0.01}  # fmt: skip
+               "learning_rate": 0.01, "members": 1, "early_stopping": None}  # fmt: skip
     count = draw.whole(1, 3)
     values = tuple(draw.random.standard_normal(n).round(3) for _ in range(count))
     x = Table(values, tuple(f"x{i}" for i in range(count)), "pandas", n)
@@ -314,7 +314,8 @@ def plain_trees_entry(draw: Draw, call: Call) -> None:
         "num_leaves": 3,
         "min_sum_hessian_in_leaf": 0.0,
     }
-    options = {"strength": 0.0, "rounds": 2, "lightgbm": single, "random_state": draw.whole(0, 99)}
+    options = {"strength": 0.0, "rounds": 2, "lightgbm": single, "random_state": draw.whole(0, 99),
+               "members": 1, "early_stopping": None}  # fmt: skip
     count = draw.whole(1, 3)
     values = tuple(draw.random.standard_normal(n).round(3) for _ in range(count))
     x = Table(values, tuple(f"x{i}" for i in range(count)), "pandas", n)

@@ -18,7 +18,7 @@ from equipoise.methods.con import conditional_resampling, draw_attributes, indic
 from equipoise.methods.conditional import DRAWS, Donors, covariance_gap, near_rows
 from equipoise.methods.declaration import Problem
 from equipoise.notions import Notion
-from equipoise.training import Member, OptimizerSettings, TrainingData, run_phase
+from equipoise.training import Member, OptimizerSettings, RowSet, TrainingData, run_phase
 
 ASLEEP = OptimizerSettings(kind="sgd", learning_rate=1e-30, momentum=0.0)
 
@@ -119,7 +119,11 @@ def test_a_member_draws_from_its_own_rows_of_known_attributes():
     known = torch.arange(60) % 5 > 0
     data = TrainingData(**(vars(data) | {"known": known}))
     even, odd = tuple(range(0, 60, 2)), tuple(range(1, 60, 2))
-    members = [Member(0.1, 0, even), Member(0.9, 0, even), Member(0.9, 3, odd)]
+    members = [
+        Member(0.1, 0, RowSet(even)),
+        Member(0.9, 0, RowSet(even)),
+        Member(0.9, 3, RowSet(odd)),
+    ]
     donors = built(data, members).donors
     assert donors.table.shape == (2, DRAWS, 60)  # members of equal seed and rows share theirs
     for number, rows in enumerate((even, odd)):
@@ -236,7 +240,7 @@ def test_a_table_of_donors_asks_for_each_stream_once():
         asked.append((number, available.tolist()))
         return torch.zeros(DRAWS, len(available), dtype=torch.long)
 
-    Donors(data, [Member(0.1, 0), Member(0.2, 0), Member(0.3, 1, (4, 2))], draw).fill()
+    Donors(data, [Member(0.1, 0), Member(0.2, 0), Member(0.3, 1, RowSet([4, 2]))], draw).fill()
     assert asked == [(0, list(range(10))), (1, [4, 2])]
 
 

@@ -21,7 +21,7 @@ from equipoise.methods.icp import (
     permutations,
 )
 from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData, run_phase
+from equipoise.training import Member, RowSet, TrainingData, run_phase
 from tests.error_parts import says
 
 
@@ -152,7 +152,7 @@ def test_mixed_attributes_move_together_and_keep_what_classes_tell_of_them():
 def test_rows_of_unknown_attributes_are_left_where_they_are():
     data = class_rows(50)
     data = TrainingData(**(vars(data) | {"known": torch.arange(50) % 4 > 0}))
-    table = built(data, [Member(0.5, 0, tuple(range(40)))]).donors.table[0]
+    table = built(data, [Member(0.5, 0, RowSet(range(40)))]).donors.table[0]
     still = [*range(0, 40, 4), *range(40, 50)]
     assert (table[:, still] == torch.tensor(still)).all()
     moving = torch.tensor([row for row in range(40) if row % 4])

@@ -19,6 +19,7 @@ from equipoise.training import (
     Member,
     OptimizerSettings,
     Predictor,
+    RowSet,
     TrainingData,
     TrainingSettings,
     run_phase,
@@ -75,7 +76,7 @@ def test_partners_are_rows_that_the_member_may_see_and_whose_attribute_is_known(
     known = np.arange(n) % 5 > 0
     data = rows_with(y, a, known=torch.from_numpy(known))
     seen = [tuple(range(0, 20)), tuple(range(10, 30))]
-    partners = Partners(data, data.attribute, [Member(0.5, 0, rows) for rows in seen])
+    partners = Partners(data, data.attribute, [Member(0.5, 0, RowSet(rows)) for rows in seen])
     for row in range(10, 20):
         resampled = torch.tensor(seen)
         found, paired = partners(torch.full_like(resampled, row), resampled)

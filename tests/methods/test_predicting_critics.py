@@ -17,7 +17,7 @@ from equipoise.methods import Context
 from equipoise.methods.attribute_critic import AttributeCritic, conditional_entropy
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
-from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, TrainingData
+from equipoise.training import TASKS, Member, OptimizerSettings, Predictor, RowSet, TrainingData
 from equipoise.training.data import generators
 from tests.composing import composed
 
@@ -136,12 +136,12 @@ def test_the_value_is_entropy_less_log_loss_and_its_slope_that_of_the_loss_rever
 
 def test_a_critic_begins_by_knowing_how_frequent_the_group_is_among_its_members_rows():
     group, score = shifted_groups(300)
-    few = tuple(range(0, 300, 3))
+    few = RowSet(range(0, 300, 3))
     asleep = OptimizerSettings(kind="sgd", learning_rate=1e-30, momentum=0.0)
     members = [Member(0.5, 0), Member(0.5, 0, few)]
     method = built(rows_of(group, score), members=members, optimizer=asleep)
     rates = method.networks(torch.randn(2, 5, 1)).sigmoid()
-    expected = torch.stack([group.float().mean(), group[list(few)].float().mean()])
+    expected = torch.stack([group.float().mean(), group[few.numbers].float().mean()])
     torch.testing.assert_close(rates[..., 0], expected[:, None].expand(2, 5))
     # So nothing is penalized before anything was learned.
     rows = torch.arange(300)[None]
@@ -171,7 +171,14 @@ def rows():
     return drawn.X, drawn.y, drawn.A[["group"]] == "a"
 
 
-OPTIONS = {"method": "adel", "iterations": 300, "random_state": 0, "hidden": (16, 8)}
+OPTIONS = {
+    "method": "adel",
+    "iterations": 300,
+    "random_state": 0,
+    "hidden": (16, 8),
+    "members": 1,
+    "early_stopping": None,
+}
 
 
 def test_adel_hides_the_group_from_the_hidden_layer(rows):

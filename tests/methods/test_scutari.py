@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.methods import Context
 from equipoise.methods.scutari import LinearFit, LogisticFit, Parts, solve, within
 from equipoise.notions import Notion
-from equipoise.training import Member, TrainingData
+from equipoise.training import Member, RowSet, TrainingData
 from tests.composing import composed
 from tests.error_parts import says
 
@@ -153,7 +153,7 @@ def test_members_see_their_own_rows():
     x, s, y = (torch.from_numpy(part) for part in drawn(1, n=100))
     data = TrainingData(x=torch.cat([x, s], 1), target=y, outcome=y[:, None])
     some = TrainingData(x=data.x[:60], target=y[:60], outcome=y[:60, None])
-    members = [Member(0.5, 0, tuple(range(60))), Member(0.5, 0, tuple(range(40, 100)))]
+    members = [Member(0.5, 0, RowSet(range(60))), Member(0.5, 0, RowSet(range(40, 100)))]
     both, alone = (
         solve(
             Context(

@@ -14,6 +14,8 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, 3))
 Y = (X[:, 0] + RANDOM.normal(size=N) > 0).astype(int)
 SMALL = {"strength": 0.0, "iterations": 20, "batch_size": 20, "random_state": 0}
+#: One network that trains on all rows.
+ALONE = {"members": 1, "early_stopping": None}
 
 
 class Tempered(nn.Module):
@@ -61,7 +63,7 @@ def test_weights_of_every_kind_stacked_equal_their_copies_one_by_one():
 
 
 def test_weights_of_every_kind_train_and_are_kept_in_files(tmp_path):
-    model = FairClassifier(network=Tempered, weight_decay=1.0, **SMALL).fit(X, Y)
+    model = FairClassifier(network=Tempered, weight_decay=1.0, **ALONE, **SMALL).fit(X, Y)
     network = model.predictor_.network
     assert model.history_.stopped_at.tolist() == [0]
     assert network.get_buffer("calls").tolist() == [20]
@@ -70,6 +72,12 @@ def test_weights_of_every_kind_train_and_are_kept_in_files(tmp_path):
     model.save(tmp_path / "own.equipoise")
     again = load(tmp_path / "own.equipoise", network=Tempered)
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-12)
+
+
+def test_several_networks_that_change_their_buffers_are_averaged_and_judged():
+    model = FairClassifier(network=Tempered, **SMALL).fit(X, Y)
+    assert model.predictor_.network.get_buffer("calls").tolist() == [20] * 4
+    assert model.health_.utility == "AUC"
 
 
 def test_a_scalar_weight_that_is_no_longer_finite_stops_its_member():
@@ -86,7 +94,8 @@ def test_a_scalar_weight_that_is_no_longer_finite_stops_its_member():
             return self.head(x) * self.scale + torch.where(self.steps > 70, torch.nan, 0.0)
 
     with pytest.warns(UserWarning, match="no longer finite at iteration 71"):
-        model = FairRegressor(network=Exploding, **{**SMALL, "iterations": 150}).fit(X, X[:, 0])
+        model = FairRegressor(network=Exploding, **ALONE, **{**SMALL, "iterations": 150})
+        model.fit(X, X[:, 0])
     assert model.health_.stopped_at == 71
     assert model.predictor_.network.get_buffer("steps").tolist() == [50]
 

@@ -9,11 +9,11 @@ from equipoise.critic import CriticSettings
 from equipoise.notions import Notion
 from equipoise.predictors import Inputs
 from equipoise.predictors.boosting import BoostingRecipe
-from equipoise.training import Member, TrainingSettings, train
+from equipoise.training import Member, RowSet, TrainingSettings, train
 
 # Whole vectors of a processor: torch rounds what is left over of rows in another way.
 N, BATCH = 256, 64
-HALVES = tuple(range(0, N, 2)), tuple(range(1, N, 2))
+HALVES = RowSet(range(0, N, 2)), RowSet(range(1, N, 2))
 
 
 def grown(data, members, *, library, task="binary", rounds=12, method="sbp", **options):
@@ -67,7 +67,7 @@ def test_members_together_equal_members_alone(task, halves, draws, library):
     parameters = {"library": library, **(DRAWS[library] if draws else {})}
     data = simulate(task, N, weighted=True)
     members = [
-        Member(strength, seed, HALVES[k % 2] if halves else ())
+        Member(strength, seed, HALVES[k % 2] if halves else None)
         for k, (strength, seed) in enumerate(MIXED)
     ]
 

@@ -11,7 +11,7 @@ from equipoise.methods import METHODS, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting import LIBRARIES
 from equipoise.predictors.boosting.growing import OBJECTIVES
-from equipoise.training import TASKS, BatchStream, Member, Predictor
+from equipoise.training import TASKS, BatchStream, Member, Predictor, RowSet
 from equipoise.training.data import TrainingData
 
 MEMBERS = [Member(0.3, 1), Member(0.8, 1), Member(0.8, 2)]
@@ -171,8 +171,8 @@ def test_outputs_in_training_are_those_of_the_trees(task, library):
 def test_members_on_rows_of_their_own_are_pushed_on_these():
     data = simulate()
     members = [
-        Member(0.5, 1, tuple(range(0, 240, 2))),
-        Member(0.5, 1, tuple(range(239, 0, -2))),
+        Member(0.5, 1, RowSet(range(0, 240, 2))),
+        Member(0.5, 1, RowSet(range(239, 0, -2))),
     ]
     step, growing = prepared(data, members, "binary", method=Tilted(coefficients()))
     batches = batch_of(members, batch_size=40)
@@ -181,7 +181,7 @@ def test_members_on_rows_of_their_own_are_pushed_on_these():
     step.prepare(1)
     step(rows, resampled)
     for k, member in enumerate(members):
-        mine = torch.tensor(member.rows)
+        mine = member.rows.numbers
         own = TrainingData(
             x=data.x[mine], target=data.target[mine], outcome=data.outcome[mine], weight=None
         )
@@ -189,7 +189,7 @@ def test_members_on_rows_of_their_own_are_pushed_on_these():
         gradient, _ = literal_round("binary", own, output, 0.5, [], [])
         c = coefficients().numpy()
         for i, j in zip(rows[k].tolist(), resampled[k].tolist(), strict=True):
-            place = member.rows.index(i)
+            place = mine.tolist().index(i)
             probability = expit(output[place])
             gradient[place] += 0.5 * 120 * (c[i] - c[j] / 3) / 40 * probability * (1 - probability)
         np.testing.assert_allclose(growing.given[k][0].numpy(), gradient, rtol=1e-5, atol=1e-6)

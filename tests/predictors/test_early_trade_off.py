@@ -12,9 +12,10 @@ from equipoise.estimators.fitting import read_classes, training_data
 from equipoise.methods import SBP, Context
 from equipoise.notions import Notion
 from equipoise.predictors.boosting.growing import OBJECTIVES
-from equipoise.predictors.boosting.recipe import EarlyStopping
+from equipoise.predictors.boosting.recipe import TreeTradeOff
 from equipoise.tables import SensitiveTable
-from equipoise.training import Member
+from equipoise.training import Member, RowSet
+from equipoise.training.stopping import EarlyStopping
 
 ROWS = torch.arange(100, 200)[None]
 
@@ -44,7 +45,8 @@ def rows():
 
 
 def grown(x, y):
-    model = FairBoostingClassifier(strength=0, rounds=30, random_state=0).fit(x, y)
+    options = {"rounds": 30, "members": 1, "early_stopping": None, "random_state": 0}
+    model = FairBoostingClassifier(strength=0, **options).fit(x, y)
     return model.predictor_
 
 
@@ -75,23 +77,19 @@ def test_the_best_rounds_are_those_of_the_weighed_sum(rows, strength, penalties,
     assert losses[0] > losses[1] > losses[2]
     trade_off = (1 - strength) * losses + strength * np.maximum(penalties, 0)
     assert 10 * (1 + trade_off.argmin()) == best
+    growing = SimpleNamespace(
+        objective=OBJECTIVES["binary"], level=torch.zeros(1), unit=torch.ones(1)
+    )
+    members = [Member(strength, 0, aside=RowSet(ROWS[0]))]
     stopping = EarlyStopping(
-        data,
-        [Member(strength, 0)],
-        ROWS,
-        growing=SimpleNamespace(
-            trees=predictor.network,
-            objective=OBJECTIVES["binary"],
-            level=torch.zeros(1),
-            unit=torch.ones(1),
-        ),
-        method=Stated(penalties),
+        [predictor.network.rounds],
+        TreeTradeOff(growing, predictor, data, members, Stated(penalties)),
         patience=100,
-        rounds=30,
     )
     for iteration in (10, 20, 30):
         predictor.network.rounds.fill_(iteration)
-        assert not stopping(iteration, predictor)
+        assert not stopping(iteration, torch.zeros(1))
+    stopping.restore()
     assert int(predictor.network.rounds) == best
     np.testing.assert_allclose(stopping.state_dict()["least"], [trade_off.min()], rtol=1e-6)
 

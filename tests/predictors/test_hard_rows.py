@@ -10,11 +10,21 @@ from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.fitting import read_numbers, training_data
 from equipoise.predictors.boosting.growing import OBJECTIVES
-from equipoise.predictors.boosting.recipe import EarlyStopping, with_rows_aside
-from equipoise.training import Member
+from equipoise.predictors.boosting.recipe import TreeTradeOff
+from equipoise.training import Member, RowSet
+from equipoise.training.stopping import with_rows_aside
 from tests.composing import composed
 
 quietly = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
+#: Leaves so large that few rows do not fill two.
+LARGE_LEAVES = {"min_data_in_leaf": 20}
+UNSPLIT = {
+    "rounds": 5,
+    "lightgbm": LARGE_LEAVES,
+    "members": 1,
+    "early_stopping": None,
+    "random_state": 0,
+}
 
 
 def rows(n, seed=0):
@@ -38,7 +48,7 @@ def constant_columns():
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
 def test_without_anything_to_split_on_a_constant_is_predicted(make, loss, strength):
     x, y, a = make()
-    model = FairBoostingRegressor(loss=loss, strength=strength, rounds=5, random_state=0)
+    model = FairBoostingRegressor(loss=loss, strength=strength, **UNSPLIT)
     with pytest.warns(ConvergenceWarning, match=r"No column of X can be split.*min_data_in_leaf"):
         model.fit(x, y, sensitive_features=a)
     best = np.median(y) if loss == "absolute" else y.mean()
@@ -52,7 +62,7 @@ def test_without_anything_to_split_on_a_constant_is_predicted(make, loss, streng
 def test_a_constant_is_the_share_of_each_class_and_is_kept_in_files(classes, tmp_path):
     x, _, a = rows(30)
     y = np.arange(30) % 10 % classes
-    model = FairBoostingClassifier(strength=0.5, rounds=5, random_state=0)
+    model = FairBoostingClassifier(strength=0.5, **UNSPLIT)
     model.fit(x, y, sensitive_features=a).save(tmp_path / "constant.equipoise")
     found = load(tmp_path / "constant.equipoise").predict_proba(x)
     np.testing.assert_allclose(found, np.tile(np.bincount(y) / 30, (30, 1)), rtol=1e-5)
@@ -73,7 +83,7 @@ def test_a_frontier_of_trees_that_can_not_grow_has_constants():
         task="regression",
         strengths=(0.0, 0.5),
         seeds=1,
-        boosting={"rounds": 4},
+        boosting={"rounds": 4, "lightgbm": LARGE_LEAVES},
         evaluate_every_rounds=2,
         metrics=["KS-GSP"],
         random_state=0,
@@ -95,14 +105,14 @@ def test_a_value_that_lightgbm_refuses_is_refused_in_words(parameter, value):
 def test_every_class_is_among_the_rows_that_train(seed):
     classes = torch.zeros(40, dtype=torch.long)
     classes[:2], classes[39] = 2, 1
-    fitted, (aside,) = with_rows_aside([Member(0.5, seed)], 40, classes)
-    (plain,), (before,) = with_rows_aside([Member(0.5, seed)], 40)
-    train = list(fitted[0].rows)
-    assert sorted([*train, *aside.tolist()]) == list(range(40))
-    assert len(aside) == len(before) == 8
+    (fitted,) = with_rows_aside([Member(0.5, seed)], 40, classes)
+    (plain,) = with_rows_aside([Member(0.5, seed)], 40)
+    train = fitted.rows.numbers.tolist()
+    assert sorted([*train, *fitted.aside.numbers.tolist()]) == list(range(40))
+    assert len(fitted.aside) == len(plain.aside) == 8
     assert set(classes[train].tolist()) == {0, 1, 2}
-    if set(classes[list(plain.rows)].tolist()) == {0, 1, 2}:  # nothing to exchange
-        assert fitted[0].rows == plain.rows
+    if set(classes[plain.rows.numbers].tolist()) == {0, 1, 2}:  # nothing to exchange
+        assert fitted.rows == plain.rows
 
 
 @quietly
@@ -112,10 +122,10 @@ def test_a_class_of_one_row_may_be_drawn_to_stop_on(classes, strength):
     x, _, a = rows(60)
     y = np.arange(60) % (classes - 1)
     y[-1] = classes - 1
-    drawn = [seed for seed in range(40) if 59 in with_rows_aside([Member(0.5, seed)], 60)[1][0]]
-    model = FairBoostingClassifier(
-        strength=strength, rounds=5, early_stopping=2, random_state=drawn[0]
-    ).fit(x, y, sensitive_features=a)
+    asides = [with_rows_aside([Member(0.5, seed)], 60)[0].aside.numbers for seed in range(40)]
+    drawn = [seed for seed, aside in enumerate(asides) if 59 in aside]
+    options = {"rounds": 5, "early_stopping": 2, "members": 1, "random_state": drawn[0]}
+    model = FairBoostingClassifier(strength=strength, **options).fit(x, y, sensitive_features=a)
     found = model.predict_proba(x)
     assert found.shape == (60, classes)
     np.testing.assert_allclose(found.sum(1), 1)
@@ -176,32 +186,25 @@ def test_history_and_early_stopping_show_the_same_loss(loss):
     """Of the rows that train the one, of the same rows set aside the other; in any units."""
     x, y, a = rows(80)
     y = 50 * y
-    model = FairBoostingRegressor(loss=loss, strength=0, rounds=11, random_state=0)
+    options = {"rounds": 11, "members": 1, "early_stopping": None, "random_state": 0}
+    model = FairBoostingRegressor(loss=loss, strength=0, **options)
     model.fit(x, y, sensitive_features=a)
     outcome = read_numbers(y, own_units=True)
     data = training_data(x, outcome, None, None)
     predictor = model.predictor_
     losses = []
-    stopping = EarlyStopping(
-        data,
-        [Member(0.0, 0)],
-        torch.arange(80)[None],
-        growing=SimpleNamespace(
-            trees=predictor.network,
-            objective=OBJECTIVES[loss],
-            level=torch.tensor([y.mean()]),
-            unit=torch.tensor([y.std()]),
-        ),
-        method=None,
-        patience=100,
-        rounds=100,
+    growing = SimpleNamespace(
+        objective=OBJECTIVES[loss],
+        level=torch.tensor([y.mean()]),
+        unit=torch.tensor([y.std()]),
     )
+    members = [Member(0.0, 0, aside=RowSet(range(80)))]
+    trade_off = TreeTradeOff(growing, predictor, data, members, None)
     for rounds in range(11):
         predictor.network.rounds.fill_(rounds)
         if rounds == 0:
             predictor.network.start.fill_(np.median(y) if loss == "absolute" else y.mean())
-        stopping(rounds + 1, predictor)
-        losses.append(float(stopping.state_dict()["least"]))
+        losses.append(float(trade_off(torch.zeros(1))))
         predictor.network.start.zero_()
     # A step reports the loss before its round, averaged between checks of ten rounds.
     shown = model.history_.task[:, 0]

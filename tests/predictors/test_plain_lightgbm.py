@@ -12,6 +12,16 @@ from equipoise import FairBoostingClassifier, FairBoostingRegressor
 
 N = 700
 OWN = {"num_leaves": 7, "bagging_fraction": 0.5, "bagging_freq": 1}
+#: LightGBM's defaults where ours are others.
+THEIRS = {
+    "num_leaves": 31,
+    "min_data_in_leaf": 20,
+    "lambda_l2": 0.0,
+    "cat_smooth": 10.0,
+    "cat_l2": 10.0,
+}
+#: One model of all rows, grown to the end.
+ALONE = {"members": 1, "early_stopping": None}
 
 
 def numbers(seed=0):
@@ -54,8 +64,9 @@ def plain(task, y, weight=None, **options):
     return lightgbm.LGBMRegressor(objective=named[task], alpha=spread, **options)
 
 
-def ours(task, **options):
-    options = {"rounds": 20, "learning_rate": 0.1, "strength": 0, **options}
+def ours(task, lightgbm=None, **options):
+    options = {"rounds": 20, "learning_rate": 0.1, "strength": 0, **ALONE, **options}
+    options["lightgbm"] = {**THEIRS, **(lightgbm or {})}
     if task in ("binary", "multiclass"):
         return FairBoostingClassifier(**options)
     return FairBoostingRegressor(loss=task, **options)

@@ -6,7 +6,7 @@ Plain models come from XGBoost's own training function, which shares no code wit
 import numpy as np
 import pytest
 import xgboost
-from test_plain_lightgbm import frame, numbers, outcome
+from test_plain_lightgbm import ALONE, frame, numbers, outcome
 
 from equipoise import FairBoostingClassifier, FairBoostingRegressor
 
@@ -27,8 +27,13 @@ def plain(task, X, y, weight=None, categorical=False, **options):
     return xgboost.train(options, rows, 20).predict(rows, output_margin=True)
 
 
-def raw(task, X, y, weight=None, a=None, **options):
-    options = {"rounds": 20, "learning_rate": 0.1, "strength": 0, "library": "xgboost", **options}
+#: XGBoost's defaults where ours are others.
+THEIRS = {"max_depth": 6, "reg_lambda": 1.0}
+
+
+def raw(task, X, y, weight=None, a=None, xgboost=None, **options):
+    options = {"rounds": 20, "learning_rate": 0.1, "strength": 0, **ALONE, **options}
+    options |= {"library": "xgboost", "xgboost": {**THEIRS, **(xgboost or {})}}
     if task in ("binary", "multiclass"):
         model = FairBoostingClassifier(**options)
         return model.fit(X, y, sensitive_features=a, sample_weight=weight).decision_function(X)

@@ -14,7 +14,8 @@ from equipoise.predictors.boosting.lightgbm import checked_text
 
 def grown(X, y, **parameters):
     """A small model of trees, and its text."""
-    model = FairBoostingClassifier(strength=0, rounds=3, lightgbm=parameters, random_state=0)
+    options = {"rounds": 3, "learning_rate": 0.05, "members": 1, "random_state": 0}
+    model = FairBoostingClassifier(strength=0, lightgbm=parameters, **options)
     model.fit(X, y)
     return model, model.predictor_.network.forest.models[0].text(3)
 

@@ -9,8 +9,8 @@ from boosted_rows import small_trees
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import InputError
 from equipoise.predictors.boosting.lightgbm import joined
-from equipoise.predictors.boosting.recipe import with_rows_aside
 from equipoise.training import Member
+from equipoise.training.stopping import with_rows_aside
 from tests.composing import composed
 
 ROWS = 600
@@ -138,13 +138,14 @@ def test_texts_are_joined_tree_by_tree():
 
 def held_out_losses(model, X, y, seed):
     """Log loss on the rows set aside, after every tenth round."""
-    _, (aside,) = with_rows_aside([Member(0.0, seed)], len(y))
+    (member,) = with_rows_aside([Member(0.0, seed)], len(y))
+    aside = member.aside.numbers.numpy()
     trees = model.predictor_.network
     x = model.encoder_.transform(X.iloc[aside])
     found = []
     for rounds in range(10, trees.forest.models[0].rounds() + 1, 10):
         raw = trees.forest.outputs(0, rounds, torch.from_numpy(x))[:, 0]
-        found.append(np.mean(np.logaddexp(0, raw) - raw * y[aside.numpy()]))
+        found.append(np.mean(np.logaddexp(0, raw) - raw * y[aside]))
     return np.array(found)
 
 
@@ -157,6 +158,7 @@ def test_growing_ends_when_rows_set_aside_see_nothing_better_and_keeps_the_best(
         rounds=400,
         learning_rate=0.2,
         early_stopping=30,
+        members=1,
         random_state=5,
         library=library,
     ).fit(X, y)
@@ -171,12 +173,13 @@ def test_growing_ends_when_rows_set_aside_see_nothing_better_and_keeps_the_best(
 def test_rows_set_aside_do_not_train(people, library):
     X, signal, _ = people
     y = outcome(signal, 2)
-    fitted, (aside,) = with_rows_aside([Member(0.0, 5)], ROWS)
-    assert sorted([*fitted[0].rows, *aside.tolist()]) == list(range(ROWS))
+    (member,) = with_rows_aside([Member(0.0, 5)], ROWS)
+    aside = member.aside.numbers
+    assert sorted([*member.rows.numbers.tolist(), *aside.tolist()]) == list(range(ROWS))
     assert len(aside) == ROWS // 5
     changed = X.copy()
     changed.loc[aside.numpy(), "income"] += 100.0
-    options = {"strength": 0, "rounds": 5, "early_stopping": 5, "random_state": 5}
+    options = {"strength": 0, "rounds": 5, "early_stopping": 5, "random_state": 5, "members": 1}
     options["library"] = library
     text = [
         FairBoostingClassifier(**options)
@@ -189,8 +192,12 @@ def test_rows_set_aside_do_not_train(people, library):
     assert text[0] == text[1]
 
 
-def test_early_stopping_needs_a_penalty_that_can_be_measured(people):
+@pytest.mark.filterwarnings("ignore:The score may say nothing")
+def test_a_penalty_that_cannot_be_measured_counts_as_on_the_training_rows(people):
+    """Of a penalty that falls round by round no earlier round can be the best."""
     X, signal, A = people
-    model = FairBoostingClassifier(method="gdp", rounds=2, early_stopping=1, random_state=0)
-    with pytest.raises(InputError, match=r"early_stopping needs .* got method='gdp'; use"):
-        model.fit(X, signal > 0, sensitive_features=A)
+    options = {"method": "gdp", "strength": 0.999, "rounds": 30, "warmup": 0, "random_state": 0}
+    options |= {"early_stopping": 30, "members": 1}
+    model = FairBoostingClassifier(**options).fit(X, signal > 0, sensitive_features=A)
+    penalty = model.history_.penalty[:, 0]
+    assert int(model.predictor_.network.rounds) == 10 * (1 + int(penalty.argmin()))

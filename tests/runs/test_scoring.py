@@ -20,7 +20,14 @@ from equipoise.storage.atomic import remove_leftovers
 from tests.error_parts import says
 
 ROWS = 500
-TINY = {"strength": 0, "iterations": 15, "hidden": (8,), "random_state": 0}
+TINY = {
+    "strength": 0,
+    "iterations": 15,
+    "hidden": (8,),
+    "members": 2,
+    "early_stopping": None,
+    "random_state": 0,
+}
 
 
 def people(n=ROWS, seed=0):

@@ -114,7 +114,7 @@ def model_for(frame, of=FairClassifier):
     frame = frame.assign(y=np.where((CODES + frame["other"]) > 1.5, "yes", "no"), a=CODES % 2)
     columns = read_columns(frame, target="y", sensitive="a")
     small = {"iterations": 20, "hidden": (8,)} if of is FairClassifier else {"rounds": 5}
-    model = of(strength=0, random_state=0, **small)
+    model = of(strength=0, members=2, early_stopping=None, random_state=0, **small)
     return model.fit(frame[columns.features], frame["y"]), columns
 
 

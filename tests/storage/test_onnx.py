@@ -241,7 +241,9 @@ def test_an_older_file_of_equipoise_is_replaced_and_no_other(tmp_path):
     fitted("representation")[0].to_onnx(path)
     assert onnx.load(path).doc_string == "FairEncoder fitted by equipoise"
     fitted("text only")[0].to_onnx(path)
-    assert onnx.load(path).doc_string == "FairClassifier fitted by equipoise"
+    assert onnx.load(path).doc_string == (
+        "FairClassifier fitted by equipoise, average of several networks"
+    )
     other = onnx.load(path)
     other.producer_name = "pytorch"
     onnx.save(other, path)

@@ -230,9 +230,8 @@ def small_network(n_inputs, n_outputs):
 @pytest.fixture
 def own(path):
     X = np.random.default_rng(0).normal(size=(90, 2))
-    model = FairClassifier(strength=0, iterations=12, random_state=0, network=small_network).fit(
-        X, labels(90)
-    )
+    options = {"iterations": 12, "early_stopping": None, "random_state": 0}
+    model = FairClassifier(strength=0, network=small_network, **options).fit(X, labels(90))
     model.save(path)
     return model, X
 

@@ -11,7 +11,13 @@ from equipoise import FairClassifier, FairEncoder, FairRegressor
 from equipoise.errors import ConvergenceWarning
 
 ROWS = 120
-TINY = {"strength": 0, "iterations": 12, "hidden": (4, 3), "random_state": 0}
+TINY = {
+    "strength": 0,
+    "iterations": 12,
+    "hidden": (4, 3),
+    "early_stopping": None,  # so short a training would tell that it learned nothing
+    "random_state": 0,
+}
 NAMES = (
     "two classes, pandas",
     "three classes, polars",

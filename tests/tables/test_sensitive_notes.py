@@ -95,7 +95,7 @@ EXPECTED = r"sensitive column 'person' looks like an identifier: 80 .*--types pe
 @pytest.mark.parametrize("kind", [FairClassifier, FairFrontier])
 def test_fitting_warns(data, kind):
     X, y, A = data
-    model = FairClassifier(iterations=2)
+    model = FairClassifier(iterations=2, early_stopping=None)
     if kind is FairFrontier:  # 16 validation rows are too few for the gap
         model = FairFrontier(model, strengths=(0.0, 0.5), seeds=1, metrics=("KS-GSP",))
     with pytest.warns(UserWarning, match=EXPECTED):
@@ -114,6 +114,7 @@ def test_nothing_is_said_where_the_kind_is_given(data):
     X, y, A = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FairClassifier(iterations=2, random_state=0, sensitive_types={"person": "continuous"}).fit(
+        options = {"iterations": 2, "early_stopping": None, "random_state": 0}
+        FairClassifier(sensitive_types={"person": "continuous"}, **options).fit(
             X, y, sensitive_features=A
         )

@@ -16,6 +16,7 @@ from equipoise.training import (
     Member,
     OptimizerSettings,
     Predictor,
+    RowSet,
     TrainingSettings,
     train,
 )
@@ -118,8 +119,8 @@ def test_members_trained_together_equal_members_trained_alone(data, notion, monk
     # A short training of the density ratio is enough for this law.
     short = functools.partial(RatioSettings, iterations=200)
     monkeypatch.setattr("equipoise.density_ratio.RatioSettings", short)
-    half = tuple(range(0, 240, 2))
-    other = tuple(range(1, 240, 2))
+    half = RowSet(range(0, 240, 2))
+    other = RowSet(range(1, 240, 2))
     members = [
         Member(0.0, 1, half),
         Member(0.5, 1, half),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.training import BatchStream, Member
+from equipoise.training import BatchStream, Member, RowSet
 
 CPU = torch.device("cpu")
 
@@ -38,7 +38,7 @@ def test_equal_seeds_share_an_order_and_other_seeds_do_not():
 
 
 def test_members_see_only_their_rows():
-    members = [Member(0.1, 1, tuple(range(10))), Member(0.1, 1, tuple(range(10, 20)))]
+    members = [Member(0.1, 1, RowSet(range(10))), Member(0.1, 1, RowSet(range(10, 20)))]
     rows, drawn = epoch(BatchStream(members, 20, batch_size=5, device=CPU))
     for k in range(2):
         assert set(rows[:, k].flatten().tolist()) == set(range(10 * k, 10 * k + 10))
@@ -65,7 +65,8 @@ def test_unequal_splits_and_single_rows_are_refused():
         InputError,
         match=r"members must train on the same number of rows, got \[2, 3\]; leave out rows",
     ):
-        BatchStream([Member(0, 1, (0, 1)), Member(0, 1, (0, 1, 2))], 3, batch_size=2, device=CPU)
+        unequal = [Member(0, 1, RowSet(range(n))) for n in (2, 3)]
+        BatchStream(unequal, 3, batch_size=2, device=CPU)
     with pytest.raises(InputError, match=r"X must have at least 2 rows with.*n_samples=1"):
         BatchStream([Member(0, 1)], 1, batch_size=2, device=CPU)
 

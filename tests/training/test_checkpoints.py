@@ -19,6 +19,7 @@ from equipoise.training import (
     Member,
     OptimizerSettings,
     Predictor,
+    RowSet,
     Supervision,
     TrainingData,
     TrainingSettings,
@@ -28,7 +29,7 @@ from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState
 from equipoise.training.data import generators
 from equipoise.training.loop import PredictorStep, minimize
 
-HALVES = tuple(range(120)), tuple(range(120, 240))
+HALVES = RowSet(range(120)), RowSet(range(120, 240))
 MEMBERS = [Member(0.5, 1, HALVES[0]), Member(0.9, 1, HALVES[1]), Member(0.0, 2, HALVES[0])]
 
 

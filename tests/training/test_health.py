@@ -12,9 +12,9 @@ from equipoise import FairBoostingClassifier, FairClassifier
 from equipoise.errors import ConvergenceWarning
 from equipoise.estimators.fitting import utilities_of
 from equipoise.networks import StackedMLP
-from equipoise.training import TASKS, Health, History, Member, Predictor, TrainingData
-from equipoise.training.data import set_aside
+from equipoise.training import TASKS, Health, History, Member, Predictor, RowSet, TrainingData
 from equipoise.training.health import HEALTH_ROWS, Utility, compare, diagnose, judge_health
+from equipoise.training.stopping import set_aside
 from tests.composing import composed
 
 
@@ -170,26 +170,37 @@ def test_r2_on_training_rows_is_that_of_the_model():
 
 def test_a_linear_truth_with_plenty_of_rows_is_healthy():
     frontier = frontier_of(*linear(3000), hidden=(), learning_rate=0.02, embedding="none")
-    assert frontier.members()["health"].tolist() == ["healthy"]
+    assert frontier.members()["health"].str.startswith("healthy: AUC ").all()
     model = frontier.select(max_unfairness=1.0, draws=2).model
-    assert str(model.health_) == "healthy" and model.health_.held_out_utility > 0.8
+    health = model.health_
+    assert health.ok and health.held_out_utility > 0.8
+    assert str(health) == (
+        f"healthy: AUC {health.training_utility:.3f} on training rows, "
+        f"{health.held_out_utility:.3f} on validation rows"
+    )
 
 
 def test_without_rows_set_aside_overfitting_is_not_checked():
     X, y, _ = noise(300)
     # No warning either, which would be an error here.
-    health = FairClassifier(strength=0, iterations=50, random_state=0).fit(X, y).health_
+    health = (
+        FairClassifier(strength=0, iterations=50, early_stopping=None, random_state=0)
+        .fit(X, y)
+        .health_
+    )
     assert health.ok and health.utility is None and health.held_out_utility is None
     assert "not checked" in str(health) and "there were no other rows" in str(health)
 
 
 def test_trees_that_stop_early_are_judged_by_rows_they_did_not_see():
     X, y, _ = noise(400)
-    model = FairBoostingClassifier(strength=0, rounds=60, early_stopping=60, random_state=5)
+    options = {"strength": 0, "rounds": 60, "early_stopping": 60, "members": 1, "random_state": 5}
+    model = FairBoostingClassifier(**options)
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(X, y)
     health = model.health_
-    rows, aside = set_aside(5, (), 400, 0.2, needed_by="early_stopping")
+    rows, aside = set_aside(5, None, 400, 0.2, needed_by="early_stopping")
+    rows = rows.numbers
     score = model.predict_proba(X)[:, 1]
     for value, part in ((health.training_utility, rows), (health.held_out_utility, aside)):
         assert value == pytest.approx(roc_auc_score(y[list(part)], score[list(part)]), abs=1e-12)
@@ -292,8 +303,8 @@ def test_weighted_rows_count_as_fewer():
 
 def test_a_sample_is_of_a_members_own_rows():
     data = simulate()
-    own = tuple(range(1, 240, 2))
+    own = range(1, 240, 2)
     for size in (30, 120, 500):
-        found = data.sample(size, own)
+        found = data.sample(size, RowSet(own))
         place = [(data.x == row).all(1).nonzero().item() for row in found.x]
         assert len(set(place)) == min(size, 120) and set(place) <= set(own)

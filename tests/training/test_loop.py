@@ -11,13 +11,14 @@ from equipoise.training import (
     TASKS,
     Member,
     Predictor,
+    RowSet,
     TrainingData,
     TrainingSettings,
     train,
 )
 from equipoise.training.data import generators
 
-HALVES = tuple(range(120)), tuple(range(120, 240))
+HALVES = RowSet(range(120)), RowSet(range(120, 240))
 
 
 def fit(data, members, *, iterations=30, check_every=1, on_check=None):

@@ -49,7 +49,7 @@ class Stop(Exception):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    settings = functools.partial(RatioSettings, iterations=120, check_every=20, patience=2)
+    settings = functools.partial(RatioSettings, iterations=120, check_every=20, patience=40)
     monkeypatch.setattr("equipoise.density_ratio.RatioSettings", settings)
     monkeypatch.setattr("equipoise.methods.conditional.MOST_STEPS", 120)
 

@@ -25,7 +25,9 @@ from equipoise.training import Member, TrainingData, run_phase
 from tests.composing import composed
 
 # Short runs need not end well.
-pytestmark = pytest.mark.filterwarnings("ignore:The critic collapsed")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The critic collapsed", "ignore:The score may say nothing"
+)
 ROWS = make_synthetic(120, random_state=1)
 NUMBERS = make_synthetic(120, task="regression", random_state=1)
 #: Enough that a frontier can judge groups by the gap, which permutes rows.

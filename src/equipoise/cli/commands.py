@@ -219,7 +219,7 @@ def fit(
         "Weights of the penalty in [0, 1), separated by commas.  [default: nine, from 0 to 0.995]",
         callback=numbers,
     ),
-    seeds: Whole = option("N", "Models per strength.  [default: 5]"),
+    seeds: Whole = option("N", "Models per strength.  [default: 3]"),
     iterations: Whole = option("N", "Training steps of networks.  [default: 1500]"),
     evaluate_every: Whole = option("N", "Steps of networks between snapshots.  [default: 100]"),
     rounds: Whole = option("N", "Boosting rounds of trees.  [default: 400]"),

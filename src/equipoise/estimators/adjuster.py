@@ -65,13 +65,13 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         Whether the adjusted score increases with the score for each value of the sensitive
         features: nobody is overtaken by somebody alike with a lower score. Of three or more
         classes, each logit increases with the score of its own class.
-    hidden, embedding, critic_hidden
+    hidden, embedding, critic_hidden, weight_decay, batch_size, early_stopping
         As for :class:`FairClassifier`, with other defaults; with ``increasing`` the layers of the
         network on the sensitive features.
     notion, strength, method, divergence, density_ratio, scaling, normalization, critic_steps
     critic_normalization, gradient_penalty, optimizer, learning_rate, critic_learning_rate
-    momentum, weight_decay, schedule, iterations, batch_size, sensitive_types, missing_sensitive
-    random_state, device, verbose
+    momentum, schedule, iterations, epochs, sensitive_types, missing_sensitive, random_state, device
+    verbose
         All as for :class:`FairClassifier`.
 
     Attributes
@@ -101,6 +101,10 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     hidden: tuple[int, ...] = (32, 32)
     critic_hidden: tuple[int, ...] = (32, 32)
     embedding: Embedding = "none"
+    # Two or three inputs leave little to overfit, so a single network trains on all rows.
+    weight_decay: float = 1.0
+    batch_size: int | Literal["auto"] = 300
+    early_stopping: int | None = None
 
     @property
     def regresses(self) -> bool:

@@ -41,7 +41,8 @@ from equipoise.predictors import Recipe
 from equipoise.storage import Contents, write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.sensitive_table import check_types
-from equipoise.training import Health, History, Member, OptimizerSettings, Predictor
+from equipoise.training import Health, History, OptimizerSettings, Predictor, TrainingSettings
+from equipoise.training.predictor import averaged
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -69,9 +70,11 @@ class FairEstimator(Options, Fits):
     #: Options whose defaults differ between subclasses. A dataclass field here would override them.
     critic_hidden: tuple[int, ...]
     critic_steps: int
+    early_stopping: int | None
     #: Values for subclasses that do not have these options.
     device: str = "cpu"
     loss: str = "squared"
+    members: int = 1
 
     encoder_: Encoder[Any]
     predictor_: Predictor
@@ -97,15 +100,15 @@ class FairEstimator(Options, Fits):
         for name in vars(self):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(fitted, name)
-        member = Member(self.strength, read_seed(self.random_state))
+        seed = read_seed(self.random_state)
         fitting = Fitting(fitted)
         rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
         if not rows.counted.all():
             rows = rows.alone(np.flatnonzero(rows.counted))
         fitting.learn(rows)
-        trained = fitting.train([member], run, verbose=self.verbose)
-        fitted.predictor_ = trained.predictor.settled()
-        fitted.history_ = trained.history
+        trained = fitting.train(fitting.members(seed), run, verbose=self.verbose)
+        fitted.predictor_ = averaged(trained.predictor).settled()
+        fitted.history_ = trained.history.mean()
         fitted.health_ = fitting.health_of(trained)
         self.__dict__ = fitted.__dict__
         fitting.warn_if_interrupted(trained, run)
@@ -149,6 +152,10 @@ class FairEstimator(Options, Fits):
     @abstractmethod
     def _recipe(self) -> Recipe:
         """Check all options, before any data is read, and return them as a recipe."""
+
+    def _for_rows(self, training: TrainingSettings, n: int) -> TrainingSettings:
+        """Return the settings to train on n rows."""
+        return training
 
     @abstractmethod
     def _new_encoder(self) -> Encoder[Any]:

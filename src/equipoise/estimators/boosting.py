@@ -24,12 +24,13 @@ class BoostingEstimator(FairEstimator):
     """Options of boosted trees; subclasses say what the outputs mean."""
 
     rounds: int = 400
-    learning_rate: float = 0.05
+    learning_rate: float = 0.08
     library: Literal["lightgbm", "xgboost"] = "lightgbm"
     lightgbm: Mapping[str, Any] | None = None
     xgboost: Mapping[str, Any] | None = None
     warmup: int = 10
-    early_stopping: int | None = None
+    early_stopping: int | None = 50
+    members: int = 4
     critic_hidden: tuple[int, ...] = (32, 32)
     critic_steps: int = 2
     batch_size: int = 2048
@@ -70,11 +71,13 @@ class BoostingEstimator(FairEstimator):
             density_ratio=self.density_ratio,
             critic=self._critic(),
             training=TrainingSettings(
-                iterations=self.rounds, batch_size=self.batch_size, check_every=10
+                iterations=self.rounds,
+                batch_size=self.batch_size,
+                check_every=10,
+                patience=self.early_stopping,
             ),
             learning_rate=self.learning_rate,
             warmup=self.warmup,
-            early_stopping=self.early_stopping,
             library=self.library,
             parameters=getattr(self, self.library),
         )
@@ -94,7 +97,8 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
     notion : "independence" or "separation"
         As for :class:`FairClassifier`.
     strength : float in [0, 1)
-        Weight of the penalty; 0 gives the predictions of the plain library.
+        Weight of the penalty; 0 gives the predictions of the plain library with the same
+        parameters, averaged over the members.
     method : str
         A fairness method that penalizes the score.
     divergence, density_ratio
@@ -107,12 +111,13 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         The library that grows the trees.
     lightgbm, xgboost : mapping, optional
         Further parameters of the library by its own names, such as ``{"num_leaves": 15}`` of
-        LightGBM, or ``{"max_depth": 4}`` of XGBoost.
+        LightGBM, or ``{"max_depth": 6}`` of XGBoost. By default trees are smaller and more
+        regularized than the library's own: num_leaves 10, min_data_in_leaf 10, lambda_l2 5,
+        cat_smooth 20 and cat_l2 20 of LightGBM; max_depth 4 and reg_lambda 5 of XGBoost.
     warmup : int
         Number of rounds over which the strength grows from 0 to its full value.
-    early_stopping : int, optional
-        Sets a fifth of the rows aside and stops after this many rounds in which
-        (1 - strength) * task + strength * penalty did not improve on them; keeps the best rounds.
+    early_stopping, members
+        As for :class:`FairClassifier`, in rounds. None grows all rounds on all rows.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty, critic_learning_rate
         The critic, as for :class:`FairClassifier`; critic_steps is per round.
     batch_size : int
@@ -153,7 +158,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
         a penalized model has no such step. XGBoost has no Huber loss of its own: its trees follow
         the gradient at any strength.
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
-    xgboost, warmup, early_stopping, critic_hidden, critic_steps, critic_normalization
+    xgboost, warmup, early_stopping, members, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive
     sensitive_at_prediction, random_state, verbose
         All as for :class:`FairBoostingClassifier`.

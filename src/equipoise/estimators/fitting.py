@@ -27,10 +27,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
-from equipoise.errors import ConvergenceWarning, InputError, check_count, check_flag, check_number
+from equipoise.errors import (
+    ConvergenceWarning,
+    InputError,
+    check_count,
+    check_flag,
+    check_number,
+    check_whole,
+)
 from equipoise.methods import parse_method
 from equipoise.metrics import OutcomeKind, Scored
 from equipoise.metrics.partition import rank
+from equipoise.networks import select_members
 from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
@@ -39,10 +47,12 @@ from equipoise.tables.columns import read_values, refuse_repeated_names
 from equipoise.tables.encoders import read_features
 from equipoise.training import Callback, Member, Predictor, Supervision, Trained, TrainingData
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
-from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare
+from equipoise.training.data import RowSet
+from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare, judge_health
 from equipoise.training.loop import gradients_on
-from equipoise.training.predictor import exact_device
+from equipoise.training.predictor import averaged, exact_device
 from equipoise.training.progress import Progress, progress_shown
+from equipoise.training.stopping import FEWEST_TO_STOP, with_rows_aside
 
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
@@ -501,6 +511,8 @@ class Fitting(Generic[Model]):
         x = learn_inputs(model, features, rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
+        training = model._for_rows(self.recipe.training, len(self.data))
+        self.recipe = replace(self.recipe, training=training)
 
     def encode(self, X: Any, table: SensitiveTable, positions: Positions) -> Tensor:
         """Return inputs (n, p) of other rows, in double precision, on the device that scores.
@@ -541,22 +553,53 @@ class Fitting(Generic[Model]):
         """Advice against overfitting."""
         return AGAINST_OVERFITTING[FAMILIES[self.model.family].unit]
 
-    def health_of(self, trained: Trained) -> Health:
-        """Return the health of a single member.
+    def members(self, seed: int) -> list[Member]:
+        """Return the members whose average is the model, with the rows that each sets aside."""
+        model, declared = self.model, parse_method(self.model.method)
+        check_whole("members", model.members)
+        # A method that solves for its model would give every member the same one.
+        count = 1 if declared.solve is not None else model.members
+        members = [Member(model.strength, seed + number) for number in range(count)]
+        few = len(self.data) < FEWEST_TO_STOP
+        if few or model.early_stopping is None or not declared.reads("early_stopping"):
+            return members
+        return with_rows_aside(members, len(self.data), self.data.outcome_class)
 
-        If training set rows aside, they show whether the member overfits.
+    def health_of(self, trained: Trained) -> Health:
+        """Return the health of the average of all members.
+
+        If training set rows aside, they show whether its members overfit.
         """
-        (health,), (member,) = trained.health, trained.members
-        if not member.rows:
+        (health, *others), members = trained.health, trained.members
+        if others:
+            (health,) = judge_health(
+                averaged(trained.predictor),
+                self.data,
+                [Member(members[0].strength, members[0].seed)],
+                trained.history.mean(),
+                given_outcome=self.recipe.notion.conditions_on_outcome,
+                has_critic=parse_method(self.model.method).has_critic,
+                failures=[[failure for found in trained.failures for failure in found]],
+            )
+        if members[0].aside is None:
             return health
-        aside = np.setdiff1d(np.arange(len(self.data)), member.rows)
-        utilities = []
-        for rows in (member.rows, tuple(aside.tolist())):
-            sample = self.data.sample(HEALTH_ROWS, rows)
-            output, _ = trained.predictor.evaluate(sample.x)
-            scores = trained.predictor.task.score(output.double())
-            utilities += utilities_of(scores, sample)
-        return compare(health, member.strength, *utilities, part="set-aside", remedy=self.remedy)
+        utilities = [
+            self._utility(trained, [member.rows for member in members]),
+            self._utility(trained, [member.aside for member in members]),
+        ]
+        strength = members[0].strength
+        return compare(health, strength, *utilities, part="set-aside")
+
+    def _utility(self, trained: Trained, rows: Sequence[RowSet | None]) -> Utility:
+        """Return the mean utility of the members, each on its own rows."""
+        found = []
+        for member, each in enumerate(rows):
+            sample = self.data.sample(HEALTH_ROWS // len(rows), each)
+            predictor = select_members(trained.predictor, [member])
+            output, _ = predictor.evaluate(sample.x)
+            found += utilities_of(predictor.task.score(output.double()), sample)
+        sizes = np.sum([each.sizes for each in found], axis=0).tolist()
+        return Utility(found[0].name, float(np.mean([each.value for each in found])), tuple(sizes))
 
     def warn_if_interrupted(self, trained: Trained, run: FitRun) -> None:
         """Warn that Ctrl-C ended training, and say how to continue."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import InputError, check_choice, check_widths
+from equipoise.errors import InputError, check_choice, check_number, check_widths
 from equipoise.estimators.base import Classifies, FairEstimator, Regresses
 from equipoise.estimators.fitting import Outcome, learned_inputs, read_classes, read_numbers
 from equipoise.methods import parse_method
@@ -44,7 +45,12 @@ PAPER_TRAINING: Mapping[str, Any] = {
     "schedule": "constant",
     "iterations": 20_000,
     "batch_size": 300,
+    "early_stopping": None,
 }
+
+#: ``batch_size="auto"`` cuts the rows into this many batches, of sizes within these limits. On few
+#: rows, small batches keep a network from overfitting.
+BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 25, 64, 300
 
 #: The strengths of the paper's curves, each with five seeds.
 PAPER_STRENGTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -55,6 +61,7 @@ PAPER_CLASSIFIER: Mapping[str, Any] = {
     "hidden": (64, 64, 64),
     "critic_hidden": (64, 64),
     "critic_steps": 1,
+    "members": 1,
 }
 
 #: A regressor of the paper: a smaller network, and absolute error.
@@ -64,6 +71,7 @@ PAPER_REGRESSOR: Mapping[str, Any] = {
     "hidden": (16, 16, 16),
     "critic_hidden": (16, 16),
     "critic_steps": 1,
+    "members": 1,
 }
 
 
@@ -82,10 +90,12 @@ class NetworkEstimator(FairEstimator):
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 1e-3
     momentum: float = 0.2
-    weight_decay: float = 1.0
+    weight_decay: float = 2.0
     schedule: Literal["decay", "constant"] = "decay"
     iterations: int = 1500
-    batch_size: int = 300
+    epochs: float | None = None
+    batch_size: int | Literal["auto"] = "auto"
+    early_stopping: int | None = 400
     device: str = "auto"
 
     @classmethod
@@ -155,6 +165,17 @@ class NetworkEstimator(FairEstimator):
     def _new_encoder(self) -> FeatureEncoder:
         return FeatureEncoder(scaling=self.scaling)
 
+    def _for_rows(self, training: TrainingSettings, n: int) -> TrainingSettings:
+        batch_size = training.batch_size
+        if self.batch_size == "auto":
+            batch_size = min(max(n // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+        iterations = training.iterations
+        if self.epochs is not None:
+            rule = "must be a positive number, or None"
+            check_number("epochs", self.epochs, rule, lambda epochs: epochs > 0)
+            iterations = min(iterations, ceil(self.epochs * max(1, n // batch_size)))
+        return replace(training, batch_size=batch_size, iterations=iterations)
+
     def _recipe(self) -> NetworkRecipe:
         network = getattr(self, "network", None)  # not an option of an encoder
         if network is not None and not callable(network):
@@ -171,7 +192,7 @@ class NetworkEstimator(FairEstimator):
             critic=self._critic(kind=self.optimizer, momentum=self.momentum, weight_decay=0.0),
             training=TrainingSettings(
                 iterations=self.iterations,
-                batch_size=self.batch_size,
+                batch_size=LARGEST_BATCH if self.batch_size == "auto" else self.batch_size,
                 optimizer=OptimizerSettings(
                     kind=self.optimizer,
                     learning_rate=self.learning_rate,
@@ -179,6 +200,7 @@ class NetworkEstimator(FairEstimator):
                     weight_decay=self.weight_decay,
                 ),
                 schedule=self.schedule,
+                patience=self.early_stopping,
             ),
             hidden=self.hidden,
             encoder_hidden=getattr(self, "encoder_hidden", ()),
@@ -231,8 +253,18 @@ class FairClassifier(Classifies, NetworkEstimator):
         "adam" (with weight decay in the predictor) or "sgd" (with momentum). "decay" lowers the
         predictor's learning rate linearly to zero over the second half of training; "constant"
         does not.
-    iterations, batch_size : int
-        Number of predictor updates, and of rows in each.
+    iterations : int
+        Most predictor updates.
+    epochs : float, optional
+        Most passes over the training rows; training ends at the first of both limits.
+    batch_size : int or "auto"
+        Number of rows in an update; "auto" takes a 25th of the rows, at least 64 and at most 300.
+    early_stopping : int, optional
+        Each network sets a part of the rows aside and stops after this many iterations in which
+        (1 - strength) * task + strength * penalty did not improve on them; it keeps its best
+        weights. None trains on all rows to the end.
+    members : int
+        Number of networks that are trained; the score is their average. Each sets other rows aside.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"
@@ -267,6 +299,7 @@ class FairClassifier(Classifies, NetworkEstimator):
     True
     """
 
+    members: int = 4
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
@@ -287,8 +320,9 @@ class FairRegressor(Regresses, NetworkEstimator):
         at one standard deviation of Y.
     notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
     normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
-    learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size
-    sensitive_types, missing_sensitive, sensitive_at_prediction, random_state, device, verbose
+    learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, epochs
+    batch_size, early_stopping, members, sensitive_types, missing_sensitive
+    sensitive_at_prediction, random_state, device, verbose
         All as for :class:`FairClassifier`.
 
     Examples
@@ -304,6 +338,7 @@ class FairRegressor(Regresses, NetworkEstimator):
     _paper_settings = PAPER_REGRESSOR
 
     loss: Literal["squared", "absolute", "huber"] = "squared"
+    members: int = 4
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
@@ -331,8 +366,9 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
         Critic updates per predictor update; a representation needs more of them than a score.
     notion, strength, method, divergence, density_ratio, scaling, embedding, normalization
     critic_hidden, critic_normalization, gradient_penalty, optimizer, learning_rate
-    critic_learning_rate, momentum, weight_decay, schedule, iterations, batch_size, sensitive_types
-    missing_sensitive, sensitive_at_prediction, random_state, device, verbose
+    critic_learning_rate, momentum, weight_decay, schedule, iterations, epochs, batch_size
+    early_stopping, sensitive_types, missing_sensitive, sensitive_at_prediction, random_state
+    device, verbose
         All as for :class:`FairClassifier`.
 
     Examples

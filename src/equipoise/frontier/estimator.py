@@ -42,6 +42,12 @@ from equipoise.training import Callback, History
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: The default strengths: denser where unfairness falls.
+STRENGTHS = (
+    *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.985),
+    0.995,
+)
+
 _NO_ROLES = Roles()
 
 
@@ -63,8 +69,8 @@ class FairFrontier(Fits):
         on one front. The frontier trains copies and sets ``strength``, ``random_state`` and
         ``verbose`` of each. ``set_params`` replaces a list as a whole.
     strengths : tuple of float in [0, 1)
-        Weights of the penalty; 0 is plain training. The default has the paper's strengths, 0, and
-        some closer to 1.
+        Weights of the penalty; 0 is plain training. The default has 17, most of them above 0.7,
+        where unfairness falls.
     seeds : int
         Number of members per strength; their seeds are random_state, random_state + 1, ...
     ensemble : bool
@@ -115,8 +121,8 @@ class FairFrontier(Fits):
         self,
         estimator: Predicts | Sequence[Predicts] | None = None,
         *,
-        strengths: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98, 0.995),
-        seeds: int = 5,
+        strengths: tuple[float, ...] = STRENGTHS,
+        seeds: int = 3,
         ensemble: bool = False,
         evaluate_every: Literal["default"] | int | Sequence[Literal["default"] | int] = "default",
         metrics: Literal["default"] | Sequence[str] = "default",

@@ -18,6 +18,7 @@ from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
     FitRun,
     Fitting,
+    changed_options,
     effective_sizes,
     read_rows,
     read_seed,
@@ -64,6 +65,9 @@ Predicts = Classifies | Regresses
 _EVALUATE_EVERY = {"iteration": 100, "round": 20}
 #: Options in which all estimators must agree, since they are measured on the same rows.
 _SHARED = ("notion", "sensitive_types", "missing_sensitive")
+#: Options of single estimators, with the values that they have in a frontier: it trains one model
+#: for each strength and seed on all training rows, and validation rows pick the moment.
+_ALONE = {"members": 1, "early_stopping": None}
 #: Key of the states of earlier estimators in the checkpoint of a later one.
 _EARLIER = "before"
 
@@ -216,8 +220,12 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
     _check_estimators(models)
     fittings: dict[str, Fitting[Predicts]] = {}
     for model, every in zip(models, _evaluate_every(frontier, len(models)), strict=True):
+        alone = {name: _ALONE[name] for name in _ALONE if name in model.get_params(deep=False)}
         copied = clone(model).set_params(
-            strength=max(frontier.strengths), random_state=seed, verbose=frontier.verbose
+            strength=max(frontier.strengths),
+            random_state=seed,
+            verbose=frontier.verbose,
+            **alone,
         )
         fitting = Fitting(copied)
         if isinstance(every, str):
@@ -270,12 +278,14 @@ def _check_estimators(models: Sequence[Any]) -> None:
                 f"estimator must leave random_state to the frontier, got {name}"
                 f"(random_state={options['random_state']!r}); set FairFrontier(random_state=...)"
             )
-        if options.get("early_stopping") is not None:
-            raise InputError(
-                f"estimator must leave out early_stopping, got {name}"
-                f"(early_stopping={options['early_stopping']!r}); a frontier keeps the best rounds "
-                "without it"
-            )
+        changed = changed_options(model)
+        for option, alone in _ALONE.items():
+            if changed.get(option, alone) != alone:
+                raise InputError(
+                    f"estimator must leave out {option}, got {name}"
+                    f"({option}={changed[option]!r}); a frontier has seeds, averages and snapshots "
+                    "of its own"
+                )
         if is_regressor(model) != is_regressor(first):
             raise InputError(
                 "estimator must be a list of classifiers or of regressors, got both: "

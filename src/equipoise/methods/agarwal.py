@@ -17,7 +17,7 @@ from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedVote
 from equipoise.notions import Notion
 from equipoise.training import TASKS, Predictor
-from equipoise.training.data import row_numbers
+from equipoise.training.data import RowSet, row_numbers
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -65,7 +65,7 @@ def solve(context: Context) -> Predictor:
         )
     with needs("fairlearn", user="method='agarwal'", extra="fairlearn"):
         from fairlearn import reductions
-    found: dict[tuple[tuple[int, ...], float], Vote] = {}
+    found: dict[tuple[RowSet | None, float], Vote] = {}
     for rows, strength in dict.fromkeys((member.rows, member.strength) for member in members):
         parts = data.x.double(), data.target.long(), data.attribute_cell
         x, y, cell = (part.cpu()[row_numbers(rows, len(data))].numpy() for part in parts)

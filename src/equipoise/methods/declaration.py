@@ -31,6 +31,7 @@ NETWORK = frozenset(
     {
         *("hidden", "network", "embedding", "normalization", "optimizer", "learning_rate"),
         *("momentum", "weight_decay", "schedule", "iterations", "batch_size"),
+        *("epochs", "early_stopping", "members"),
     }
 )
 #: Options that some methods read and others do not.
@@ -121,6 +122,8 @@ class Declaration:
 
     def reads(self, option: str) -> bool:
         """Whether an option of an estimator has an effect on this method."""
+        if option == "early_stopping":
+            return self.build is not None
         if option in NETWORK:
             return self.solve is None
         return option not in OPTIONS or option in self.options

@@ -116,7 +116,8 @@ class Partners:
             _ranges(row_numbers(rows, len(data), device), data.outcome_class, value, known)
             for rows in distinct
         ]
-        self._rows = torch.tensor([[len(rows) or len(data)] for rows in distinct], device=device)
+        counts = [len(row_numbers(rows, len(data))) for rows in distinct]
+        self._rows = torch.tensor(counts, device=device)[:, None]
         self._order, self._rank, self._start, self._own_start, self._own, self._count = (
             torch.stack(parts) for parts in zip(*tables, strict=True)
         )

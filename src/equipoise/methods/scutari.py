@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.methods.declaration import Capabilities, Context, Declaration
 from equipoise.networks import StackedLinear, StackedMLP
 from equipoise.training import TASKS, Predictor
-from equipoise.training.data import row_numbers
+from equipoise.training.data import RowSet, row_numbers
 
 Floats = NDArray[np.float64]
 
@@ -202,7 +202,7 @@ def solve(context: Context) -> Predictor:
             f"loss must be 'squared' for method='scutari', which is least squares, got {task!r}; "
             "leave loss out, or use another method"
         )
-    found: dict[tuple[tuple[int, ...], float], Floats] = {}
+    found: dict[tuple[RowSet | None, float], Floats] = {}
     for rows in dict.fromkeys(member.rows for member in members):
         fit = _fit(context, rows)
         plain, largest = fit.at(0.0)
@@ -213,7 +213,7 @@ def solve(context: Context) -> Predictor:
     return linear_predictor(coefficients, task).to(context.data.x.device)
 
 
-def _fit(context: Context, rows: tuple[int, ...]) -> LinearFit | LogisticFit:
+def _fit(context: Context, rows: RowSet | None) -> LinearFit | LogisticFit:
     """Return the regression on some rows, or on all if ``rows`` is empty."""
     data = context.data
     chosen = row_numbers(rows, len(data))

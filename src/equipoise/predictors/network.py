@@ -18,12 +18,14 @@ from equipoise.networks import (
     StackedMLP,
     StackedModule,
     find_pieces,
+    member_tensors,
     score_knots,
 )
 from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
 from equipoise.training.data import generators, stream_seed
 from equipoise.training.predictor import exact_device
+from equipoise.training.stopping import EarlyStopping, TradeOff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +99,21 @@ class NetworkRecipe(Recipe):
                 predictor.penalize_hidden(method=declared.name)
             widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
             method = run.method(widths[-1])
+        stopping = None
+        if members[0].aside is not None and not isinstance(method, Objective):
+            assert settings.patience is not None
+            stopping = EarlyStopping(
+                (tensor for _, tensor in member_tensors(predictor)),
+                TradeOff(predictor, data, members, method),
+                patience=settings.patience,
+            )
         return train(
             data,
             members,
             predictor=predictor,
             method=method,
             settings=settings,
+            stopping=stopping,
             has_critic=declared.has_critic,
             **run.watched,
         )

@@ -2,6 +2,7 @@
 
 from equipoise.training.data import BatchStream as BatchStream
 from equipoise.training.data import Member as Member
+from equipoise.training.data import RowSet as RowSet
 from equipoise.training.data import TrainingData as TrainingData
 from equipoise.training.engine import Phase as Phase
 from equipoise.training.engine import Supervision as Supervision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,8 @@ class TrainingData:
     def to(self, device: torch.device) -> TrainingData:
         return self._map(lambda tensor: tensor.to(device))
 
-    def sample(self, n: int, rows: tuple[int, ...] = ()) -> TrainingData:
-        """Return n of these ``rows`` (of all rows if empty), drawn at random with a fixed seed.
+    def sample(self, n: int, rows: RowSet | None = None) -> TrainingData:
+        """Return n of these ``rows`` (None stands for all), drawn at random with a fixed seed.
 
         If there are n rows or fewer, return all of them.
         """
@@ -41,7 +41,7 @@ class TrainingData:
         if len(available) > n:
             draws = torch.Generator().manual_seed(0)
             available = available[torch.randperm(len(available), generator=draws, device="cpu")[:n]]
-        elif not rows:
+        elif rows is None:
             return self
         chosen = available.to(self.x.device)
         return self._map(lambda tensor: tensor[chosen])
@@ -89,13 +89,32 @@ def mean_one(weight: Tensor) -> Tensor:
     return weight / weight.mean(-1, keepdim=True).clamp_min(1e-12)
 
 
+class RowSet:
+    """Numbers of rows (m,). Sets of the same numbers in the same order are equal."""
+
+    def __init__(self, numbers: Tensor | Iterable[int]) -> None:
+        given = numbers if isinstance(numbers, Tensor) else torch.tensor([*numbers])
+        self.numbers = given.to("cpu", torch.long)
+        self._hash = hash(self.numbers.numpy().tobytes())
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowSet) and torch.equal(self.numbers, other.numbers)
+
+
 @dataclass(frozen=True)
 class Member:
     """One model of a stack."""
 
     strength: float  # weight of the penalty against the task loss
     seed: int  # decides initial weights and the order of rows
-    rows: tuple[int, ...] = ()  # the training rows it may see; empty means all
+    rows: RowSet | None = None  # the training rows it may see; None means all
+    aside: RowSet | None = None  # rows that decide when it stops; None means that it trains on
 
     def __post_init__(self) -> None:
         remedy = "; 0 is plain training, values near 1 leave little of the task"
@@ -126,7 +145,7 @@ def generators(seeds: Sequence[int], purpose: str) -> list[torch.Generator]:
 
 
 #: Seed and rows of a member. Members with the same stream share batches and auxiliary networks.
-Stream = tuple[int, tuple[int, ...]]
+Stream = tuple[int, RowSet | None]
 
 
 def streams_of(members: Sequence[Member]) -> tuple[list[Stream], list[int]]:
@@ -135,27 +154,9 @@ def streams_of(members: Sequence[Member]) -> tuple[list[Stream], list[int]]:
     return streams, [streams.index((member.seed, member.rows)) for member in members]
 
 
-def row_numbers(rows: tuple[int, ...], n: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Return ``rows`` as a tensor (m,); empty rows stand for all n."""
-    return torch.tensor(rows, device=device) if rows else torch.arange(n, device=device)
-
-
-def set_aside(
-    seed: int, rows: tuple[int, ...], n: int, share: float, *, needed_by: str
-) -> tuple[tuple[int, ...], torch.Tensor]:
-    """Split rows at random by the member's seed: rows to train on, and rows for early stopping.
-
-    ``rows`` are those of the n rows that the member may see (empty means all). ``needed_by`` is the
-    option that needs the split.
-    """
-    available = row_numbers(rows, n)
-    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"), device="cpu")
-    aside = max(2, round(share * len(available)))
-    if len(available) - aside < 2:
-        raise InputError(
-            f"{needed_by} needs at least 4 rows, got n_samples={len(available)}; give more rows"
-        )
-    return tuple(available[order[aside:]].tolist()), available[order[:aside]]
+def row_numbers(rows: RowSet | None, n: int, device: torch.device | str = "cpu") -> torch.Tensor:
+    """Return ``rows`` as a tensor (m,); None stands for all n."""
+    return torch.arange(n, device=device) if rows is None else rows.numbers.to(device)
 
 
 class BatchStream:

@@ -29,6 +29,7 @@ from equipoise.training.loop import (
 )
 from equipoise.training.predictor import Predictor
 from equipoise.training.progress import Callback, Progress
+from equipoise.training.stopping import EarlyStopping
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,15 @@ def train(
     given_outcome: bool = False,
     has_critic: bool = True,
     on_check: Callable[[int, Predictor], bool] | None = None,
+    stopping: EarlyStopping | None = None,
     supervision: Supervision | None = None,
 ) -> Trained:
     """Run the phases of the method, train all members at once, and judge their health.
 
     Members train by gradient steps unless another ``step`` is given. ``given_outcome`` says whether
-    the notion conditions on Y, ``has_critic`` whether the penalty is the value of a critic. If
-    Ctrl-C or a callback ends a phase, the run ends after one iteration; a resumed run continues
-    inside the phase.
+    the notion conditions on Y, ``has_critic`` whether the penalty is the value of a critic. With
+    ``stopping`` every member ends at its best. If Ctrl-C or a callback ends a phase, the run ends
+    after one iteration; a resumed run continues inside the phase.
     """
     if step is None:
         step = PredictorStep(predictor, data, members, method=method, settings=settings)
@@ -84,7 +86,7 @@ def train(
     batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
     state = RunState.at_start(batches, settings.iterations)
     phase_states = [RunState.at_start(phase.batches, phase.settings.iterations) for phase in phases]
-    parts = dict(supervision.parts)
+    parts = {**supervision.parts, **_stopping_part(stopping)}
     random_state: GlobalStreams | nullcontext[None] = nullcontext()
     if predictor.network.of_user:
         # Layers of a user's network, such as dropout, draw from the global generators.
@@ -101,7 +103,9 @@ def train(
             loops={
                 "run": parts_of(step, batches, state, parts),
                 **{
-                    f"phase {n}": parts_of(phase.step, phase.batches, phase_states[n], phase.parts)
+                    f"phase {n}": parts_of(
+                        phase.step, phase.batches, phase_states[n], _stopping_part(phase.stopping)
+                    )
                     for n, phase in enumerate(phases)
                 },
             },
@@ -130,6 +134,8 @@ def train(
         def check(iteration: int) -> bool:
             with random_state:
                 enough = on_check is not None and on_check(iteration, predictor)
+                if stopping is not None:
+                    enough |= stopping(iteration, state.records[-1][1][1])
             state.called_off = report(iteration) or called_off
             return state.called_off or enough
 
@@ -143,6 +149,8 @@ def train(
             interrupted=lambda: interrupted() or called_off,
             around=random_state,
         )
+    if stopping is not None:
+        stopping.restore()
     predictor.eval()
     with random_state:
         health = judge_health(
@@ -157,6 +165,11 @@ def train(
     interrupted_at = 0 if state.ended else state.checked
     ends = interrupted_at, interrupted_in, state.called_off
     return Trained(predictor, history, health, tuple(failures), tuple(members), *ends)
+
+
+def _stopping_part(stopping: EarlyStopping | None) -> dict[str, Stateful]:
+    """Return the state of early stopping that a checkpoint keeps."""
+    return {} if stopping is None else {"early stopping": stopping}
 
 
 def _stop_untrained(state: RunState, failures: Sequence[Sequence[Failure]]) -> None:
@@ -251,8 +264,7 @@ class Phase:
     #: Called when the networks are trained, and again in a resumed run. It prepares what the method
     #: needs from them, and returns the history, to which it may add failures.
     finish: Callable[[History], History]
-    on_check: Callable[[int], bool] | None = None  # ends the phase by returning True
-    parts: Mapping[str, Stateful] = field(default_factory=dict)  # more state to keep
+    stopping: EarlyStopping | None = None
 
 
 def phases_of(method: object) -> tuple[Phase, ...]:
@@ -277,7 +289,7 @@ def run_phase(
         state = RunState.at_start(phase.batches, phase.settings.iterations)
 
     def check(iteration: int) -> bool:
-        enough = phase.on_check is not None and phase.on_check(iteration)
+        enough = phase.stopping is not None and phase.stopping(iteration, state.records[-1][1][1])
         state.called_off = report(iteration)
         return enough or state.called_off
 
@@ -290,4 +302,6 @@ def run_phase(
         keep=keep,
         interrupted=interrupted,
     )
+    if phase.stopping is not None:
+        phase.stopping.restore()
     return phase.finish(history)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equipoise.training.data import Member, TrainingData
+from equipoise.training.data import Member, RowSet, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 
@@ -48,6 +48,7 @@ class Health:
     messages: tuple[str, ...]  # problems and what to do about them; empty if there are none
     #: "AUC", "macro AUC" or "R2", and its values; None if there were no rows but training rows.
     utility: str | None = None
+    part: str = "validation"  # the rows that the model did not train on
     training_utility: float | None = None
     held_out_utility: float | None = None
 
@@ -61,7 +62,10 @@ class Health:
             return "\n".join(self.messages)
         if self.utility is None:
             return "healthy on training rows; overfitting not checked: there were no other rows"
-        return "healthy"
+        return (
+            f"healthy: {self.utility} {self.training_utility:.3f} on training rows, "
+            f"{self.held_out_utility:.3f} on {self.part} rows"
+        )
 
 
 @dataclass(frozen=True)
@@ -118,18 +122,27 @@ def auc_spread(auc: float, rows: float) -> float:
 
 
 def compare(
-    health: Health, strength: float, trained: Utility, other: Utility, *, part: str, remedy: str
+    health: Health,
+    strength: float,
+    trained: Utility,
+    other: Utility,
+    *,
+    part: str,
+    remedy: str | None = None,
 ) -> Health:
     """Add messages on overfitting and on useless scores, from the utility on two sets of rows.
 
     ``part`` names the rows of ``other``, such as "validation". ``remedy`` names options that help
-    against overfitting.
+    against overfitting; None if training stopped where these rows were predicted best, so that
+    there is nothing to mend.
     """
     if not (math.isfinite(trained.value) and math.isfinite(other.value)):
         return health
     messages = list(health.messages)
     excess = trained.value - other.value
-    if excess > OVERFIT_BY + OVERFIT_ERRORS * math.hypot(trained.error, other.error):
+    if remedy is not None and excess > OVERFIT_BY + OVERFIT_ERRORS * math.hypot(
+        trained.error, other.error
+    ):
         messages.append(
             f"The model overfits: {trained.name} {trained.value:.3f} on training rows, "
             f"{other.value:.3f} on {part} rows. Try {remedy}, or give it more rows."
@@ -148,6 +161,7 @@ def compare(
         health,
         messages=tuple(messages),
         utility=trained.name,
+        part=part,
         training_utility=trained.value,
         held_out_utility=other.value,
     )
@@ -205,7 +219,7 @@ def judge_health(
 
     failures: for each member, failures of networks that were trained for it before the run.
     """
-    samples: dict[tuple[int, ...], tuple[TrainingData, Tensor]] = {}
+    samples: dict[RowSet | None, tuple[TrainingData, Tensor]] = {}
     for rows in dict.fromkeys(member.rows for member in members):
         seen = data.sample(HEALTH_ROWS, rows)
         _, penalized = predictor.evaluate(seen.x)

@@ -77,10 +77,14 @@ class TrainingSettings:
     #: run, so that the weights settle. "constant" is the paper's schedule.
     schedule: Literal["decay", "constant"] = "decay"
     check_every: int = 50
+    #: Iterations without a better result on rows set aside after which a member stops; None: never.
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("iterations", 1), ("batch_size", 2), ("check_every", 1)):
             check_whole(name, getattr(self, name), least=least)
+        if self.patience is not None:
+            check_whole("early_stopping", self.patience)
         check_choice("schedule", self.schedule, ("decay", "constant"))
 
     def learning_rate_share(self, iteration: int) -> float:
@@ -285,6 +289,16 @@ class History:
     task: NDArray[np.float64]  # (T, K) average since the previous check
     penalty: NDArray[np.float64]  # (T, K) average since the previous check
     stopped_at: NDArray[np.int64]  # (K,) iteration of the first loss that was not finite, or 0
+
+    def mean(self) -> History:
+        """Return the history of the average of all members; it stopped when the first did."""
+        stops = self.stopped_at[self.stopped_at > 0]
+        return History(
+            iterations=self.iterations,
+            task=self.task.mean(axis=1, keepdims=True),
+            penalty=self.penalty.mean(axis=1, keepdims=True),
+            stopped_at=np.array([stops.min() if len(stops) else 0]),
+        )
 
 
 @dataclass

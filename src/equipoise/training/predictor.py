@@ -184,6 +184,13 @@ class AveragedPredictor(Predictor):
         return mean("", outputs)
 
 
+def averaged(predictor: Predictor) -> Predictor:
+    """Return the average of all members; a single member is returned as it is."""
+    if len(predictor.weight) == 1:
+        return predictor
+    return AveragedPredictor(predictor.network, predictor.task).eval()
+
+
 def averaged_output(output: Tensor, task: Task) -> Tensor:
     """Return the output (G, B, o) whose score is the mean score over M of outputs (G, M, B, o)."""
     if task.name == "binary":  # the log odds of the mean probability

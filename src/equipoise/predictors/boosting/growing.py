@@ -16,7 +16,7 @@ from equipoise.errors import ConvergenceWarning
 from equipoise.predictors.boosting.library import Library, Plan
 from equipoise.predictors.boosting.trees import BoostedTrees, Forest
 from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
-from equipoise.training.data import mean_one, row_numbers
+from equipoise.training.data import RowSet, mean_one, row_numbers
 from equipoise.training.loop import optimizers_of
 
 
@@ -48,7 +48,8 @@ class Growing:
         self._most_rounds = most_rounds
         self._parameters = parameters
         self.rows = torch.stack([row_numbers(member.rows, len(data)) for member in members])
-        self._position = _inverse(self.rows, len(data)) if any(m.rows for m in members) else None
+        every_row = all(member.rows is None for member in members)
+        self._position = None if every_row else _inverse(self.rows, len(data))
         target = data.target.double() if data.target.is_floating_point() else data.target
         weight = torch.ones(len(data), device="cpu") if data.weight is None else data.weight
         self.target, self.weight = target[self.rows], weight.double()[self.rows]
@@ -120,9 +121,9 @@ class Growing:
 
     def _binned(
         self, data: TrainingData, members: Sequence[Member], categorical: list[int]
-    ) -> dict[tuple[int, ...], Any]:
+    ) -> dict[RowSet | None, Any]:
         """Return each distinct set of training rows in the library's own form."""
-        binned: dict[tuple[int, ...], Any] = {}
+        binned: dict[RowSet | None, Any] = {}
         for member, rows in zip(members, self.rows, strict=True):
             if member.rows not in binned:
                 weight = None if data.weight is None else data.weight[rows].numpy()

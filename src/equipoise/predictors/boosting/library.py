@@ -99,6 +99,9 @@ class Library(ABC):
     extra: ClassVar[str]
     #: Prefix of the names of its arrays in files.
     array_prefix: ClassVar[str]
+    #: Parameters that differ from the library's defaults unless a user sets them: smaller and more
+    #: regularized trees, chosen on many small tables (docs/defaults.md).
+    chosen: ClassVar[Mapping[str, Any]]
     #: Parameters that a user cannot set, as in `RESERVED`.
     reserved: ClassVar[Mapping[str, str]]
     #: Parameters that make it draw rows, columns or splits at random.

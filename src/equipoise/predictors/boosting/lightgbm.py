@@ -52,6 +52,13 @@ class LightGBM(Library):
         "absolute": "regression_l1",
         "huber": "huber",
     }
+    chosen: ClassVar[Mapping[str, Any]] = {
+        "num_leaves": 10,
+        "min_data_in_leaf": 10,
+        "lambda_l2": 5.0,
+        "cat_smooth": 20.0,
+        "cat_l2": 20.0,
+    }
     reserved: ClassVar[Mapping[str, str]] = {
         **RESERVED,
         "num_iterations": "use rounds",

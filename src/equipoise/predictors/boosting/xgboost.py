@@ -51,6 +51,7 @@ class XGBoost(Library):
         "squared": "reg:squarederror",
         "absolute": "reg:absoluteerror",
     }
+    chosen: ClassVar[Mapping[str, Any]] = {"max_depth": 4, "reg_lambda": 5.0}
     reserved: ClassVar[Mapping[str, str]] = {
         **RESERVED,
         "num_boost_round": "use rounds",

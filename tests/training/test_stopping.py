@@ -1,0 +1,179 @@
+"""Early stopping: which rows are set aside, which weights are kept, and when training ends."""
+
+import itertools
+
+import pytest
+import torch
+from simulated_rows import simulate
+from torch.nn import functional
+
+from equipoise.errors import InputError
+from equipoise.networks import StackedMLP
+from equipoise.training import TASKS, Member, Predictor, RowSet
+from equipoise.training.data import generators
+from equipoise.training.stopping import (
+    MOST_ASIDE,
+    EarlyStopping,
+    TradeOff,
+    set_aside,
+    with_rows_aside,
+)
+
+
+def parted(count, n, classes=None):
+    """Rows and rows set aside of so many members, as sets."""
+    found = with_rows_aside([Member(0.5, 3 + k) for k in range(count)], n, classes)
+    return [(set(each.rows.numbers.tolist()), set(each.aside.numbers.tolist())) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("members", "rows", "aside"), [(1, 200, 40), (4, 200, 40), (5, 200, 40), (8, 200, 25)]
+)
+def test_members_set_a_fifth_aside_or_their_part_and_no_row_twice(members, rows, aside):
+    parts = parted(members, rows)
+    for training, other in parts:
+        assert len(other) == aside and not training & other
+        assert training | other == set(range(rows))
+    assert all(not one & two for (_, one), (_, two) in itertools.combinations(parts, 2))
+
+
+def test_of_many_rows_no_more_are_set_aside_than_tell_when_to_stop():
+    parts = parted(4, 60_000)
+    assert [len(aside) for _, aside in parts] == [MOST_ASIDE] * 4
+    assert len(set().union(*(aside for _, aside in parts))) == 4 * MOST_ASIDE
+
+
+def test_rows_are_drawn_by_the_seed_and_among_those_that_a_member_sees():
+    seen = RowSet(range(0, 100, 2))
+    (first,), (again,), (other,) = (
+        with_rows_aside([Member(0.5, seed, seen)], 100) for seed in (1, 1, 2)
+    )
+    assert first == again and first.aside != other.aside
+    both = [*first.rows.numbers.tolist(), *first.aside.numbers.tolist()]
+    assert sorted(both) == list(range(0, 100, 2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_class_keeps_a_training_row_with_every_member(seed):
+    classes = torch.zeros(100, dtype=torch.long)
+    classes[17], classes[60:63] = 1, 2
+    members = [Member(0.5, seed) for _ in range(4)]
+    found = with_rows_aside(members, 100, classes)
+    for member in found:
+        assert set(classes[member.rows.numbers].tolist()) == {0, 1, 2}
+        assert len(member.aside) == 20 and len(member.rows) == 80
+
+
+def test_too_few_rows_to_part_are_refused():
+    with pytest.raises(InputError) as refused:
+        set_aside(0, None, 3, 0.2, needed_by="density_ratio='network'")
+    for part in ("density_ratio='network'", "at least 4 rows", "n_samples=3", "give more rows"):
+        assert part in str(refused.value)
+
+
+class Counting:
+    """Three members whose tensors hold the iteration, and their stated losses."""
+
+    def __init__(self, losses, patience):
+        self.losses = losses
+        self.tensors = [torch.zeros(3, 2), torch.zeros(3, dtype=torch.long)]
+        self.stopping = EarlyStopping(self.tensors, lambda _: self.now, patience=patience)
+
+    def check(self, iteration):
+        for tensor in self.tensors:
+            tensor.fill_(iteration)
+        self.now = torch.tensor(self.losses[iteration])
+        return self.stopping(iteration, torch.zeros(3))
+
+    def restored(self):
+        self.stopping.restore()
+        assert (self.tensors[0] == self.tensors[1][:, None]).all()
+        return self.tensors[1].tolist()
+
+
+NAN = float("nan")
+LOSSES = {
+    10: [3.0, 5.0, NAN],
+    20: [1.0, 4.0, NAN],
+    30: [2.0, 3.0, NAN],
+    40: [2.0, 4.0, NAN],
+    50: [0.5, 2.0, NAN],  # the first ran out of patience before
+    60: [0.1, 3.0, NAN],
+    70: [0.1, 3.0, NAN],
+}
+
+
+def test_every_member_keeps_its_own_best_until_its_patience_ends():
+    run = Counting(LOSSES, patience=20)
+    ends = {iteration: run.check(iteration) for iteration in LOSSES}
+    assert ends == {**dict.fromkeys(LOSSES, False), 70: True}
+    torch.testing.assert_close(run.stopping.least, torch.tensor([1.0, 2.0, torch.inf]))
+    # What was never finite stays as it is.
+    assert run.restored() == [20, 50, 70]
+
+
+def test_a_loss_that_falls_at_every_check_never_ends_training():
+    """Also where patience is shorter than the time between two checks."""
+    for patience in (1, 5, 10, 15):
+        run = Counting({10 * k: [1.0 / k] * 3 for k in range(1, 6)}, patience)
+        assert not any(run.check(iteration) for iteration in run.losses), patience
+        assert run.restored() == [50, 50, 50]
+
+
+def test_patience_shorter_than_the_time_between_checks_ends_at_the_first_that_is_no_better():
+    run = Counting({10: [2.0] * 3, 20: [1.0] * 3, 30: [1.0] * 3}, patience=5)
+    assert [run.check(iteration) for iteration in run.losses] == [False, False, True]
+    assert run.restored() == [20, 20, 20]
+
+
+@pytest.mark.parametrize("kept_at", [10, 30, 50])
+def test_a_state_read_again_goes_on_the_same(kept_at):
+    whole, first, second = (Counting(LOSSES, patience=20) for _ in range(3))
+    expected = [whole.check(iteration) for iteration in LOSSES]
+    found = [first.check(iteration) for iteration in LOSSES if iteration <= kept_at]
+    state = first.stopping.state_dict()
+    second.stopping.load_state_dict(state)
+    found += [second.check(iteration) for iteration in LOSSES if iteration > kept_at]
+    assert found == expected
+    assert second.restored() == whole.restored()
+
+
+class Stated:
+    """A penalty that can be measured, with a stated value."""
+
+    def __init__(self, *values):
+        self.values = torch.tensor(values)
+
+    def value(self, penalized, rows, resampled):
+        assert not (rows == resampled).any()
+        assert torch.equal(rows.sort(1).values, resampled.sort(1).values)
+        return self.values
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [(None, None), (Stated(0.3, -2.0), (0.3, 0.0)), (object(), (0.7, 0.9))],
+    ids=["plain", "measured", "not measurable"],
+)
+def test_the_trade_off_is_of_the_rows_set_aside_in_evaluation(method, expected):
+    data = simulate()
+    members = [
+        Member(0.25, 1, aside=RowSet(range(0, 60))),
+        Member(0.75, 2, aside=RowSet(range(60, 120))),
+    ]
+    network = StackedMLP(
+        4, (6,), 1, generators=generators([1, 2], "predictor"), normalization="batch"
+    )
+    predictor = Predictor(network.to(data.x), TASKS["binary"])
+    predictor(data.x.expand(2, -1, -1))  # moves the running statistics, which evaluation uses
+    predictor.train()
+    found = TradeOff(predictor, data, members, method)(torch.tensor([0.7, 0.9]))
+    assert predictor.training
+    predictor.eval()
+    for k, member in enumerate(members):
+        rows = member.aside.numbers
+        output, _ = predictor(data.x[rows].expand(2, -1, -1))
+        task = functional.binary_cross_entropy_with_logits(output[k, :, 0], data.target[rows])
+        penalty = task if expected is None else expected[k]
+        strength = 0.0 if expected is None else member.strength
+        torch.testing.assert_close(found[k], (1 - strength) * task + strength * penalty)
