@@ -28,7 +28,7 @@ from tests.error_parts import says
 FIT = ("fit", "people.csv", "--target", "hired", "--sensitive", "age,sex")
 FEW = ("--strengths", "0,0.9", "--seeds", "1", "--device", "cpu", "--allow-nearest")
 TREES = (*FEW, "--predictor", "boosting", "--rounds", "20")
-BOTH = (*FEW, "--predictor", "both", "--rounds", "20", "--iterations", "40")
+BOTH = (*FEW, "--predictor", "both", "--rounds", "20", "--iterations", "80")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_numbers_are_those_of_the_library(place):
     options = {"strengths": (0.0, 0.9), "seeds": 1, "random_state": 0, "device": "cpu"}
     given = rows[["city", "hours", "grade"]], rows["hired"]
     trees = composed(predictor="boosting", boosting={"rounds": 20}, **options)
-    both = composed(predictor="both", boosting={"rounds": 20}, iterations=40, **options)
+    both = composed(predictor="both", boosting={"rounds": 20}, iterations=80, **options)
     for name, frontier in (("trees", trees), ("both", both)):
         frontier.fit(*given, sensitive_features=rows[["age", "sex"]])
         written = pd.read_csv(place / name / "table.csv", index_col="snapshot")
@@ -89,7 +89,7 @@ def test_settings_hold_what_was_of_use_and_repeat_the_run(place, tmp_path):
         f"--allow-nearest --out {place / 'trees'}"
     )
     both = document(place / "both" / "settings.json")
-    assert (both["iterations_trained"], both["rounds_trained"]) == (40, 20)
+    assert (both["iterations_trained"], both["rounds_trained"]) == (80, 20)
     networks = document(place / "networks" / "settings.json")
     assert networks["options"]["predictor"] == "network" and "rounds" not in networks["options"]
     assert "lightgbm" not in networks["versions"]
@@ -158,7 +158,8 @@ def test_families_are_compared(place, tmp_path, monkeypatch):
     assert (
         "\nPredictors: networks in networks; boosted trees in trees; networks and boosted trees in "
         "both.\n\nFrom networks to trees: predictor was network, is boosting.\nFrom networks to "
-        "both: predictor was network, is both; evaluate_every was 20, is 100.\n"
+        "both: predictor was network, is both; iterations was 40, is 80; evaluate_every was\n"
+        "  20, is 100.\n"
     ) in ran.out
     found = json.loads(
         equipoise("compare", "trees", "both", "--out", out, "--overwrite", "--json").out

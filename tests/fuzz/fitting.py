@@ -353,7 +353,7 @@ def frontier_entry(draw: Draw, call: Call) -> None:
     regression = draw.chance(0.3)
     task = "Regressor" if regression else "Classifier"
     kinds = [getattr(equipoise, f"Fair{each}{task}") for each in draw.pick(_FAMILIES)]
-    decided = ("estimator", "strength", "random_state", "verbose", "early_stopping")
+    decided = ("estimator", "strength", "random_state", "verbose", "early_stopping", "members")
     names = {name for each in (*kinds, kind) for name in _names(each)} - set(decided)
     changed, wrong = options_for(draw, sorted(names))
     models = []

@@ -220,7 +220,7 @@ def test_what_can_not_be_written(tmp_path):
         "between which the slope of the rank score exceeds float64; rescale the column"
     )
     X = np.stack([y, y], 1)
-    own = FairRegressor(strength=0, iterations=12, network=nn.Linear)
+    own = FairRegressor(strength=0, iterations=12, early_stopping=None, network=nn.Linear)
     assert refused(own.fit(X, y), path) == (
         "to_onnx needs a built-in network, got one made by network=; export that module with "
         "torch.onnx.export, its inputs being the columns that encoder_ makes"
