@@ -64,6 +64,15 @@ def adjusting(asked: argparse.Namespace) -> None:
     print(found.to_string(index=False))
 
 
+def aware(asked: argparse.Namespace) -> None:
+    """Compare networks without A, with A, and adjusted LightGBM with peers, by the strict curve."""
+    from experiments.aware import run
+
+    if not asked.pack:
+        run.run(asked.splits, asked.out)
+    run.pack(asked.out, RESULTS / "aware")
+
+
 def theory(asked: argparse.Namespace) -> None:
     """Measure the error that the paper's theorem bounds, on the synthetic family."""
     from experiments.theory import study
@@ -83,10 +92,11 @@ def zoo(asked: argparse.Namespace) -> None:
 
 
 def pages(asked: argparse.Namespace) -> None:
-    """Write tables and figures of docs/reproduction.md, boosting.md, theory.md and defaults.md.
+    """Write tables and figures of the pages on experiments from their results.
 
     Text outside the marks of a page is written by hand and stays.
     """
+    from experiments.aware import page as aware_page
     from experiments.boosting import page as boosting_page
     from experiments.paper import page as paper_page
     from experiments.theory import page as theory_page
@@ -96,6 +106,7 @@ def pages(asked: argparse.Namespace) -> None:
     boosting_page.main()
     theory_page.main()
     zoo_page.main()
+    aware_page.main()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -112,6 +123,10 @@ def parser() -> argparse.ArgumentParser:
         found.set_defaults(run=command)
         return found
 
+    one = add(aware)
+    one.add_argument("--splits", type=int, nargs="+", default=list(range(100, 110)))
+    one.add_argument("--out", type=Path, default=Path("aware"), metavar="FOLDER")
+    one.add_argument("--pack", action="store_true", help="only join the records that are there")
     one = add(zoo)
     one.add_argument("--half", choices=("tuned", "untouched"), required=True)
     one.add_argument("--workers", type=int, default=1)

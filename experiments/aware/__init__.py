@@ -1,0 +1,1 @@
+"""What a score reaches that may see A: networks, adjusted LightGBM, and their peers."""

@@ -1,0 +1,78 @@
+"""Write the tables of docs/with-the-attribute.md from the records of the comparison."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from benchmarks.page import filled, markdown
+from experiments import RESULTS, ROOT
+from experiments.aware.run import ATTRIBUTES, areas, strict_area
+
+PAGE = ROOT / "docs" / "with-the-attribute.md"
+RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "settings.json"
+OURS = ("network", "network with A", "adjusted LightGBM")
+PEERS = ("LightGBM, optimal transport", "ThresholdOptimizer", "ExponentiatedGradient")
+NAMES = {"acs_employment_standin_publiccoverage": "public coverage"}
+
+
+def area_table(records: pd.DataFrame) -> str:
+    """Strict areas, over all splits together."""
+    rows = []
+    for data, attribute in ATTRIBUTES.items():
+        found = records[records["data"] == data]
+        least = 0.0 if data == "crime" else 0.5
+        values = []
+        for method in (*OURS, *PEERS):
+            of_method = found[found["method"] == method]
+            values.append(
+                f"{strict_area(of_method, least):.3f}" if len(of_method) else "cannot run"
+            )
+        splits = found["split"].nunique()
+        rows.append([f"{NAMES.get(data, data)} by {attribute}", str(splits), *values])
+    return markdown(["data", "splits", *OURS, *PEERS], rows)
+
+
+def difference_table(records: pd.DataFrame) -> str:
+    """Paired differences of areas of single splits, with 95 % intervals by Student's t."""
+    wide = areas(records).pivot_table(index=["data", "split"], columns="method", values="area")
+    rows = []
+    for data in ATTRIBUTES:
+        of_data = wide.loc[data] if data in wide.index.get_level_values("data") else wide[:0]
+        for method in OURS[1:]:
+            values = []
+            for peer in (OURS[0], *PEERS):
+                differences = (of_data[method] - of_data[peer]).dropna().to_numpy()
+                values.append(interval(differences))
+            rows.append([NAMES.get(data, data), method, *values])
+    return markdown(["data", "minus", OURS[0], *PEERS], rows)
+
+
+def interval(differences: np.ndarray) -> str:
+    """Mean and 95 % interval of paired differences, in words for a table."""
+    if len(differences) < 2:
+        return "cannot run"
+    mean = differences.mean()
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    reach = stats.t.ppf(0.975, len(differences) - 1) * error
+    return f"{mean:+.3f} ({mean - reach:+.3f} to {mean + reach:+.3f})"
+
+
+def blocks() -> dict[str, str]:
+    """Every block of the page by the name of its mark."""
+    records = pd.read_csv(RECORDS)
+    settings = json.loads(SETTINGS.read_text())
+    made = "; ".join(f"{name} {value}" for name, value in settings.items())
+    return {
+        "areas": f"{area_table(records)}\n\n{made}.",
+        "differences": difference_table(records),
+    }
+
+
+def main() -> None:
+    """Write the page."""
+    text = filled(PAGE.read_text(encoding="utf-8"), blocks())
+    PAGE.write_text(text, encoding="utf-8")
