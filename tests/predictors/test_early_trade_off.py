@@ -7,10 +7,7 @@ import pytest
 import torch
 
 from equipoise import FairBoostingClassifier
-from equipoise.critic import CriticSettings
 from equipoise.estimators.fitting import read_classes, training_data
-from equipoise.methods import SBP, Context
-from equipoise.notions import Notion
 from equipoise.predictors.boosting.growing import OBJECTIVES
 from equipoise.predictors.boosting.recipe import TreeTradeOff
 from equipoise.tables import SensitiveTable
@@ -18,21 +15,6 @@ from equipoise.training import Member, RowSet
 from equipoise.training.stopping import EarlyStopping
 
 ROWS = torch.arange(100, 200)[None]
-
-
-class Stated:
-    """A penalty whose values are stated, one after the other."""
-
-    def __init__(self, values):
-        self._values = iter(values)
-
-    def value(self, penalized, rows, resampled):
-        assert penalized.shape == (1, 100, 1)
-        torch.testing.assert_close(rows, ROWS)
-        # Every row meets the attribute of another.
-        assert sorted(resampled[0].tolist()) == rows[0].tolist()
-        assert not (rows == resampled).any()
-        return torch.tensor([next(self._values)])
 
 
 @pytest.fixture(scope="module")
@@ -83,34 +65,12 @@ def test_the_best_rounds_are_those_of_the_weighed_sum(rows, strength, penalties,
     members = [Member(strength, 0, aside=RowSet(ROWS[0]))]
     stopping = EarlyStopping(
         [predictor.network.rounds],
-        TreeTradeOff(growing, predictor, data, members, Stated(penalties)),
+        TreeTradeOff(growing, predictor, data, members, counts=False, given_outcome=False),
         patience=100,
     )
-    for iteration in (10, 20, 30):
+    for iteration, penalty in zip((10, 20, 30), penalties, strict=True):
         predictor.network.rounds.fill_(iteration)
-        assert not stopping(iteration, torch.zeros(1))
+        assert not stopping(iteration, torch.tensor([penalty]))
     stopping.restore()
     assert int(predictor.network.rounds) == best
     np.testing.assert_allclose(stopping.state_dict()["least"], [trade_off.min()], rtol=1e-6)
-
-
-def test_the_value_of_the_penalty_trains_nothing(rows):
-    _, _, data = rows
-    method = SBP(
-        Context(
-            data=data,
-            members=[Member(0.5, 0)],
-            notion=Notion.parse("independence"),
-            critic=CriticSettings(hidden=(8,)),
-        )
-    )
-    score = torch.rand(1, 400, 1, generator=torch.Generator().manual_seed(0)).double()
-    every, other = torch.arange(400)[None], torch.arange(400).roll(1)[None]
-    for _ in range(20):
-        method.penalty(score, every, other)
-    before = [weight.clone() for weight in method.networks.parameters()]
-    value = method.value(score, every, other)
-    assert float(value) > 0
-    torch.testing.assert_close(method.value(score, every, other), value, rtol=0, atol=0)
-    for kept, weight in zip(before, method.networks.parameters(), strict=True):
-        torch.testing.assert_close(weight, kept, rtol=0, atol=0)

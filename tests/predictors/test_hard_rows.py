@@ -199,7 +199,7 @@ def test_history_and_early_stopping_show_the_same_loss(loss):
         unit=torch.tensor([y.std()]),
     )
     members = [Member(0.0, 0, aside=RowSet(range(80)))]
-    trade_off = TreeTradeOff(growing, predictor, data, members, None)
+    trade_off = TreeTradeOff(growing, predictor, data, members, counts=False, given_outcome=False)
     for rounds in range(11):
         predictor.network.rounds.fill_(rounds)
         if rounds == 0:

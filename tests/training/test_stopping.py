@@ -2,7 +2,9 @@
 
 import itertools
 
+import numpy as np
 import pytest
+import scipy.stats
 import torch
 from simulated_rows import simulate
 from torch.nn import functional
@@ -15,6 +17,8 @@ from equipoise.training.stopping import (
     MOST_ASIDE,
     EarlyStopping,
     TradeOff,
+    counted_divergence,
+    quarters,
     set_aside,
     with_rows_aside,
 )
@@ -138,28 +142,12 @@ def test_a_state_read_again_goes_on_the_same(kept_at):
     assert second.restored() == whole.restored()
 
 
-class Stated:
-    """A penalty that can be measured, with a stated value."""
-
-    def __init__(self, *values):
-        self.values = torch.tensor(values)
-
-    def value(self, penalized, rows, resampled):
-        assert not (rows == resampled).any()
-        assert torch.equal(rows.sort(1).values, resampled.sort(1).values)
-        return self.values
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [(None, None), (Stated(0.3, -2.0), (0.3, 0.0)), (object(), (0.7, 0.9))],
-    ids=["plain", "measured", "not measurable"],
-)
-def test_the_trade_off_is_of_the_rows_set_aside_in_evaluation(method, expected):
+@pytest.mark.parametrize("strengths", [(0.0, 0.0), (0.25, 0.75)])
+def test_the_trade_off_is_of_the_rows_set_aside_in_evaluation(strengths):
     data = simulate()
+    asides = RowSet(range(0, 60)), RowSet(range(60, 120))
     members = [
-        Member(0.25, 1, aside=RowSet(range(0, 60))),
-        Member(0.75, 2, aside=RowSet(range(60, 120))),
+        Member(s, k, aside=each) for k, (s, each) in enumerate(zip(strengths, asides, strict=True))
     ]
     network = StackedMLP(
         4, (6,), 1, generators=generators([1, 2], "predictor"), normalization="batch"
@@ -167,13 +155,54 @@ def test_the_trade_off_is_of_the_rows_set_aside_in_evaluation(method, expected):
     predictor = Predictor(network.to(data.x), TASKS["binary"])
     predictor(data.x.expand(2, -1, -1))  # moves the running statistics, which evaluation uses
     predictor.train()
-    found = TradeOff(predictor, data, members, method)(torch.tensor([0.7, 0.9]))
+    stated = {"counts": False, "given_outcome": False}
+    found = TradeOff(predictor, data, members, **stated)(torch.tensor([0.7, -2.0]))
     assert predictor.training
     predictor.eval()
-    for k, member in enumerate(members):
+    for k, (member, penalty) in enumerate(zip(members, (0.7, 0.0), strict=True)):
         rows = member.aside.numbers
         output, _ = predictor(data.x[rows].expand(2, -1, -1))
         task = functional.binary_cross_entropy_with_logits(output[k, :, 0], data.target[rows])
-        penalty = task if expected is None else expected[k]
-        strength = 0.0 if expected is None else member.strength
-        torch.testing.assert_close(found[k], (1 - strength) * task + strength * penalty)
+        expected = (1 - member.strength) * task + member.strength * penalty
+        torch.testing.assert_close(found[k], expected)
+
+
+def table_divergence(one, other, weight):
+    """Twice the Jensen-Shannon divergence of a weighted table from its product, by hand."""
+    joint = np.zeros((4, 4))
+    np.add.at(joint, (one, other), weight / weight.sum())
+    product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    middle = (joint + product) / 2
+    return sum(scipy.stats.entropy(p.ravel(), middle.ravel()) * p.sum() for p in (joint, product))
+
+
+def test_the_divergence_is_that_of_a_table_of_counts_less_chance():
+    random = np.random.default_rng(0)
+    one, other = random.integers(0, 4, (2, 3, 500))
+    other[0] = one[0]  # a strong dependence, so that it exceeds what chance gives
+    weight = random.uniform(0.5, 2, (3, 500))
+    tensors = [torch.from_numpy(each) for each in (one[:, None], other[:, None])]
+    share = torch.from_numpy(weight / weight.sum(1, keepdims=True))
+    found = counted_divergence(*tensors, torch.zeros(3, 500, dtype=torch.long), share)
+    for k in range(3):
+        expected = table_divergence(one[k], other[k], weight[k]) - 9 / 2000
+        assert float(found[k]) == pytest.approx(max(0.0, expected), abs=1e-8)
+    assert float(found[0]) > 0.5 > 0.02 > float(found[1])
+
+
+def test_given_a_stratum_only_dependence_within_it_counts():
+    random = np.random.default_rng(1)
+    stratum = random.integers(0, 2, 4000)
+    one, other = (np.where(random.random(4000) < 0.9, stratum, 1 - stratum) for _ in range(2))
+    score, groups, strata = (torch.from_numpy(each)[None] for each in (one, other, stratum))
+    share = torch.full((1, 4000), 1 / 4000, dtype=torch.float64)
+    alone = counted_divergence(score[None], groups[None], torch.zeros_like(strata), share)
+    given = counted_divergence(score[None], groups[None], strata, share)
+    assert float(alone) > 0.08 and float(given) < 0.002
+
+
+def test_quarters_are_of_equal_size_and_ties_stay_together():
+    values = torch.randn(3, 400, generator=torch.Generator().manual_seed(0))
+    for each in quarters(values):
+        assert torch.bincount(each).tolist() == [100] * 4
+    assert quarters(torch.ones(1, 7)).tolist() == [[0] * 7]

@@ -70,11 +70,11 @@ class FairEstimator(Options, Fits):
     #: Options whose defaults differ between subclasses. A dataclass field here would override them.
     critic_hidden: tuple[int, ...]
     critic_steps: int
-    early_stopping: int | None
     #: Values for subclasses that do not have these options.
     device: str = "cpu"
     loss: str = "squared"
     members: int = 1
+    early_stopping: int | None = None
 
     encoder_: Encoder[Any]
     predictor_: Predictor
@@ -153,8 +153,8 @@ class FairEstimator(Options, Fits):
     def _recipe(self) -> Recipe:
         """Check all options, before any data is read, and return them as a recipe."""
 
-    def _for_rows(self, training: TrainingSettings, n: int) -> TrainingSettings:
-        """Return the settings to train on n rows."""
+    def _for_rows(self, training: TrainingSettings, n: int, trained_on: int) -> TrainingSettings:
+        """Return the settings for n rows, of which each member trains on ``trained_on``."""
         return training
 
     @abstractmethod

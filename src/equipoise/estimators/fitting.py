@@ -38,7 +38,6 @@ from equipoise.errors import (
 from equipoise.methods import parse_method
 from equipoise.metrics import OutcomeKind, Scored
 from equipoise.metrics.partition import rank
-from equipoise.networks import select_members
 from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
@@ -492,6 +491,7 @@ class Fitting(Generic[Model]):
     data: TrainingData
 
     def __init__(self, model: Model) -> None:
+        check_whole("members", model.members)
         self.model = model
         self.recipe = replace(model._recipe(), changed=changed_options(model))
         _check_aware(model)
@@ -511,8 +511,6 @@ class Fitting(Generic[Model]):
         x = learn_inputs(model, features, rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
-        training = model._for_rows(self.recipe.training, len(self.data))
-        self.recipe = replace(self.recipe, training=training)
 
     def encode(self, X: Any, table: SensitiveTable, positions: Positions) -> Tensor:
         """Return inputs (n, p) of other rows, in double precision, on the device that scores.
@@ -535,6 +533,10 @@ class Fitting(Generic[Model]):
         on_check: Callable[[int, Predictor], bool] | None = None,
     ) -> Trained:
         """Train members on the rows of `learn`; ``note`` gives the end of a progress line."""
+        n, rows = len(self.data), members[0].rows
+        trained_on = n if rows is None else len(rows)
+        training = self.model._for_rows(self.recipe.training, n, trained_on)
+        self.recipe = replace(self.recipe, training=training)
         inputs = Inputs(
             task=self.model._task(self.outcome),
             n_outputs=self.outcome.n_outputs,
@@ -556,7 +558,6 @@ class Fitting(Generic[Model]):
     def members(self, seed: int) -> list[Member]:
         """Return the members whose average is the model, with the rows that each sets aside."""
         model, declared = self.model, parse_method(self.model.method)
-        check_whole("members", model.members)
         # A method that solves for its model would give every member the same one.
         count = 1 if declared.solve is not None else model.members
         members = [Member(model.strength, seed + number) for number in range(count)]
@@ -595,9 +596,9 @@ class Fitting(Generic[Model]):
         found = []
         for member, each in enumerate(rows):
             sample = self.data.sample(HEALTH_ROWS // len(rows), each)
-            predictor = select_members(trained.predictor, [member])
-            output, _ = predictor.evaluate(sample.x)
-            found += utilities_of(predictor.task.score(output.double()), sample)
+            output, _ = trained.predictor.evaluate(sample.x)
+            scores = trained.predictor.task.score(output[[member]].double())
+            found += utilities_of(scores, sample)
         sizes = np.sum([each.sizes for each in found], axis=0).tolist()
         return Utility(found[0].name, float(np.mean([each.value for each in found])), tuple(sizes))
 

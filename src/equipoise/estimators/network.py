@@ -54,6 +54,7 @@ BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 25, 64, 300
 
 #: The strengths of the paper's curves, each with five seeds.
 PAPER_STRENGTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
+PAPER_SEEDS = 5
 
 #: A classifier of the paper.
 PAPER_CLASSIFIER: Mapping[str, Any] = {
@@ -165,18 +166,20 @@ class NetworkEstimator(FairEstimator):
     def _new_encoder(self) -> FeatureEncoder:
         return FeatureEncoder(scaling=self.scaling)
 
-    def _for_rows(self, training: TrainingSettings, n: int) -> TrainingSettings:
+    def _for_rows(self, training: TrainingSettings, n: int, trained_on: int) -> TrainingSettings:
         batch_size = training.batch_size
         if self.batch_size == "auto":
             batch_size = min(max(n // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
         iterations = training.iterations
         if self.epochs is not None:
-            rule = "must be a positive number, or None"
-            check_number("epochs", self.epochs, rule, lambda epochs: epochs > 0)
-            iterations = min(iterations, ceil(self.epochs * max(1, n // batch_size)))
+            batches = max(1, trained_on // batch_size)
+            iterations = min(iterations, ceil(self.epochs * batches))
         return replace(training, batch_size=batch_size, iterations=iterations)
 
     def _recipe(self) -> NetworkRecipe:
+        if self.epochs is not None:
+            rule, remedy = "must be positive", "; None sets no limit besides iterations"
+            check_number("epochs", self.epochs, rule, lambda epochs: epochs > 0, remedy)
         network = getattr(self, "network", None)  # not an option of an encoder
         if network is not None and not callable(network):
             raise InputError(

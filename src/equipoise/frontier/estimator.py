@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.errors import InputError, check_number, needs
 from equipoise.estimators.fitting import FitRun, Fits
-from equipoise.estimators.network import PAPER_STRENGTHS, FairClassifier
+from equipoise.estimators.network import PAPER_SEEDS, PAPER_STRENGTHS, FairClassifier
 from equipoise.frontier.fitting import (
     Predicts,
     Roles,
@@ -151,7 +151,7 @@ class FairFrontier(Fits):
         For regression: ``FairFrontier.as_in_paper(FairRegressor.as_in_paper())``.
         """
         chosen = FairClassifier.as_in_paper() if estimator is None else estimator
-        return cls(chosen, **{"strengths": PAPER_STRENGTHS, **options})
+        return cls(chosen, **{"strengths": PAPER_STRENGTHS, "seeds": PAPER_SEEDS, **options})
 
     def fit(
         self,

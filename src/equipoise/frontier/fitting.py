@@ -220,7 +220,12 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
     _check_estimators(models)
     fittings: dict[str, Fitting[Predicts]] = {}
     for model, every in zip(models, _evaluate_every(frontier, len(models)), strict=True):
-        alone = {name: _ALONE[name] for name in _ALONE if name in model.get_params(deep=False)}
+        read = parse_method(model.method).reads
+        alone = {
+            name: _ALONE[name]
+            for name in _ALONE
+            if name in model.get_params(deep=False) and read(name)
+        }
         copied = clone(model).set_params(
             strength=max(frontier.strengths),
             random_state=seed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor, nn
 
 from equipoise.critic import Weights
@@ -33,11 +32,6 @@ class SBP:
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         return self._game.play(penalized, *self._pairs(rows, resampled))
-
-    @torch.no_grad()
-    def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return the critics' value (K,) on these rows; nothing is trained."""
-        return self._game.value(penalized, *self._pairs(rows, resampled))
 
     def _pairs(
         self, rows: Tensor, resampled: Tensor

@@ -104,7 +104,13 @@ class NetworkRecipe(Recipe):
             assert settings.patience is not None
             stopping = EarlyStopping(
                 (tensor for _, tensor in member_tensors(predictor)),
-                TradeOff(predictor, data, members, method),
+                TradeOff(
+                    predictor,
+                    data,
+                    members,
+                    counts=declared.has_critic,
+                    given_outcome=context.notion.conditions_on_outcome,
+                ),
                 patience=settings.patience,
             )
         return train(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from equipoise.errors import InputError
 from equipoise.training.data import Member, RowSet, TrainingData, generator, row_numbers, take
-from equipoise.training.loop import Method
 from equipoise.training.predictor import Predictor
 
 #: Share of the rows that a member sets aside; with more than five members each has a part.
@@ -57,7 +56,7 @@ def with_rows_aside(
 
     n: number of all rows. If there are ``classes`` (n,), every class keeps a training row.
     """
-    share = min(ASIDE, 1 / len(members))
+    share = min(ASIDE, (n // len(members)) / n)
     found = []
     for part, member in enumerate(members):
         rows, aside = set_aside(
@@ -103,18 +102,19 @@ class EarlyStopping:
         members, device = len(self.best[0]), self.best[0].device
         self.least = torch.full((members,), torch.inf, device=device)
         self._since = torch.zeros(members, dtype=torch.long, device=device)
+        self._done = torch.zeros(members, dtype=torch.bool, device=device)
 
     @torch.no_grad()
     def __call__(self, iteration: int, penalty: Tensor) -> bool:
         """Compare all members with their best; return whether training can end."""
-        active = iteration - self._since < self._patience
-        loss = self._loss(penalty)
-        better = active & (loss < self.least)
+        loss = self._loss(penalty).to(self.least)
+        better = ~self._done & (loss < self.least)
         for kept, tensor in zip(self.best, self._tensors, strict=True):
             kept.copy_(torch.where(better.view(-1, *[1] * (tensor.dim() - 1)), tensor, kept))
-        self.least = torch.where(better, loss.to(self.least), self.least)
+        self.least = torch.where(better, loss, self.least)
         self._since = torch.where(better, iteration, self._since)
-        return bool((iteration - self._since >= self._patience).all())
+        self._done |= iteration - self._since >= self._patience
+        return bool(self._done.all())
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -124,28 +124,28 @@ class EarlyStopping:
             tensor.copy_(torch.where(found.view(-1, *[1] * (tensor.dim() - 1)), kept, tensor))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "least": self.least, "since": self._since}
+        return {
+            "best": self.best,
+            "least": self.least,
+            "since": self._since,
+            "done": self._done,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for kept, saved in zip(self.best, state["best"], strict=True):
             kept.copy_(saved)
         device = self.least.device
         self.least, self._since = state["least"].to(device), state["since"].to(device)
-
-
-@runtime_checkable
-class Measurable(Protocol):
-    """A method whose penalty can be measured without training anything."""
-
-    def value(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
-        """Return the same penalty (K,) as `Method.penalty`, without training."""
-        ...
+        self._done = state["done"].to(device)
 
 
 class TradeOff:
     """(1 - strength) * task + strength * penalty of each member on the rows it set aside.
 
-    A penalty that cannot be measured without training counts as it was on the training rows.
+    With ``counts`` the penalty is a divergence, and `counted_divergence` measures it: a critic that
+    is still learning would see little dependence at first, and the start would look best. Any other
+    penalty counts as it was on the training rows. ``given_outcome`` says whether the notion
+    conditions on Y.
     """
 
     def __init__(
@@ -153,25 +153,32 @@ class TradeOff:
         predictor: Predictor,
         data: TrainingData,
         members: Sequence[Member],
-        method: Method | None,
+        *,
+        counts: bool,
+        given_outcome: bool,
     ) -> None:
-        self._predictor, self._method = predictor, method
+        self._predictor = predictor
         device = data.x.device
-        rows = [row_numbers(member.aside, len(data), device) for member in members]
-        self._rows = torch.stack(rows)
-        self._resampled = self._rows.roll(self._rows.shape[1] // 2, 1)
-        self._x, self._target = take(data.x, self._rows), take(data.target, self._rows)
-        self._weight = data.task_weight(self._rows)
+        rows = torch.stack([row_numbers(member.aside, len(data), device) for member in members])
+        self._x, self._target = take(data.x, rows), take(data.target, rows)
+        self._weight = data.task_weight(rows)
         self._strength = data.outcome.new_tensor([member.strength for member in members])
+        self._groups: Tensor | None = None
+        if counts and data.attribute is not None and bool((self._strength > 0).any()):
+            self._groups = quarters(take(data.attribute, rows).movedim(-1, 1))
+            self._share = data.row_weights(rows)
+            self._stratum = torch.zeros_like(rows)
+            if given_outcome:
+                classes = data.outcome_class
+                numbers = take(data.outcome[:, 0], rows)
+                self._stratum = quarters(numbers) if classes is None else take(classes, rows)
 
     def __call__(self, penalty: Tensor) -> Tensor:
         """Return the trade-off (K,); ``penalty`` (K,) is that on the training rows."""
         task, penalized = self.evaluated()
-        if self._method is None:
-            return task
-        if isinstance(self._method, Measurable):
-            penalty = self._method.value(penalized, self._rows, self._resampled)
-        # A divergence is never negative, but the value of a critic that lags behind can be.
+        if self._groups is not None:
+            score = quarters(penalized.movedim(-1, 1).to(self._share))
+            penalty = counted_divergence(score, self._groups, self._stratum, self._share)
         return torch.lerp(task, penalty.to(task).clamp_min(0), self._strength.to(task))
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
@@ -180,3 +187,43 @@ class TradeOff:
         output, penalized = predictor(self._x)
         predictor.train()
         return predictor.task.loss(output, self._target, self._weight), penalized
+
+
+#: Into how many parts of equal size scores and continuous attributes are cut.
+PARTS = 4
+
+
+def quarters(values: Tensor) -> Tensor:
+    """Return the quarter, 0 to 3, that each of the values (..., m) falls into; ties fall together.
+
+    >>> quarters(torch.tensor([[5.0, 1.0, 2.0, 9.0], [0.0, 1.0, 0.0, 0.0]]))
+    tensor([[2, 0, 1, 3],
+            [0, 3, 0, 0]])
+    """
+    ordered = values.sort(-1).values.contiguous()
+    below = torch.searchsorted(ordered, values.contiguous())
+    return below * PARTS // values.shape[-1]
+
+
+def counted_divergence(score: Tensor, groups: Tensor, stratum: Tensor, share: Tensor) -> Tensor:
+    """Return twice the Jensen-Shannon divergence (K,) between p(score, A) and p(score) p(A).
+
+    score (K, w, m), groups (K, d, m): quarters, or 0 and 3 for a 0/1 column. stratum (K, m): the
+    divergence is that given the stratum. share (K, m): weights of the rows. The largest over the
+    columns counts, less what chance gives on average: (parts - 1)^2 / (4 m) for each stratum.
+    """
+    strata = int(stratum.max()) + 1
+    largest = torch.zeros(len(score), dtype=share.dtype, device=share.device)
+    for one in score.unbind(1):
+        for other in groups.unbind(1):
+            cell = (stratum * PARTS + one) * PARTS + other
+            counts = share.new_zeros(len(score), strata * PARTS * PARTS)
+            joint = counts.scatter_add(1, cell, share).view(-1, strata, PARTS, PARTS)
+            total = joint.sum((-2, -1), keepdim=True).clamp_min(1e-12)
+            product = joint.sum(-1, keepdim=True) * joint.sum(-2, keepdim=True) / total
+            middle = ((joint + product) / 2).clamp_min(1e-12)
+            found = torch.xlogy(joint, joint / middle) + torch.xlogy(product, product / middle)
+            parts = (product.sum(-1) > 0).sum(-1) - 1, (product.sum(-2) > 0).sum(-1) - 1
+            chance = (parts[0] * parts[1]).clamp_min(0).sum(-1) / (4 * score.shape[-1])
+            largest = torch.maximum(largest, found.sum((1, 2, 3)) - chance)
+    return largest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
 from equipoise.predictors.boosting.trees import LIBRARIES
 from equipoise.predictors.family import PredictorRun, Recipe
-from equipoise.training import TASKS, Member, Method, Predictor, Trained, TrainingData, train
+from equipoise.training import TASKS, Predictor, Trained, train
 from equipoise.training.checkpoints import Stateful
 from equipoise.training.stopping import EarlyStopping, TradeOff
 
@@ -73,7 +73,14 @@ class BoostingRecipe(Recipe):
             assert self.training.patience is not None
             stopping = EarlyStopping(
                 [growing.trees.rounds],
-                TreeTradeOff(growing, predictor, data, members, method),
+                TreeTradeOff(
+                    growing,
+                    predictor,
+                    data,
+                    members,
+                    counts=run.declared.has_critic,
+                    given_outcome=run.context.notion.conditions_on_outcome,
+                ),
                 patience=self.training.patience,
             )
         if run.supervision is not None:
@@ -101,15 +108,8 @@ class BoostingRecipe(Recipe):
 class TreeTradeOff(TradeOff):
     """As for networks; both losses are in standard units of the outcome, as in training."""
 
-    def __init__(
-        self,
-        growing: Growing,
-        predictor: Predictor,
-        data: TrainingData,
-        members: Sequence[Member],
-        method: Method | None,
-    ) -> None:
-        super().__init__(predictor, data, members, method)
+    def __init__(self, growing: Growing, *rest: Any, **options: Any) -> None:
+        super().__init__(*rest, **options)
         self._growing = growing
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
