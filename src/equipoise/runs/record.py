@@ -234,7 +234,7 @@ class FitOptions:
 
         >>> first = FitOptions(target="y", sensitive=("age",))
         >>> first.changes(FitOptions(target="y", sensitive=("age",), seeds=2))
-        ['seeds was 5, is 2']
+        ['seeds was 3, is 2']
         """
         return [
             f"{name} was {_shown(value)}, is {_shown(getattr(later, name))}"
