@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.page import filled, markdown
@@ -51,11 +52,13 @@ def difference_table(records: pd.DataFrame) -> str:
     return markdown(["data", "minus", OURS[0], *PEERS], rows)
 
 
-def interval(differences: np.ndarray) -> str:
+def interval(differences: NDArray[np.float64]) -> str:
     """Mean and 95 % interval of paired differences, in words for a table."""
-    if len(differences) < 2:
+    if not len(differences):
         return "cannot run"
     mean = differences.mean()
+    if len(differences) == 1:
+        return f"{mean:+.3f} (one split)"
     error = differences.std(ddof=1) / np.sqrt(len(differences))
     reach = stats.t.ppf(0.975, len(differences) - 1) * error
     return f"{mean:+.3f} ({mean - reach:+.3f} to {mean + reach:+.3f})"
