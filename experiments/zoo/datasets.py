@@ -23,9 +23,8 @@ class ZooEntry:
 
     source: str  # package of R, or "sklearn", and the name of the data set
     target: str
-    #: Of a classification: the value of the target that is class 1, or the least number of it.
-    positive: str | int | None = None
-    above: bool = False  # whether class 1 is a target above ``positive``
+    positive: str | int | None = None  # the value of the target that is class 1; None for numbers
+    above: bool = False  # whether class 1 is every number above ``positive`` instead
     left_out: tuple[str, ...] = ()  # identifiers, and columns that hold the answer
     log: bool = False  # whether to predict the logarithm of the target
 

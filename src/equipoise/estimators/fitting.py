@@ -38,7 +38,6 @@ from equipoise.errors import (
 from equipoise.methods import parse_method
 from equipoise.metrics import OutcomeKind, Scored
 from equipoise.metrics.partition import rank
-from equipoise.networks import select_members
 from equipoise.predictors import FAMILIES, Inputs
 from equipoise.scales import center_and_spread, exponent, reduced, standardized
 from equipoise.storage import CheckpointFile
@@ -594,14 +593,11 @@ class Fitting(Generic[Model]):
 
     def _utility(self, trained: Trained, rows: Sequence[RowSet | None]) -> Utility:
         """Return the mean utility of the members, each on its own rows."""
-        found = []
-        for member, each in enumerate(rows):
-            sample = self.data.sample(HEALTH_ROWS // len(rows), each)
-            predictor, place = trained.predictor, member
-            if not predictor.network.of_user:  # a user's module may not be copied once it ran
-                predictor, place = select_members(predictor, [member]), 0
-            output, _ = predictor.evaluate(sample.x)
-            found += utilities_of(predictor.task.score(output[[place]].double()), sample)
+        samples = [self.data.sample(HEALTH_ROWS // len(rows), each) for each in rows]
+        with torch.no_grad():
+            output, _ = trained.predictor(torch.stack([sample.x for sample in samples]))
+        scores = trained.predictor.task.score(output.double())
+        found = [utilities_of(scores[[k]], sample)[0] for k, sample in enumerate(samples)]
         sizes = np.sum([each.sizes for each in found], axis=0).tolist()
         return Utility(found[0].name, float(np.mean([each.value for each in found])), tuple(sizes))
 

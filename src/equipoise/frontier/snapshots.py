@@ -29,7 +29,7 @@ from equipoise.pareto import non_dominated
 from equipoise.predictors import FAMILIES, Weights
 from equipoise.training import Health, History, Member, Predictor
 from equipoise.training.health import Failure
-from equipoise.training.predictor import AveragedPredictor, averaged_output
+from equipoise.training.predictor import averaged, averaged_output
 
 #: Seed that tables show for an average.
 ALL_SEEDS = -1
@@ -313,7 +313,7 @@ class TrainedEstimator:
         with torch.no_grad():
             for name, tensor in member_tensors(stack):
                 tensor.copy_(weights[name])
-        return AveragedPredictor(stack.network, stack.task).eval() if entry.is_average else stack
+        return averaged(stack)
 
     def health_in_words(self, entry: Entry) -> str:
         """Describe the health of an entry after training."""
@@ -331,17 +331,12 @@ class TrainedEstimator:
         members = list(entry.members)
         until = self.history.iterations <= iteration
         stops = self.history.stopped_at[members]
-        stops = stops[(stops > 0) & (stops <= iteration)]
-        task, penalty = (
-            values[until][:, members].mean(axis=1, keepdims=True)
-            for values in (self.history.task, self.history.penalty)
-        )
         return History(
             iterations=self.history.iterations[until],
-            task=task,
-            penalty=penalty,
-            stopped_at=np.array([stops.min(initial=iteration) if len(stops) else 0]),
-        )
+            task=self.history.task[until][:, members],
+            penalty=self.history.penalty[until][:, members],
+            stopped_at=np.where(stops <= iteration, stops, 0),
+        ).mean()
 
 
 @dataclass(frozen=True)

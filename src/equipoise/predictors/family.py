@@ -41,7 +41,7 @@ from equipoise.training import (
     TrainingSettings,
 )
 from equipoise.training.loop import gradients_on
-from equipoise.training.predictor import AveragedPredictor
+from equipoise.training.predictor import averaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +260,7 @@ def predictor_in(
     if members > 1:
         if encoder is not None:
             raise ValueError("representations of several members cannot be averaged")
-        predictor = AveragedPredictor(stack, task).eval()
+        predictor = averaged(predictor)
     if stack.of_user:
         _check_outputs(predictor, arrays["probe"], inputs)
     return predictor
