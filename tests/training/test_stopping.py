@@ -206,3 +206,27 @@ def test_quarters_are_of_equal_size_and_ties_stay_together():
     for each in quarters(values):
         assert torch.bincount(each).tolist() == [100] * 4
     assert quarters(torch.ones(1, 7)).tolist() == [[0] * 7]
+
+
+@pytest.mark.parametrize("given_outcome", [False, True])
+def test_a_divergence_is_counted_on_the_rows_set_aside_given_y_where_the_notion_says_so(
+    given_outcome,
+):
+    data = simulate()
+    rows = torch.arange(0, 120)
+    network = StackedMLP(4, (6,), 1, generators=generators([1], "predictor"), normalization="none")
+    predictor = Predictor(network.to(data.x), TASKS["binary"])
+    members = [Member(0.5, 0, aside=RowSet(rows))]
+    counted = TradeOff(predictor, data, members, counts=True, given_outcome=given_outcome)
+    output, score = predictor(data.x[rows][None])
+    task = functional.binary_cross_entropy_with_logits(output[0, :, 0], data.target[rows])
+    stratum = data.outcome_class[rows] if given_outcome else torch.zeros_like(rows)
+    expected = counted_divergence(
+        quarters(score.movedim(-1, 1)),
+        quarters(data.attribute[rows].T[None]),
+        stratum[None],
+        torch.full((1, 120), 1 / 120),
+    )
+    # What the critic saw on the training rows, 9 here, does not count.
+    torch.testing.assert_close(counted(torch.tensor([9.0])), 0.5 * task[None] + 0.5 * expected)
+    assert float(expected) > 0

@@ -594,8 +594,9 @@ class Fitting(Generic[Model]):
     def _utility(self, trained: Trained, rows: Sequence[RowSet | None]) -> Utility:
         """Return the mean utility of the members, each on its own rows."""
         samples = [self.data.sample(HEALTH_ROWS // len(rows), each) for each in rows]
+        x = torch.stack([sample.x for sample in samples]).to(trained.predictor.weight)
         with torch.no_grad():
-            output, _ = trained.predictor(torch.stack([sample.x for sample in samples]))
+            output, _ = trained.predictor(x)
         scores = trained.predictor.task.score(output.double())
         found = [utilities_of(scores[[k]], sample)[0] for k, sample in enumerate(samples)]
         sizes = np.sum([each.sizes for each in found], axis=0).tolist()
