@@ -180,6 +180,9 @@ class NetworkEstimator(FairEstimator):
         if self.epochs is not None:
             rule, remedy = "must be positive", "; None sets no limit besides iterations"
             check_number("epochs", self.epochs, rule, lambda epochs: epochs > 0, remedy)
+        if isinstance(self.batch_size, str):
+            remedy = "; or pass a whole number of at least 2"
+            check_choice("batch_size", self.batch_size, ("auto",), remedy)
         network = getattr(self, "network", None)  # not an option of an encoder
         if network is not None and not callable(network):
             raise InputError(
