@@ -70,7 +70,7 @@ def test_a_run_is_repeated_and_resumed(folder):
 def test_what_adjust_needs_is_said(folder):
     says(refused("adjust", "scored.csv", *ROLES), "--score is required", "equipoise adjust")
     for score, parts in (
-        ("cance", ("'cance'", "do not have", "did you mean 'chance'?")),
+        ("cance", ("--score names", "'cance'", "do not have", "did you mean 'chance'?")),
         ("age", ("'age'", "sensitive", "features")),
     ):
         says(refused("adjust", "scored.csv", "--score", score, *ROLES), *parts)

@@ -27,6 +27,7 @@ from equipoise.estimators import (
     FairRegressor,
 )
 from equipoise.files import Columns, read_columns
+from equipoise.files.columns import check_columns
 from equipoise.files.contents import Task
 from equipoise.files.reading import check_separator
 from equipoise.frontier import FairFrontier
@@ -177,6 +178,8 @@ class FitOptions:
 
     def columns(self, frame: pd.DataFrame, say: Callable[[str], None]) -> Columns:
         """Decide how each column of the data is used."""
+        # To the reader below scores are features, a word that whoever typed --score did not use.
+        check_columns("--score", self.score, [str(name) for name in frame.columns])
         return read_columns(
             frame,
             target=self.target,
