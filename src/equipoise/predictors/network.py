@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import get_args
 
+import torch
 from torch import Tensor
 
 from equipoise.errors import check_choice, check_widths, refuse_unread
@@ -22,10 +24,25 @@ from equipoise.networks import (
     score_knots,
 )
 from equipoise.predictors.family import PredictorRun, Recipe
-from equipoise.training import TASKS, Method, Objective, Predictor, Trained, solved, train
+from equipoise.training import (
+    TASKS,
+    Method,
+    Objective,
+    Predictor,
+    Trained,
+    TrainingSettings,
+    phases_of,
+    solved,
+    train,
+)
 from equipoise.training.data import generators, stream_seed
+from equipoise.training.loop import Lane, PredictorStep
 from equipoise.training.predictor import exact_device
 from equipoise.training.stopping import EarlyStopping, TradeOff
+
+#: Fewest members of a lane. With fewer the cost of calling operations, for which threads wait in
+#: turn, is larger than that of computing them.
+LEAST_MEMBERS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,28 +94,12 @@ class NetworkRecipe(Recipe):
     def carry_out(self, run: PredictorRun) -> Trained:
         """Build and train networks, or solve for them if the method does."""
         declared, context = run.declared, run.context
-        data, members, n_outputs = context.data, context.members, run.inputs.n_outputs
+        data, members = context.data, context.members
         if declared.solve is not None:
             data = data.to(exact_device(data.x.device))
             found = declared.solve(replace(context, data=data))
             return solved(data, members, predictor=found, **run.watched)
-        seeds = [member.seed for member in members]
-        make = self._increasing if self.increasing else self._predictor
-        predictor = make(data.x, n_outputs, context.task, seeds).to(data.x)
-        predictor.network.try_on(data.x, n_outputs)
-        method: Method | Objective | None
-        settings = self.training
-        if run.penalized and declared.objective is not None:
-            method = declared.objective(replace(context, predictor=predictor))
-            # From here on members of strength 0 must not change, so there is no weight decay.
-            without_decay = replace(settings.optimizer, weight_decay=0.0)
-            settings = replace(settings, optimizer=without_decay)
-        else:
-            on_hidden = run.penalized and declared.sits_on == "hidden"
-            if on_hidden:
-                predictor.penalize_hidden(method=declared.name)
-            widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
-            method = run.method(widths[-1])
+        predictor, method, settings = self._built(run)
         stopping = None
         if members[0].aside is not None and not isinstance(method, Objective):
             assert settings.patience is not None
@@ -121,8 +122,54 @@ class NetworkRecipe(Recipe):
             settings=settings,
             stopping=stopping,
             has_critic=declared.has_critic,
+            lanes=self._lanes(run, predictor, method),
             **run.watched,
         )
+
+    def _built(
+        self, run: PredictorRun
+    ) -> tuple[Predictor, Method | Objective | None, TrainingSettings]:
+        """Return the networks of a run before training, their method and its settings."""
+        declared, context, n_outputs = run.declared, run.context, run.inputs.n_outputs
+        data, settings = context.data, self.training
+        seeds = [member.seed for member in context.members]
+        make = self._increasing if self.increasing else self._predictor
+        predictor = make(data.x, n_outputs, context.task, seeds).to(data.x)
+        predictor.network.try_on(data.x, n_outputs)
+        if run.penalized and declared.objective is not None:
+            # From here on members of strength 0 must not change, so there is no weight decay.
+            without_decay = replace(settings.optimizer, weight_decay=0.0)
+            settings = replace(settings, optimizer=without_decay)
+            return predictor, declared.objective(replace(context, predictor=predictor)), settings
+        on_hidden = run.penalized and declared.sits_on == "hidden"
+        if on_hidden:
+            predictor.penalize_hidden(method=declared.name)
+        widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
+        return predictor, run.method(widths[-1]), settings
+
+    def _lanes(
+        self, run: PredictorRun, predictor: Predictor, method: Method | Objective | None
+    ) -> list[Lane]:
+        """Split many members on a CPU into lanes, one for each of torch's threads.
+
+        Phases before the run and layers of a user's network belong to all members at once, so
+        there are no lanes.
+        """
+        data, members = run.context.data, run.context.members
+        count = min(torch.get_num_threads(), len(members) // LEAST_MEMBERS)
+        alone = predictor.network.of_user or phases_of(method) or data.x.device.type != "cpu"
+        if count < 2 or alone:
+            return []
+        ends = [len(members) * number // count for number in range(count + 1)]
+        lanes = []
+        for first, end in pairwise(ends):
+            part = members[first:end]
+            own, its_method, settings = self._built(
+                replace(run, context=replace(run.context, members=part))
+            )
+            step = PredictorStep(own, data, part, method=its_method, settings=settings)
+            lanes.append(Lane(slice(first, end), step))
+        return lanes
 
     def _predictor(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
         n_inputs = x.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from equipoise.errors import InputError
 from equipoise.networks.stack import member_tensors
 from equipoise.training.data import BatchStream
-from equipoise.training.loop import RunState, Step
+from equipoise.training.loop import Lane, RunState, Step
 
 #: Longest value of an option, in characters, that a message quotes in full.
 _LONGEST_SHOWN = 200
@@ -151,13 +151,18 @@ class Checkpoints:
 
 
 def parts_of(
-    step: Step, batches: BatchStream, state: RunState, more: Mapping[str, Stateful]
+    step: Step,
+    batches: BatchStream,
+    state: RunState,
+    more: Mapping[str, Stateful],
+    lanes: Sequence[Lane] = (),
 ) -> dict[str, Stateful]:
     """Return everything that a resumed loop over this step needs, by name, and ``more``."""
+    optimizers = OptimizerState(tuple(step.optimizers()))
     return {
         "state": state,
         "weights": ModuleState(step.modules),
-        "optimizers": OptimizerState(tuple(step.optimizers())),
+        "optimizers": LaneOptimizers(tuple(lanes)) if lanes else optimizers,
         "batches": batches,
         **more,
     }
@@ -216,6 +221,44 @@ class OptimizerState:
             _check_fits(kept, optimizer)
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": kept, "param_groups": groups})
+
+
+@dataclass(frozen=True)
+class LaneOptimizers:
+    """The optimizers of all lanes, in the form that they would have without lanes.
+
+    So a run can be resumed with another number of threads.
+    """
+
+    lanes: tuple[Lane, ...]
+
+    def state_dict(self) -> dict[str, Any]:
+        joined: dict[str, Any] = _joined([own.state_dict() for own in self._of_lanes()])
+        return joined
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for lane, own in zip(self.lanes, self._of_lanes(), strict=True):
+            own.load_state_dict(_taken(state, lane.members))
+
+    def _of_lanes(self) -> list[OptimizerState]:
+        return [OptimizerState(tuple(lane.step.optimizers())) for lane in self.lanes]
+
+
+def _joined(states: Sequence[Any]) -> Any:
+    """Join states of the same form along the member axis; a count of steps is that of all."""
+    first = states[0]
+    if isinstance(first, Mapping):
+        return {name: _joined([state[name] for state in states]) for name in first}
+    return torch.cat(list(states)) if isinstance(first, Tensor) and first.dim() else first
+
+
+def _taken(state: Any, members: slice) -> Any:
+    """Return the part of a state that belongs to these members."""
+    if isinstance(state, Mapping):
+        return {name: _taken(value, members) for name, value in state.items()}
+    if not isinstance(state, Tensor):
+        return state
+    return (state[members] if state.dim() else state).clone()
 
 
 def _check_fits(kept: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -> None:

@@ -17,6 +17,7 @@ from equipoise.training.data import BatchStream, Member, TrainingData, stream_se
 from equipoise.training.health import Failure, Health, failures_in, judge_health
 from equipoise.training.loop import (
     History,
+    Lane,
     Method,
     Objective,
     PredictorStep,
@@ -25,7 +26,9 @@ from equipoise.training.loop import (
     TrainingSettings,
     catch_first_interrupt,
     gradients_on,
+    one_thread_each,
     run,
+    share_weights,
 )
 from equipoise.training.predictor import Predictor
 from equipoise.training.progress import Callback, Progress
@@ -70,16 +73,20 @@ def train(
     on_check: Callable[[int, Predictor], bool] | None = None,
     stopping: EarlyStopping | None = None,
     supervision: Supervision | None = None,
+    lanes: Sequence[Lane] = (),
 ) -> Trained:
     """Run the phases of the method, train all members at once, and judge their health.
 
     Members train by gradient steps unless another ``step`` is given. ``given_outcome`` says whether
     the notion conditions on Y, ``has_critic`` whether the penalty is the value of a critic. With
-    ``stopping`` every member ends at its best. If Ctrl-C or a callback ends a phase, the run ends
-    after one iteration; a resumed run continues inside the phase.
+    ``stopping`` every member ends at its best. With ``lanes`` threads train parts of the members,
+    whose weights become those of ``predictor`` and ``method``. If Ctrl-C or a callback ends a
+    phase, the run ends after one iteration; a resumed run continues inside the phase.
     """
     if step is None:
         step = PredictorStep(predictor, data, members, method=method, settings=settings)
+    for lane in lanes:
+        share_weights(step.modules, lane)
     phases = phases_of(method)
     supervision = supervision or Supervision()
     predictor.train()
@@ -101,7 +108,7 @@ def train(
             identity=replace(identity, hashed={**identity.hashed, "start weights": start}),
             seconds=supervision.seconds,
             loops={
-                "run": parts_of(step, batches, state, parts),
+                "run": parts_of(step, batches, state, parts, lanes),
                 **{
                     f"phase {n}": parts_of(
                         phase.step, phase.batches, phase_states[n], _stopping_part(phase.stopping)
@@ -111,7 +118,7 @@ def train(
             },
         )
     keep = None if checkpoints is None else checkpoints.keep
-    with catch_first_interrupt() as interrupted:
+    with catch_first_interrupt() as interrupted, one_thread_each(lanes):
         failures: list[tuple[Failure, ...]] = [() for _ in members]
         interrupted_in = ""
         for n, (phase, phase_state) in enumerate(zip(phases, phase_states, strict=True)):
@@ -148,6 +155,7 @@ def train(
             keep=keep,
             interrupted=lambda: interrupted() or called_off,
             around=random_state,
+            lanes=lanes,
         )
     if stopping is not None:
         stopping.restore()

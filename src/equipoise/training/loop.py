@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.errors import check_choice, check_number, check_whole
-from equipoise.networks import copy_members
+from equipoise.networks import copy_members, member_tensors
 from equipoise.training.data import BatchStream, Member, TrainingData, take
 from equipoise.training.predictor import Predictor
 
@@ -360,6 +360,7 @@ def run(
     keep: Callable[[bool], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     around: AbstractContextManager[None] | None = None,
+    lanes: Sequence[Lane] = (),
 ) -> History:
     """Train to the last iteration of ``state``, or until ``on_check(iteration)`` returns True.
 
@@ -370,7 +371,8 @@ def run(
     ``state`` says where to begin and is updated at each check. ``keep(ended)`` is called at the end
     of every regular check, when ``state``, ``step`` and ``batches`` hold everything needed to
     resume. Once ``interrupted()`` is true, the run ends after the current step, with a check.
-    ``around`` is a context for the steps between two checks.
+    ``around`` is a context for the steps between two checks. With ``lanes``, which together are all
+    members of ``step``, each lane trains in a thread of its own from one check to the next.
     """
     good = copy.deepcopy(step.modules)
     losses = _Losses(batches.members, batches.device, entries=check_every)
@@ -382,12 +384,18 @@ def run(
     iteration = state.checked
     while not state.ended:
         regular = False
+        following = min(iteration - iteration % check_every + check_every, state.iterations)
         with around or nullcontext():
             while not regular and (iteration == state.checked or not interrupted()):
-                iteration += 1
-                step.prepare(iteration)
-                advance(batches.draw())
-                regular = iteration % check_every == 0 or iteration == state.iterations
+                if lanes:
+                    last = min(following, iteration + TOGETHER)
+                    block = range(iteration + 1, last + 1)
+                    iteration = _in_lanes(lanes, batches, block, losses, state, interrupted)
+                else:
+                    iteration += 1
+                    step.prepare(iteration)
+                    advance(batches.draw())
+                regular = iteration == following
         _check(step.modules, good, losses, state, iteration)
         enough = on_check is not None and on_check(iteration)
         state.ended = state.ended or enough or iteration == state.iterations
@@ -397,6 +405,96 @@ def run(
         if interrupted():
             break
     return state.history()
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Consecutive members that one thread trains; see `share_weights`."""
+
+    members: slice
+    step: Step
+
+
+#: Most iterations for which batches are drawn beforehand, so that they need little memory.
+TOGETHER = 100
+
+
+def share_weights(whole: nn.Module, lane: Lane) -> None:
+    """Make the weights of a lane views of those of ``whole``, which is then trained with it."""
+    pairs = zip(member_tensors(whole), member_tensors(lane.step.modules), strict=True)
+    for (_, of_all), (_, of_lane) in pairs:
+        of_lane.data = of_all.data[lane.members]
+
+
+@contextmanager
+def one_thread_each(lanes: Sequence[Lane]) -> Iterator[None]:
+    """Let torch use one thread in each lane, and as many as before afterwards.
+
+    Threads that share one product wait for each other at every operation. Beside another busy
+    program they wait for the slowest, so that two of them are slower than one.
+    """
+    before = torch.get_num_threads()
+    if lanes:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if lanes:
+            torch.set_num_threads(before)
+
+
+def _in_lanes(
+    lanes: Sequence[Lane],
+    batches: BatchStream,
+    block: range,
+    losses: _Losses,
+    state: RunState,
+    interrupted: Callable[[], bool],
+) -> int:
+    """Train the iterations of ``block`` in every lane; return the last one that all have trained.
+
+    After an interrupt the lanes that are behind catch up with the one that is furthest.
+    """
+    drawn = [batches.draw() for _ in block]
+    furthest, failures = block[0], list[BaseException]()
+    turn = threading.Lock()
+
+    def goes_on(iteration: int) -> bool:
+        nonlocal furthest
+        with turn:
+            if failures or (iteration > furthest and interrupted()):
+                return False
+            furthest = max(furthest, iteration)
+            return True
+
+    def train(lane: Lane) -> None:
+        try:
+            # Both settings belong to the thread.
+            torch.set_num_threads(1)
+            with gradients_on():
+                for iteration, batch in zip(block, drawn, strict=True):
+                    if not goes_on(iteration):
+                        return
+                    lane.step.prepare(iteration)
+                    rows, resampled = batches.spread(batch)
+                    found = lane.step(rows[lane.members], resampled[lane.members])
+                    losses.put(iteration - state.checked - 1, lane.members, *found)
+        except BaseException as failure:  # raised again below, in the thread of the caller
+            failures.append(failure)
+
+    others = [threading.Thread(target=train, args=(lane,), daemon=True) for lane in lanes[1:]]
+    for thread in others:
+        thread.start()
+    train(lanes[0])
+    for thread in others:
+        try:
+            thread.join()
+        except BaseException as failure:  # a second Ctrl-C: the lanes stop after their step
+            failures.append(failure)
+            thread.join()
+    if failures:
+        raise failures[0]
+    return furthest
 
 
 def _check(
@@ -443,6 +541,10 @@ class _Losses:
     def add(self, task: Tensor, penalty: Tensor) -> None:
         self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].to(self._losses))
         self._next += 1
+
+    def put(self, entry: int, members: slice, task: Tensor, penalty: Tensor) -> None:
+        """Set the entry of an iteration for some of the members."""
+        self._losses[entry, :, members] = torch.stack([task, penalty]).to(self._losses)
 
     def close(self, iterations: int) -> tuple[Tensor, Tensor]:
         """Clear the entries; return averages (2, K) and the number of finite steps (K,).
