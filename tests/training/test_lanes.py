@@ -176,7 +176,7 @@ def test_an_interrupt_ends_all_lanes_at_one_iteration(lane):
     begun = threading.Event()
     steps = [Counting(2), Counting(2)]
     # The other lane is slower, so that it is behind when the interrupt comes.
-    steps[1 - lane].then = lambda iteration: begun.wait(20) if iteration == 13 else None
+    steps[1 - lane].then = lambda iteration: begun.wait(timeout=20) if iteration == 13 else None
     steps[lane].then = lambda iteration: begun.set() if iteration == 17 else None
     weights, state, history = in_lanes(*steps, interrupted=begun.is_set)
     assert len(set(weights)) == 1 and 17 <= weights[0] < 20
