@@ -49,7 +49,7 @@ def recorder_of(attributes: Sequence[str]) -> Recorder:
     x = torch.tensor(np.ascontiguousarray(encoded.X.tail(ROWS), dtype=np.float64))
     table = SensitiveTable.from_data(people[list(attributes)])
     rows = HeldOut("validation", encoded.y.tail(ROWS).to_numpy(), "binary", table, None)
-    criteria = criteria_for(METRICS, "independence", rows)
+    criteria = criteria_for(METRICS, "independence", "AUC", rows)
     entries = entries_of(MEMBERS, ensemble=False)
     judge = Judge(samples_of(rows, x.device), criteria)
     return Recorder(lambda predictor: judge(scores_of(predictor, x, entries)), criteria, entries)

@@ -65,7 +65,8 @@ def verdict(kind: str, n: int, signal: float, random: np.random.Generator) -> tu
         target = torch.from_numpy(y[part])
         classes = None if y.dtype.kind == "f" else target
         seen = TrainingData(x=target, target=target, outcome=target, outcome_class=classes)
-        found += utilities_of(torch.from_numpy(scores[part])[None], seen)
+        utility = "R2" if classes is None else "AUC" if scores.shape[1] == 1 else "macro AUC"
+        found += utilities_of(torch.from_numpy(scores[part])[None], seen, utility)
     return compare(WELL, 0.0, *found, part="validation", remedy="").messages
 
 

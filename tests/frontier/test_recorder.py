@@ -56,7 +56,7 @@ def test_portions_do_not_change_scores(monkeypatch):
 
 def test_a_judge_says_what_metrics_say_one_by_one():
     held, data = held_out(), rows()
-    criteria = criteria_for(("gap", "KS-GSP", "SP"), "independence", held)
+    criteria = criteria_for(("gap", "KS-GSP", "SP"), "independence", "AUC", held)
     generator = torch.Generator().manual_seed(0)
     scores = torch.rand(4, len(held), 1, generator=generator, dtype=torch.float64)
     scores[1] = scores[1].round(decimals=1)  # ties

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import (
+    d2_absolute_error_score,
     mean_absolute_error,
     mean_squared_error,
     r2_score,
@@ -16,7 +17,7 @@ from sklearn.metrics import (
 )
 
 from equipoise.errors import InputError
-from equipoise.metrics import auc, mae, mse, r2, youden_threshold
+from equipoise.metrics import auc, d2_absolute_error, mae, mse, r2, youden_threshold
 
 
 @st.composite
@@ -78,14 +79,38 @@ def test_youden_threshold_leaves_rows_of_weight_zero_out():
 def test_errors_of_regression_are_scikit_learns():
     rng = np.random.default_rng(0)
     scores, y, weights = rng.normal(size=(4, 50)), rng.normal(size=50), rng.integers(1, 5, 50)
-    for ours, theirs in ((mae, mean_absolute_error), (mse, mean_squared_error), (r2, r2_score)):
+    for ours, theirs in (
+        (mae, mean_absolute_error),
+        (mse, mean_squared_error),
+        (r2, r2_score),
+        (d2_absolute_error, d2_absolute_error_score),
+    ):
         for given_weights in (None, weights):
             expected = [theirs(y, row, sample_weight=given_weights) for row in scores]
             found = ours(scores, y, weights=given_weights)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("metric", [auc, mae, mse, r2])
+@pytest.mark.parametrize("n", [2, 3, 8, 41])
+def test_share_of_absolute_error_explained_is_scikit_learns(n):
+    """Also with ties, an even number of rows (no single median), fractions as weights and zeros."""
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        y = np.append(rng.integers(0, 4, n - 1), 9).astype(float)
+        scores = rng.normal(size=(3, n))
+        for weights in (None, rng.random(n) + 1, np.append(rng.integers(0, 3, n - 1) + 1, 2)):
+            expected = [d2_absolute_error_score(y, row, sample_weight=weights) for row in scores]
+            found = d2_absolute_error(scores, y, weights=weights)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_share_of_absolute_error_of_a_perfect_score_and_of_the_median():
+    y = np.array([1.0, 2.0, 10.0])
+    assert d2_absolute_error(np.stack([y, np.full(3, 2.0)]), y).tolist() == [1.0, 0.0]
+    assert d2_absolute_error(np.full(3, 10.0), y, weights=[1, 1, 5]) == 0.0
+
+
+@pytest.mark.parametrize("metric", [auc, mae, mse, r2, d2_absolute_error])
 def test_shapes_follow_scores_and_weights(metric):
     rng = np.random.default_rng(1)
     scores, y, weights = rng.random((3, 20)), np.arange(20) % 2, rng.integers(1, 3, (5, 20))
@@ -119,11 +144,12 @@ def test_a_read_only_array_is_taken_without_a_warning():
         np.testing.assert_array_equal(auc(scores[:, ::-1], [0, 1]), [0.0, 1.0])
 
 
+@pytest.mark.parametrize("share", [r2, d2_absolute_error])
 @pytest.mark.parametrize("size", [1e-300, 1e-170, 1e154, 1e300])
-def test_r2_means_the_same_in_all_units(size):
+def test_shares_explained_mean_the_same_in_all_units(size, share):
     rng = np.random.default_rng(0)
     y, scores = rng.normal(size=30), rng.normal(size=(2, 30))
-    np.testing.assert_allclose(r2(size * scores, size * y), r2(scores, y), rtol=1e-9)
+    np.testing.assert_allclose(share(size * scores, size * y), share(scores, y), rtol=1e-9)
 
 
 def test_small_differences_far_from_zero_have_an_r2():
@@ -132,7 +158,7 @@ def test_small_differences_far_from_zero_have_an_r2():
     np.testing.assert_allclose(r2(1e9 + step * score, 1e9 + step * y), r2(score, y), rtol=1e-9)
 
 
-@pytest.mark.parametrize("metric", [auc, r2, youden_threshold])
+@pytest.mark.parametrize("metric", [auc, r2, d2_absolute_error, youden_threshold])
 def test_rows_of_weight_zero_have_no_say_in_what_y_is(metric):
     """A third class, or the only row that differs, is as good as left out."""
     score, y = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])

@@ -138,7 +138,6 @@ class FairEstimator(Options, Fits):
         """Return the name of the task loss."""
         if outcome.classes is not None:
             return "binary" if outcome.n_outputs == 1 else "multiclass"
-        check_choice("loss", self.loss, ("absolute", "squared", "huber"))
         return self.loss
 
     def _keep_outcome(self, outcome: Outcome) -> None:

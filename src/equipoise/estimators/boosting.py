@@ -156,7 +156,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
         Task loss: squared error, absolute error, or Huber's loss with its threshold at one standard
         deviation of Y. For the absolute error both libraries set leaves to medians at strength 0;
         a penalized model has no such step. XGBoost has no Huber loss of its own: its trees follow
-        the gradient at any strength.
+        the gradient at any strength. Utility is measured as for :class:`FairRegressor`.
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
     xgboost, warmup, early_stopping, members, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive

@@ -30,6 +30,7 @@ from torch import Tensor
 from equipoise.errors import (
     ConvergenceWarning,
     InputError,
+    check_choice,
     check_count,
     check_flag,
     check_number,
@@ -66,12 +67,24 @@ _NOT_IN_IDENTITY = ("verbose", "device", "network", "estimator", "cv")
 #: Rows in which features are compared with sensitive columns before they are in all rows.
 _FIRST_ROWS = 100
 
-UtilityName = Literal["AUC", "macro AUC", "R2"]
-#: The measure of utility for each kind of outcome.
-UTILITIES: Mapping[OutcomeKind, UtilityName] = {
+UtilityName = Literal["AUC", "macro AUC", "R2", "D2 absolute error"]
+#: Task losses of a continuous outcome.
+LOSSES = ("absolute", "squared", "huber")
+#: The measure of utility for each task loss. Huber's has none of its own, since that would depend
+#: on the standard deviation of the training rows.
+UTILITIES: Mapping[str, UtilityName] = {
     "binary": "AUC",
     "multiclass": "macro AUC",
-    "continuous": "R2",
+    "squared": "R2",
+    "huber": "R2",
+    "absolute": "D2 absolute error",
+}
+#: The kind of outcome that each utility is for.
+OUTCOMES: Mapping[UtilityName, OutcomeKind] = {
+    "AUC": "binary",
+    "macro AUC": "multiclass",
+    "R2": "continuous",
+    "D2 absolute error": "continuous",
 }
 
 #: Remedies for overfitting, by the unit in which a family of predictors trains.
@@ -492,6 +505,7 @@ class Fitting(Generic[Model]):
 
     def __init__(self, model: Model) -> None:
         check_whole("members", model.members)
+        check_choice("loss", model.loss, LOSSES)
         self.model = model
         self.recipe = replace(model._recipe(), changed=changed_options(model))
         _check_aware(model)
@@ -551,6 +565,11 @@ class Fitting(Generic[Model]):
             )
 
     @property
+    def utility(self) -> UtilityName:
+        """The measure of utility that belongs to the task loss."""
+        return UTILITIES[self.model._task(self.outcome)]
+
+    @property
     def remedy(self) -> str:
         """Advice against overfitting."""
         return AGAINST_OVERFITTING[FAMILIES[self.model.family].unit]
@@ -598,7 +617,9 @@ class Fitting(Generic[Model]):
         with torch.no_grad():
             output, _ = trained.predictor(x)
         scores = trained.predictor.task.score(output.double())
-        found = [utilities_of(scores[[k]], sample)[0] for k, sample in enumerate(samples)]
+        found = [
+            utilities_of(scores[[k]], sample, self.utility)[0] for k, sample in enumerate(samples)
+        ]
         sizes = np.sum([each.sizes for each in found], axis=0).tolist()
         return Utility(found[0].name, float(np.mean([each.value for each in found])), tuple(sizes))
 
@@ -622,7 +643,7 @@ class Fitting(Generic[Model]):
         )
 
 
-def utilities_of(scores: Tensor, rows: TrainingData) -> list[Utility]:
+def utilities_of(scores: Tensor, rows: TrainingData, utility: UtilityName) -> list[Utility]:
     """Return the utility of E models, from scores (E, n, s) in the units of the targets.
 
     It is not finite if a class has no row, or if all rows have the same outcome.
@@ -630,13 +651,11 @@ def utilities_of(scores: Tensor, rows: TrainingData) -> list[Utility]:
     columns = scores.shape[-1]
     flat, y = scores.transpose(1, 2).flatten(0, 1), rows.target.to(scores)
     weights = torch.ones_like(y) if rows.weight is None else rows.weight.to(scores)
-    kind: OutcomeKind = "binary" if columns == 1 else "multiclass"
-    if rows.outcome_class is None:
-        kind = "continuous"
+    kind = OUTCOMES[utility]
     scored = Scored(flat, rank(flat), weights[None], None, None, kind, y)
     sizes = effective_sizes(y, weights, kind, columns)
-    values = scored.utility(columns=columns)[0].tolist()
-    return [Utility(UTILITIES[kind], value, sizes) for value in values]
+    values = scored.utility(utility, columns=columns)[0].tolist()
+    return [Utility(utility, value, sizes) for value in values]
 
 
 def effective_sizes(

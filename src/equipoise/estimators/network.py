@@ -323,7 +323,8 @@ class FairRegressor(Regresses, NetworkEstimator):
     ----------
     loss : "squared", "absolute" or "huber"
         Task loss: squared error, absolute error (the paper's), or Huber's loss with its threshold
-        at one standard deviation of Y.
+        at one standard deviation of Y. ``health_`` and frontiers measure utility by R2, and with
+        "absolute" by the share of the absolute error explained (D2 absolute error).
     notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
     normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
     learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, epochs

@@ -35,7 +35,6 @@ from equipoise.inference.bootstrap import utility_differences, utility_intervals
 from equipoise.inference.estimate import independent_difference, notes
 from equipoise.inference.verdict import DEFAULT_LIMIT, State
 from equipoise.metrics import Scored, find_metric, prepare
-from equipoise.metrics.sample import UtilityMeasure
 from equipoise.words import listed, number
 
 #: Limits on unfairness at which runs are compared.
@@ -242,7 +241,8 @@ def _common_measures(runs: Sequence[ComparedRun]) -> tuple[Measure, ...]:
         if criteria.utility != first.utility:
             raise InputError(
                 f"runs must have the same utility, got {first.utility} of {names[0]!r} and "
-                f"{criteria.utility} of {name!r}; compare runs on outcomes of one kind"
+                f"{criteria.utility} of {name!r}; compare runs on outcomes of one kind and, in "
+                "regression, with the same loss"
             )
     common = tuple(each for each in first.measures if all(each in c.measures for c in others))
     if not common:
@@ -447,7 +447,7 @@ def _lead(
         assert found is not None and run.curve.test is not None
         tests.append(run.curve.test)
         scores.append(found[0].T)
-    measure: UtilityMeasure = "R2" if tests[0].outcome == "continuous" else "AUC"
+    measure = first[0].curve.snapshots.criteria.utility
     columns = len(scores[0])
     about: dict[str, Any] = {"columns": columns, "draws": _DRAWS, "level": level, "random_state": 0}
 

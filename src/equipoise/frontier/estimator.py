@@ -55,9 +55,9 @@ class FairFrontier(Fits):
     """The curve of utility against unfairness from one training run, and any model on it.
 
     Trains every strength with every seed at once. During training it measures all of them on
-    validation rows and keeps the snapshots on a Pareto front of utility (AUC, or R2) against each
-    metric and attribute. :meth:`select` picks a snapshot within your limits and reports on test
-    rows that were not used before.
+    validation rows and keeps the snapshots on a Pareto front of utility (AUC; of regressors R2, or
+    D2 absolute error) against each metric and attribute. :meth:`select` picks a snapshot within
+    your limits and reports on test rows that were not used before.
 
     Parameters
     ----------
@@ -93,7 +93,8 @@ class FairFrontier(Fits):
     Attributes
     ----------
     split_ : positions of the training, validation and test rows.
-    utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2".
+    utility_ : "AUC", "macro AUC" (the mean over three or more classes) or "R2"; of regressors with
+        ``loss="absolute"`` "D2 absolute error", the share of the absolute error explained.
     sensitive_ : how each sensitive column was typed, as text.
     history_ : task loss and penalty of every member over the iterations; with several estimators a
         mapping by name, such as "network", "boosting" or "network 2".
@@ -256,8 +257,8 @@ class FairFrontier(Fits):
     ) -> float:
         """Return the share of the achievable trade-offs that the front reaches, in [0, 1].
 
-        They form a rectangle: utility from that of an uninformative score (AUC 0.5, R2 0) to 1, and
-        unfairness from 0 to ``most_unfairness``.
+        They form a rectangle: utility from that of an uninformative score (AUC 0.5, R2 and D2 0) to
+        1, and unfairness from 0 to ``most_unfairness``.
         """
         snapshots = self.fitted_curve().snapshots
         check_number("most_unfairness", most_unfairness, "must be positive", lambda most: most > 0)
@@ -298,7 +299,7 @@ class FairFrontier(Fits):
         max_unfairness : float or mapping of attribute to float, optional
             Limit on ``metric`` instead of the gap.
         min_utility : float, optional
-            Least AUC, or R2.
+            Least AUC, R2 or D2 absolute error, whichever is ``utility_``.
         metric : str, optional
             Metric of the limits; by default the first.
         attribute : str, optional

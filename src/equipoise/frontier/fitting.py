@@ -16,6 +16,7 @@ from torch import Tensor
 from equipoise.errors import InputError, check_flag, check_whole
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
+    UTILITIES,
     FitRun,
     Fitting,
     changed_options,
@@ -129,18 +130,18 @@ def fit_curve(
     train = rows.alone(split.train)
     for fitting in fittings.values():
         fitting.learn(train)
-    outcome = next(iter(fittings.values())).outcome
+    first = next(iter(fittings.values()))
     validation, test = (
         HeldOut.read(
             part,
             rows.y[positions],
             rows.table.take(positions),
             None if rows.weights is None else rows.weights[positions],
-            outcome,
+            first.outcome,
         )
         for part, positions in (("validation", split.validation), ("test", split.test))
     )
-    criteria = criteria_for(frontier.metrics, models[0].notion, validation, test)
+    criteria = criteria_for(frontier.metrics, first.model.notion, first.utility, validation, test)
     trainings = [
         _Training(
             name,
@@ -239,7 +240,19 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
         fitting.recipe = replace(fitting.recipe, training=training)
         alike = sum(name.partition(" ")[0] == model.family for name in fittings)
         fittings[f"{model.family} {alike + 1}" if alike else model.family] = fitting
+    _refuse_several_utilities([fitting.model.loss for fitting in fittings.values()])
     return fittings
+
+
+def _refuse_several_utilities(losses: Sequence[str]) -> None:
+    """Refuse regressors whose losses are measured differently; classifiers have one loss."""
+    by_utility = {UTILITIES[loss]: loss for loss in losses}
+    if len(by_utility) > 1:
+        found = " and ".join(f"loss={loss!r} ({name})" for name, loss in by_utility.items())
+        raise InputError(
+            "estimator must be a list of regressors whose losses have the same utility, got "
+            f"{found}; give all the same loss, or fit a frontier of each"
+        )
 
 
 def _evaluate_every(frontier: FairFrontier, count: int) -> list[Any]:
@@ -425,7 +438,7 @@ class _Training:
         ``utilities`` are those of the entries on the validation rows.
         """
         scores = scores_of(predictor, self.health_rows.x.to(self.validation_x), entries)
-        on_training_rows = utilities_of(scores, self.health_rows)
+        on_training_rows = utilities_of(scores, self.health_rows, self.criteria.utility)
         return tuple(
             compare(
                 health,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InputError, check_level, check_whole, did_you_mean
-from equipoise.estimators.fitting import UTILITIES, Outcome, UtilityName
+from equipoise.estimators.fitting import OUTCOMES, Outcome, UtilityName
 from equipoise.inference import Estimate
 from equipoise.inference.bootstrap import estimates_of, utility_intervals
 from equipoise.inference.certificate import certificate_of
@@ -37,7 +37,12 @@ Floats = NDArray[np.float64]
 #: Draws of the bootstrap on pages that report on many models.
 DRAWS_FOR_MANY = 100
 #: Utility of a score that is unrelated to the outcome.
-UNINFORMED: Mapping[UtilityName, float] = {"AUC": 0.5, "macro AUC": 0.5, "R2": 0.0}
+UNINFORMED: Mapping[UtilityName, float] = {
+    "AUC": 0.5,
+    "macro AUC": 0.5,
+    "R2": 0.0,
+    "D2 absolute error": 0.0,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +112,8 @@ class Criteria:
 
     @property
     def outcome(self) -> OutcomeKind:
-        """The kind of outcome, which decides the utility."""
-        return next(kind for kind, utility in UTILITIES.items() if utility == self.utility)
+        """The kind of outcome that the utility is for."""
+        return OUTCOMES[self.utility]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -188,7 +193,10 @@ def default_metrics(notion: Notion, outcome: OutcomeKind) -> tuple[str, ...]:
 
 
 def criteria_for(
-    metrics: Literal["default"] | Sequence[str], notion: str, *parts: HeldOut
+    metrics: Literal["default"] | Sequence[str],
+    notion: str,
+    utility: UtilityName,
+    *parts: HeldOut,
 ) -> Criteria:
     """Pair metrics with the attributes they apply to, and refuse rows that are too few."""
     rows = parts[0]
@@ -221,7 +229,7 @@ def criteria_for(
         for part, by_attribute in zip(parts, samples, strict=True):
             _refuse_empty_sets(metric, part, {name: by_attribute[name] for name in applies})
         measures += [(metric.name, name) for name in applies]
-    return Criteria(UTILITIES[rows.outcome], tuple(measures))
+    return Criteria(utility, tuple(measures))
 
 
 def samples_of(rows: HeldOut, device: torch.device | None = None) -> dict[str, Sample]:
@@ -255,6 +263,7 @@ class Judge:
 
     def __init__(self, samples: Mapping[str, Sample], criteria: Criteria) -> None:
         self._scored = next(iter(samples.values())).scored
+        self._utility = criteria.utility
         self._measures = [
             (find_metric(metric), samples[attribute]) for metric, attribute in criteria.measures
         ]
@@ -269,7 +278,7 @@ class Judge:
         classes = scores.shape[-1]
         flat = scores.transpose(1, 2).flatten(0, 1)
         scored = replace(self._scored, scores=flat, ranking=rank(flat), threshold=None)
-        utility = scored.utility(columns=classes)[0]
+        utility = scored.utility(self._utility, columns=classes)[0]
         if scored.outcome_kind != "binary":
             threshold = torch.full_like(utility, torch.nan)
         else:
@@ -317,7 +326,7 @@ def estimates(
     scored = _scored(scores, rows, thresholds)
     (utility,) = utility_intervals(
         scored,
-        ["R2" if rows.outcome == "continuous" else "AUC"],
+        [criteria.utility],
         columns=classes,
         draws=settings.draws,
         level=settings.level,

@@ -26,7 +26,7 @@ from equipoise.estimators import (
     FairEncoder,
     FairRegressor,
 )
-from equipoise.estimators.fitting import UTILITIES, n_inputs
+from equipoise.estimators.fitting import OUTCOMES, UTILITIES, n_inputs
 from equipoise.estimators.saving import (
     fill,
     fill_shell,
@@ -44,7 +44,7 @@ from equipoise.estimators.saving import (
 from equipoise.frontier.fitting import estimators_of
 from equipoise.frontier.judging import Criteria, HeldOut, samples_of
 from equipoise.frontier.snapshots import Curve, Entry, Snapshots, Split, TrainedEstimator
-from equipoise.metrics import OutcomeKind, find_metric
+from equipoise.metrics import find_metric
 from equipoise.networks import NetworkFactory, member_tensors
 from equipoise.networks.mlp import check_columns
 from equipoise.predictors import Weights, predictor_arrays, predictor_in
@@ -57,12 +57,6 @@ if TYPE_CHECKING:
 
 
 Arrays = Mapping[str, NDArray[Any]]
-#: Kind of outcome for each task.
-OUTCOMES: Mapping[str, OutcomeKind] = {
-    **dict.fromkeys(TASKS, "continuous"),
-    "binary": "binary",
-    "multiclass": "multiclass",
-}
 #: Arrays of `Snapshots` with one row for each snapshot.
 _PER_SNAPSHOT = ("entry", "iteration", "utility", "threshold", "unfairness")
 #: Arrays of `SensitiveColumn` with one value for each row.
@@ -180,9 +174,9 @@ def curve_in(contents: Contents, network: NetworkFactory | None) -> Curve:
     trained = tuple(_trained_in(part, network) for part in parts)
     names = {each.name for each in trained}
     require(0 < len(names) == len(trained), "there must be estimators, with distinct names")
-    outcomes = {OUTCOMES[each.prototype.task.name] for each in trained}
-    utilities = {UTILITIES[outcome] for outcome in outcomes}
-    require(utilities == {criteria.utility}, "the utility belongs to another task")
+    # Older versions measured every regressor by R2, whatever its loss, and so it stays.
+    outcomes = {OUTCOMES[UTILITIES[each.prototype.task.name]] for each in trained}
+    require(outcomes == {criteria.outcome}, "the utility belongs to another task")
     test = scores = None
     if document["test"] is not None:
         test = _rows_in(document["test"], _take_prefix("test", arrays))

@@ -67,7 +67,13 @@ THRESHOLD_FOUND = "the threshold was found on these rows, and again in every dra
 _STAND_INS = 300
 # Draws are made in blocks of about this many counts: 32 MiB, whatever the number of rows.
 _BLOCK = 2**22
-_LIMITS = {"AUC": (0.0, 1.0), "R2": (-math.inf, 1.0), "MAE": (0.0, math.inf)}
+_LIMITS: Mapping[UtilityMeasure, tuple[float, float]] = {
+    "AUC": (0.0, 1.0),
+    "macro AUC": (0.0, 1.0),
+    "R2": (-math.inf, 1.0),
+    "D2 absolute error": (-math.inf, 1.0),
+    "MAE": (0.0, math.inf),
+}
 
 
 def bootstrap(
@@ -607,7 +613,7 @@ def utility_intervals(
     level: float,
     random_state: int,
 ) -> tuple[tuple[Estimate, ...], ...]:
-    """AUC, R2 or MAE of each of E models with intervals, by measure and model.
+    """Utility of each of E models with intervals, by measure and model.
 
     The scores are (E * columns, n), as in `Scored.utility`. Utility is a smooth function of means,
     so the basic bootstrap interval holds. For AUC, it is extended to include the interval of
@@ -680,7 +686,7 @@ def _utility_estimate(
     kept = drawn[np.isfinite(drawn)]
     low, high = basic_interval(value, kept, level, _LIMITS[measure])
     note = ""
-    if measure == "AUC":
+    if measure in ("AUC", "macro AUC"):
         assert scored.y is not None
         sizes = torch.unique(scored.y[scored.weights[0] > 0], return_counts=True)[1].tolist()
         # With several classes, the interval for the smallest class is long enough for the mean.

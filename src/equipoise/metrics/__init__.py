@@ -25,6 +25,7 @@ from equipoise.metrics.sample import Scored as Scored
 from equipoise.metrics.sample import intersect as intersect
 from equipoise.metrics.sample import prepare as prepare
 from equipoise.metrics.utility import auc as auc
+from equipoise.metrics.utility import d2_absolute_error as d2_absolute_error
 from equipoise.metrics.utility import mae as mae
 from equipoise.metrics.utility import mse as mse
 from equipoise.metrics.utility import r2 as r2

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from equipoise.metrics.outcome import OutcomeKind, equal_frequency, outcome_kind
 from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
     auc_of_ranking,
+    explained_absolute_share,
     explained_share,
     mean_absolute,
     youden_of_ranking,
@@ -28,8 +30,16 @@ from equipoise.metrics.utility import (
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable, check_aligned
 
-UtilityMeasure = Literal["AUC", "R2", "MAE"]
+UtilityMeasure = Literal["AUC", "macro AUC", "R2", "D2 absolute error", "MAE"]
 Threshold = Literal["paper", "youden"] | float | None | Any
+# Measures of numbers: scores (K, n), y (n,) and weights (R, n) -> (R, K).
+_OF_NUMBERS: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = MappingProxyType(
+    {
+        "R2": explained_share,
+        "D2 absolute error": explained_absolute_share,
+        "MAE": mean_absolute,
+    }
+)
 # Smaller groups say little: with 30 rows the 95 % interval of a rate of 1/2 is 0.36 wide.
 SMALL_GROUP = 30
 # More combinations cannot be listed, and hardly any would have enough rows.
@@ -56,20 +66,18 @@ class Scored:
             return self.scores
         return (self.scores > self.threshold[:, None]).to(torch.float64)
 
-    def utility(self, measure: UtilityMeasure | None = None, *, columns: int = 1) -> Tensor:
+    def utility(self, measure: UtilityMeasure, *, columns: int = 1) -> Tensor:
         """Utility (R, E) of E models, from scores (E * columns, n), a model's columns together.
 
-        The default measure is R2 for a continuous outcome, else AUC. A model has one column, or one
-        for each of several classes. The AUC of several classes is the mean over classes of the AUC
-        of the class's probability for the class against the rest, with equal weight for every class
+        A model has one column, or one for each of several classes. The macro AUC of several classes
+        is the mean over classes of the AUC of the class's probability for the class against the
+        rest, with equal weight for every class
         (Fawcett 2006, An introduction to ROC analysis, section 9, without weights by class size;
         ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr", average="macro"``).
         """
         assert self.y is not None
-        if measure == "MAE":
-            return mean_absolute(self.scores, self.y, self.weights)
-        if measure == "R2" or self.outcome_kind == "continuous":
-            return explained_share(self.scores, self.y, self.weights)
+        if measure in _OF_NUMBERS:
+            return _OF_NUMBERS[measure](self.scores, self.y, self.weights)
         if columns == 1:
             return auc_of_ranking(self.ranking, self.y, self.weights)
         order, values = self.ranking.order, self.ranking.values

@@ -1,4 +1,4 @@
-"""Utility of K scores at once: AUC, Youden's threshold, MAE, MSE, R2.
+"""Utility of K scores at once: AUC, Youden's threshold, MAE, MSE, R2, D2 of the absolute error.
 
 Every function takes scores (n,) or (K, n), NumPy or torch, and returns a scalar or (K,) of the same
 type; weights (R, n) add a first axis R. A weight is the number of rows that a row counts for.
@@ -84,13 +84,24 @@ def r2(scores: Any, y: Any, *, weights: Any = None) -> Array:
     0.785...
     """
     tensor, values, rows = _regression(scores, y, weights)
-    counted = values[rows.sum(0) > 0]
-    if bool((counted == counted[0]).all()):
-        raise InputError(
-            f"y must have at least two distinct values for r2, got {float(counted[0]):g} in all "
-            f"{len(counted)} rows; add rows with other outcomes"
-        )
+    _refuse_constant("r2", values, rows)
     found = explained_share(tensor, values, rows)
+    return like(_finite(found, "give both in the same unit"), scores, weights)
+
+
+def d2_absolute_error(scores: Any, y: Any, *, weights: Any = None) -> Array:
+    """Share of the absolute error explained, 1 - sum |y - score| / sum |y - median(y)|.
+
+    1 is perfect, and 0 is the best constant, the median. A constant y is refused.
+    Koenker and Machado (1999), Goodness of fit and related inference processes for quantile
+    regression; ``sklearn.metrics.d2_absolute_error_score``.
+
+    >>> float(d2_absolute_error(np.array([1.0, 2.0, 3.0]), [1.0, 2.0, 4.0]))
+    0.666...
+    """
+    tensor, values, rows = _regression(scores, y, weights)
+    _refuse_constant("d2_absolute_error", values, rows)
+    found = explained_absolute_share(tensor, values, rows)
     return like(_finite(found, "give both in the same unit"), scores, weights)
 
 
@@ -110,6 +121,22 @@ def explained_share(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     total = weights.sum(-1, keepdim=True)
     spread = ((y - center).square() * weights).sum(-1, keepdim=True) / total
     return 1 - _mean((y - scores).square(), weights) / spread
+
+
+def explained_absolute_share(scores: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """D2 of the absolute error (R, K) of scores (K, n) for y (n,) under weights (R, n).
+
+    Not finite if all rows of positive weight have the same outcome.
+    """
+    scores, y, _ = _of_size_one(scores, y)
+    # Any weighted median serves: all have the same sum of absolute errors.
+    order = y.argsort()
+    below = weights[:, order].cumsum(-1)
+    middle = (below < below[:, -1:] / 2).sum(-1)
+    center = y[order][middle][:, None]  # (R, 1)
+    total = weights.sum(-1, keepdim=True)
+    spread = ((y - center).abs() * weights).sum(-1, keepdim=True) / total
+    return 1 - _mean((y - scores).abs(), weights) / spread
 
 
 def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:
@@ -192,6 +219,16 @@ def _regression(scores: Any, y: Any, weights: Any) -> tuple[Tensor, Tensor, Tens
             "pass the outcomes of the same rows"
         )
     return tensor, values, as_weights(weights, n, tensor.device)
+
+
+def _refuse_constant(name: str, y: Tensor, weights: Tensor) -> None:
+    """Refuse y (n,) with a single value in the rows that count under some weights (R, n)."""
+    counted = y[weights.sum(0) > 0]
+    if bool((counted == counted[0]).all()):
+        raise InputError(
+            f"y must have at least two distinct values for {name}, got {float(counted[0]):g} in "
+            f"all {len(counted)} rows; add rows with other outcomes"
+        )
 
 
 def _finite(errors: Tensor, remedy: str = "divide scores and y by the same number") -> Tensor:

@@ -174,7 +174,7 @@ def _data(offered: PageData, selection: Selection, about: RunFacts) -> dict[str,
         },
         "select_command": about.select_command,
         "python_lines": about.python_lines,
-        "predicts": "predict" if criteria.utility == "R2" else "predict_proba",
+        "predicts": "predict" if criteria.outcome == "continuous" else "predict_proba",
         "arguments": "X, sensitive_features=A" if selection.sensitive_use else "X",
     }
 
@@ -255,6 +255,13 @@ def answer(
     return useful, Markup() if judged else _unfair(selection), " ".join(basis)
 
 
+#: What a regressor explains a share of, by its utility.
+_EXPLAINED = {
+    "R2": "the variation of {}",
+    "D2 absolute error": "the absolute differences between {} and its median",
+}
+
+
 def _useful(
     selection: Selection,
     most_useful: Sequence[SelectionRow] | None,
@@ -274,9 +281,9 @@ def _useful(
         rest += (
             f"; the most useful model of this run reaches {best}{_price(selection, most_useful)}"
         )
-    if row.metric == "R2":
-        text = Markup("The selected model explains <strong>{}</strong> of the variation of {}{}.")
-        return text.format(share, target or "the outcome", rest)
+    if row.metric in _EXPLAINED:
+        text = Markup("The selected model explains <strong>{}</strong> of {}{}.")
+        return text.format(share, _EXPLAINED[row.metric].format(target or "the outcome"), rest)
     if row.metric == "macro AUC":
         text = Markup(
             "Given a case of one class and a case of another, the selected model gives the first "

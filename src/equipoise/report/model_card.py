@@ -149,14 +149,15 @@ _MEANINGS = {
 
 def model_card(selection: Selection, about: RunFacts, frontier: FairFrontier) -> ModelCard:
     """Gather the card of a chosen model from the run it came from."""
-    model, utility = selection.model, selection.rows[0].metric
+    model = selection.model
     notion = Notion.parse(model.notion)
     method = parse_method(model.method)
     names = dict.fromkeys(row.attribute for row in selection.rows if row.attribute)
     metric_for = tuple(row.attribute for row in selection.rows if row.metric == selection.metric)
-    regression = utility == "R2"
+    curve = frontier.fitted_curve()
+    regression = curve.snapshots.criteria.outcome == "continuous"
     target = about.target or "the outcome"
-    test = frontier.fitted_curve().test  # without test rows nothing was assessed on them
+    test = curve.test  # without test rows nothing was assessed on them
     return ModelCard(
         selection=selection,
         about=about,

@@ -46,7 +46,7 @@ class Health:
     critic_value: float | None  # average of the penalty over the last check; None without a critic
     stopped_at: int  # first iteration with a loss that was not finite, or 0
     messages: tuple[str, ...]  # problems and what to do about them; empty if there are none
-    #: "AUC", "macro AUC" or "R2", and its values; None if there were no rows but training rows.
+    #: Name of the utility, such as "AUC", and its values; None without rows besides training rows.
     utility: str | None = None
     part: str = "validation"  # the rows that the model did not train on
     training_utility: float | None = None
@@ -72,11 +72,11 @@ class Health:
 class Utility:
     """Utility of one model on some rows, and the number of rows of each class.
 
-    ``sizes`` has one number for R2, otherwise one for each class. Rows with weights w count as
-    (sum w)^2 / sum w^2 rows (Kish 1965).
+    ``sizes`` has one number for a continuous outcome, otherwise one for each class. Rows with
+    weights w count as (sum w)^2 / sum w^2 rows (Kish 1965).
     """
 
-    name: str  # "AUC", "macro AUC" or "R2"
+    name: str  # "AUC", "macro AUC", "R2" or "D2 absolute error"
     value: float
     sizes: tuple[float, ...]
 
@@ -84,10 +84,11 @@ class Utility:
     def error(self) -> float:
         """The standard error, or an upper bound on it.
 
-        For R2 it is at most 2 (1 - R2) / sqrt(n) if rows are normal. A macro AUC is a mean over
+        For R2 it is at most 2 (1 - R2) / sqrt(n) if rows are normal. D2 of the absolute error
+        varies less, since absolute errors vary less than squared ones. A macro AUC is a mean over
         classes, so its standard error is at most the mean of theirs.
         """
-        if self.name == "R2":
+        if len(self.sizes) == 1:
             return 2 * (1 - self.value) / math.sqrt(self.sizes[0])
         return _auc_error(self.value, self.sizes)
 
@@ -96,9 +97,11 @@ class Utility:
         """The value that a score independent of the outcome exceeds in 5 % of samples.
 
         For AUC this is 0.5 + 1.645 sqrt((m + n + 1) / (12 m n)), by the rank test. R2 is at most
-        the squared correlation r^2 of score and outcome, and n r^2 is about chi-squared.
+        the squared correlation r^2 of score and outcome, and n r^2 is about chi-squared. D2 of the
+        absolute error is at most c / n times chi-squared, c = 1 / (4 f(m) E|Y - m|) for the density
+        f(m) of Y at its median m (Koenker and Machado 1999). c is at most 1 if f is largest at m.
         """
-        if self.name == "R2":
+        if len(self.sizes) == 1:
             return ABOVE_CHANCE**2 / self.sizes[0]
         return 0.5 + ABOVE_CHANCE * _auc_error(0.5, self.sizes)
 

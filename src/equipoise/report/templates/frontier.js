@@ -9,7 +9,7 @@ const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(1)
 const rowsText = (count) => count.toLocaleString("en", { maximumFractionDigits: 1 });
 const levelText = `${Number((100 * data.level).toPrecision(6))} %`;
 
-const scoreWord = data.utility === "R2" ? "prediction" : "score";
+const scoreWord = data.predicts === "predict" ? "prediction" : "score";
 /** Rates of fewer rows than this are a few people. */
 const FEW_ROWS = data.few_rows;
 
