@@ -128,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, default=Path("aware"), metavar="FOLDER")
     one.add_argument("--pack", action="store_true", help="only join the records that are there")
     one = add(zoo)
-    one.add_argument("--half", choices=("tuned", "untouched"), required=True)
+    one.add_argument("--half", choices=("tuned", "untouched", "new"), required=True)
     one.add_argument("--workers", type=int, default=1)
     one = add(reproduce)
     one.add_argument(

@@ -7,7 +7,7 @@ from benchmarks.page import filled
 from experiments.aware import page as aware_page
 from experiments.aware.run import strict_area
 from experiments.zoo import page as zoo_page
-from experiments.zoo.datasets import CLASSIFICATION, REGRESSION, ZOO, half_of
+from experiments.zoo.datasets import CLASSIFICATION, NEW, REGRESSION, ZOO, half_of
 
 #: Data kept for a final examination; parts of names.
 RESERVED = ("ufrgs", "admissions", "randhie", "401k", "loanapp", "german", "bank", "hmda")
@@ -23,7 +23,9 @@ def test_every_second_data_set_of_a_task_is_untouched():
     for entries in (CLASSIFICATION, REGRESSION):
         halves = [half_of(entry.name) for entry in entries]
         assert halves == ["tuned", "untouched"] * (len(entries) // 2)
-    assert len(ZOO) == len(CLASSIFICATION) + len(REGRESSION) == 50
+    assert len(CLASSIFICATION) + len(REGRESSION) == 50
+    assert {half_of(entry.name) for entry in NEW} == {"new"}
+    assert len(ZOO) == 50 + len(NEW)
     named = " ".join(entry.source for entry in ZOO.values()).lower()
     assert not [name for name in RESERVED if name in named]
 
