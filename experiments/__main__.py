@@ -69,7 +69,7 @@ def aware(asked: argparse.Namespace) -> None:
     from experiments.aware import run
 
     if not asked.pack:
-        run.run(asked.splits, asked.out)
+        run.run(asked.splits, asked.out, asked.peers)
     run.pack(asked.out, RESULTS / "aware")
 
 
@@ -127,6 +127,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--splits", type=int, nargs="+", default=list(range(100, 110)))
     one.add_argument("--out", type=Path, default=Path("aware"), metavar="FOLDER")
     one.add_argument("--pack", action="store_true", help="only join the records that are there")
+    one.add_argument(
+        "--peers", metavar="PYTHON", help="Python with error-parity (default: without)"
+    )
     one = add(zoo)
     one.add_argument("--half", choices=("tuned", "untouched", "new"), required=True)
     one.add_argument("--workers", type=int, default=1)

@@ -1,7 +1,8 @@
 """Runs error-parity and equipy, in an environment that has them: peers_script.py ROWS ANSWERS.
 
-ROWS is an .npz of score, y and group (whole numbers) and of the positions train, validation and
-test. ANSWERS gets one array for each setting: decisions or repaired scores of all rows.
+ROWS is an .npz of score, y and group (whole numbers), the positions train to learn from, and the
+constraint of error-parity. ANSWERS gets one array for each setting: decisions or, beside equalized
+odds, repaired scores of all rows.
 """
 
 import sys
@@ -13,7 +14,7 @@ SHARES = np.linspace(0, 1, 11)
 
 
 def decisions(rows):
-    """Decisions of error-parity, randomized per group, within a tolerance of equalized odds."""
+    """Decisions of error-parity, randomized per group, within a tolerance of the constraint."""
     from error_parity import RelaxedThresholdOptimizer
 
     score, y, group = (rows[name] for name in ("score", "y", "group"))
@@ -21,7 +22,7 @@ def decisions(rows):
     for tolerance in TOLERANCES:
         found = RelaxedThresholdOptimizer(
             predictor=lambda X: X[:, 0],
-            constraint="equalized_odds",
+            constraint=str(rows["constraint"]),
             tolerance=tolerance,
             max_roc_ticks=200,
             seed=0,
@@ -45,4 +46,7 @@ def repaired(rows):
 if __name__ == "__main__":
     read = dict(np.load(sys.argv[1]))
     np.random.seed(0)  # noqa: NPY002 - both packages draw from the global generator
-    np.savez(sys.argv[2], **dict(decisions(read)), **dict(repaired(read)))
+    answers = dict(decisions(read))
+    if read["constraint"] == "equalized_odds":
+        answers |= repaired(read)
+    np.savez(sys.argv[2], **answers)

@@ -87,17 +87,12 @@ def adjusted(rows: TrialRows, column: str, number: int, **options: Any) -> Itera
         yield curve.model(snapshot).decision_function(X, sensitive_features=A)
 
 
-def peers(rows: TrialRows, group: NDArray[Any], python: str) -> dict[str, Floats]:
-    """Answers of the packages that another environment has, by setting."""
+def peers(python: str, constraint: str, **rows: NDArray[Any]) -> dict[str, Floats]:
+    """Answers of the packages that another environment has, by setting; see ``peers_script.py``."""
     script = Path(__file__).with_name("peers_script.py")
     with tempfile.TemporaryDirectory() as folder:
         given, answers = (Path(folder) / name for name in ("rows.npz", "answers.npz"))
-        positions: dict[str, Any] = {
-            "train": rows.train,
-            "validation": rows.validation,
-            "test": rows.test,
-        }
-        np.savez(given, score=rows.score, y=rows.y, group=group, **positions)
+        np.savez(given, **rows, constraint=np.array(constraint))
         subprocess.run([python, script, given, answers], check=True, timeout=_LIMIT)
         return {name: np.asarray(found, float) for name, found in np.load(answers).items()}
 
@@ -123,7 +118,8 @@ def trial(dataset: str, column: str, number: int, python: str | None) -> Iterato
         for score in adjusted(rows, column, number, notion="separation", **options):
             yield record(name, "decisions", score)
     if python is not None:
-        for setting, answer in peers(rows, group, python).items():
+        known = {"score": rows.score, "y": rows.y, "group": group, "train": rows.train}
+        for setting, answer in peers(python, "equalized_odds", **known).items():
             method = setting.partition(" ")[0]
             yield record(method, "scores" if method == "equipy" else "decisions", answer)
 

@@ -16,7 +16,13 @@ from experiments.aware.run import ATTRIBUTES, areas, strict_area
 PAGE = ROOT / "docs" / "with-the-attribute.md"
 RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "settings.json"
 OURS = ("network", "network with A", "adjusted LightGBM")
-PEERS = ("LightGBM, optimal transport", "ThresholdOptimizer", "ExponentiatedGradient")
+PEERS = (
+    "LightGBM, optimal transport",
+    "optimal transport, out of fold",
+    "error-parity",
+    "ThresholdOptimizer",
+    "ExponentiatedGradient",
+)
 NAMES = {"acs_employment_standin_publiccoverage": "public coverage"}
 
 

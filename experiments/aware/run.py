@@ -1,15 +1,16 @@
 """Strict areas of models without A, with A and adjusted, beside peers, on the same splits.
 
 ``python -m experiments aware --splits 100 101`` writes one file for each data set and split, and
-leaves out what is there already.
+leaves out what is there already. ``--peers PYTHON`` names a Python that has error-parity.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,17 +20,19 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from benchmarks.environment import versions
 from equipoise import FairAdjuster, FairClassifier, FairFrontier, FairRegressor, load_dataset
 from equipoise.frontier.estimator import STRENGTHS
 from equipoise.frontier.judging import Judge, samples_of
-from experiments.adjusting.run import SHARES, ks_gsp
+from experiments.adjusting.run import SHARES, ks_gsp, peers
 from experiments.adjusting.transport import repaired
 from experiments.paper.plan import STAND_IN
 from experiments.paper.training import split_rows
 
 Floats = NDArray[np.float64]
+Record = dict[str, float]  # utility and unfairness of a model, on validation and on test rows
 #: The sensitive column of each data set, under the paper's preprocessing.
 ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {"adult": "race", "law": "Race", "credit": "SEX", STAND_IN: "SEX", "crime": "racepctblack"}
@@ -80,8 +83,34 @@ class Trial:
 
         return (LGBMRegressor if self.is_regression else LGBMClassifier)(**TREES)
 
+    @cached_property
+    def group(self) -> NDArray[Any]:
+        """The numbers of the groups (n,)."""
+        return self.A.iloc[:, 0].astype("category").cat.codes.to_numpy()
 
-def front_records(trial: Trial, model: Any, X: pd.DataFrame) -> Iterator[dict[str, float]]:
+    @cached_property
+    def plain_model(self) -> Any:
+        """A LightGBM fitted to the training rows."""
+        return self.lightgbm().fit(self.with_attribute.iloc[self.train], self.y[self.train])
+
+    @cached_property
+    def plain_score(self) -> Floats:
+        """Its probabilities (n,), those of training rows out of fold, as an adjuster has them."""
+        X = self.with_attribute
+        score = np.asarray(self.plain_model.predict_proba(X))[:, 1].copy()
+        folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        own = cross_val_predict(
+            self.lightgbm(),
+            X.iloc[self.train],
+            self.y[self.train],
+            cv=folds,
+            method="predict_proba",
+        )
+        score[self.train] = own[:, 1]
+        return score
+
+
+def front_records(trial: Trial, model: Any, X: pd.DataFrame) -> Iterator[Record]:
     """Yield the snapshots on the front of a default frontier with one seed."""
     frontier = FairFrontier(
         model,
@@ -109,9 +138,9 @@ def front_records(trial: Trial, model: Any, X: pd.DataFrame) -> Iterator[dict[st
         }
 
 
-def scored_record(trial: Trial, group: NDArray[Any], score: Floats) -> dict[str, float]:
+def scored_record(trial: Trial, score: Floats) -> Record:
     """Judge one score (n,) on validation and test rows; A is discrete."""
-    found = {}
+    found, group = {}, trial.group
     for part, rows in (("", trial.validation), ("test ", trial.test)):
         utility = r2_score if trial.is_regression else roc_auc_score
         found[f"{part}utility"] = float(utility(trial.y[rows], score[rows]))
@@ -119,67 +148,101 @@ def scored_record(trial: Trial, group: NDArray[Any], score: Floats) -> dict[str,
     return found
 
 
-def peer_records(trial: Trial) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the peers, which need a discrete attribute and two classes."""
-    if trial.is_regression:
-        return
+def plain(trial: Trial) -> Iterator[Record]:
+    """LightGBM as it is."""
+    yield scored_record(trial, trial.plain_score)
+
+
+def transported(trial: Trial, learned: NDArray[np.intp]) -> Iterator[Record]:
+    """Repair by optimal transport, whose quantiles are learned from these rows."""
+    score, group = trial.plain_score, trial.group
+    known: dict[str, Any] = {"learned_score": score[learned], "learned_group": group[learned]}
+    for share in SHARES:
+        yield scored_record(trial, repaired(score, group, share=share, **known))
+
+
+def thresholds(trial: Trial) -> Iterator[Record]:
+    """Decisions of fairlearn's ThresholdOptimizer."""
     from fairlearn.postprocessing import ThresholdOptimizer
+
+    X, train, group = trial.with_attribute, trial.train, trial.group
+    optimizer = ThresholdOptimizer(
+        estimator=trial.plain_model, prefit=True, predict_method="predict_proba", grid_size=1000
+    ).fit(X.iloc[train], trial.y[train], sensitive_features=group[train])
+    decided = optimizer.predict(X, sensitive_features=group, random_state=0)
+    yield scored_record(trial, decided.astype(float))
+
+
+def mixtures(trial: Trial) -> Iterator[Record]:
+    """Mean probabilities of the classifiers that fairlearn's ExponentiatedGradient mixes."""
     from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 
-    group = trial.A.iloc[:, 0].astype("category").cat.codes.to_numpy()
-    X, train, y = trial.with_attribute, trial.train, trial.y
-    model = trial.lightgbm().fit(X.iloc[train], y[train])
-    score = np.asarray(model.predict_proba(X))[:, 1]
-    yield "LightGBM", scored_record(trial, group, score)
-    learned = {"learned_score": score[trial.validation], "learned_group": group[trial.validation]}
-    for share in SHARES:
-        record = scored_record(trial, group, repaired(score, group, share=share, **learned))
-        yield "LightGBM, optimal transport", record
-    optimizer = ThresholdOptimizer(
-        estimator=model, prefit=True, predict_method="predict_proba", grid_size=1000
-    ).fit(X.iloc[train], y[train], sensitive_features=group[train])
-    decided = optimizer.predict(X, sensitive_features=group, random_state=0).astype(float)
-    yield "ThresholdOptimizer", scored_record(trial, group, decided)
+    X, train = trial.with_attribute, trial.train
     for bound in BOUNDS:
         mixture = ExponentiatedGradient(
             trial.lightgbm(),
             DemographicParity(difference_bound=bound),
             eps=bound,
             max_iter=MOST_ITERATIONS,
-        ).fit(X.iloc[train], y[train], sensitive_features=group[train])
+        ).fit(X.iloc[train], trial.y[train], sensitive_features=trial.group[train])
         used = [(k, weight) for k, weight in mixture.weights_.items() if weight > 0]
         mixed = sum(w * mixture.predictors_[k].predict_proba(X)[:, 1] for k, w in used)
-        yield "ExponentiatedGradient", scored_record(trial, group, np.asarray(mixed))
+        yield scored_record(trial, np.asarray(mixed))
 
 
-def trial_records(trial: Trial) -> Iterator[dict[str, Any]]:
-    """Yield a record for everything that a method offers on one split."""
-    told = {"data": trial.dataset, "split": trial.number}
+def error_parity(trial: Trial, python: str) -> Iterator[Record]:
+    """Decisions of error-parity, from a Python that has it."""
+    known = {"score": trial.plain_score, "y": trial.y, "group": trial.group, "train": trial.train}
+    for decided in peers(python, "demographic_parity", **known).values():
+        yield scored_record(trial, decided)
+
+
+def methods_for(trial: Trial, python: str | None) -> dict[str, Callable[[], Iterator[Record]]]:
+    """Everything that can run on a split; peers need a discrete attribute and two classes."""
     kind = FairRegressor if trial.is_regression else FairClassifier
-    contenders: dict[str, tuple[Any, pd.DataFrame]] = {
-        "network": (kind(), trial.X),
-        "network with A": (kind(sensitive_at_prediction=True), trial.X),
-        "adjusted LightGBM": (FairAdjuster(trial.lightgbm()), trial.with_attribute),
+    aware = kind(sensitive_at_prediction=True)
+    adjuster = FairAdjuster(trial.lightgbm())
+    methods: dict[str, Callable[[], Iterator[Record]]] = {
+        "network": partial(front_records, trial, kind(), trial.X),
+        "network with A": partial(front_records, trial, aware, trial.X),
+        "adjusted LightGBM": partial(front_records, trial, adjuster, trial.with_attribute),
     }
-    for method, (model, X) in contenders.items():
-        for record in front_records(trial, model, X):
-            yield {**told, "method": method, **record}
-    for method, record in peer_records(trial):
-        yield {**told, "method": method, **record}
+    if not trial.is_regression:
+        methods |= {
+            "LightGBM": partial(plain, trial),
+            "LightGBM, optimal transport": partial(transported, trial, trial.validation),
+            "optimal transport, out of fold": partial(transported, trial, trial.train),
+            "ThresholdOptimizer": partial(thresholds, trial),
+            "ExponentiatedGradient": partial(mixtures, trial),
+        }
+        if python is not None:
+            methods["error-parity"] = partial(error_parity, trial, python)
+    return methods
 
 
-def run(splits: Sequence[int], out: Path) -> None:
-    """Run all data sets on the first split, then on the next; a file keeps each."""
+def run(splits: Sequence[int], out: Path, python: str | None) -> None:
+    """Run all data sets on the first split, then on the next.
+
+    A file keeps what is known about a data set and a split, and gets what it has not yet.
+    """
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     for number in splits:
         for dataset in ATTRIBUTES:
             file = out / f"{dataset}-{number}.csv"
-            if not file.exists():
+            trial = Trial.of(dataset, number)
+            told = {"data": dataset, "split": number}
+            known = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["method"])
+            for method, records in methods_for(trial, python).items():
+                if method in set(known["method"]):
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    records = pd.DataFrame(trial_records(Trial.of(dataset, number)))
-                records.to_csv(file, index=False, float_format="%.6g")
+                    found = [{**told, "method": method, **record} for record in records()]
+                known = (
+                    pd.concat([known, pd.DataFrame(found)]) if len(known) else pd.DataFrame(found)
+                )
+                known.to_csv(file, index=False, float_format="%.6g")
 
 
 #: Budgets of the strict curve, and points at which its height is averaged.

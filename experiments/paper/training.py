@@ -372,7 +372,6 @@ def train_members(
     inputs = Inputs(
         task="binary" if loss is None else loss,
         n_outputs=rows.outcome.n_outputs,
-        sensitive=rows.trained_on,
     )
     trained = recipe.train(rows.data, members, inputs, on_check=on_check, supervision=supervision)
     if trained.interrupted_at:

@@ -311,6 +311,75 @@ def test_what_a_fit_needs_is_said_before_the_model_is_fitted():
         says(error.value, *parts)
 
 
+@pytest.mark.parametrize("in_frontier", [False, True])
+def test_a_method_that_cannot_is_refused_before_the_model_is_fitted(in_frontier):
+    X, y, A = people()
+    for options, parts in (
+        ({"method": "kde"}, ("method='kde' does not support", "continuous", "sbp")),
+        ({"density_ratio": "network"}, ("density_ratio", "separation")),
+    ):
+        model = FairAdjuster(NeverFitted(), strength=0.5, **options)
+        if in_frontier:
+            model = FairFrontier(model, strengths=(0.0, 0.5), seeds=1)
+        with pytest.raises(InputError) as error:
+            model.fit(X, y, sensitive_features=A)
+        says(error.value, *parts)
+
+
+class Classes(LogisticRegression):
+    """Notes the persons of each fit, and of the scores that follow it."""
+
+    fits: ClassVar[list] = []
+
+    def fit(self, X, y):
+        Classes.fits.append((set(X["person"]), []))
+        return super().fit(X, y)
+
+    def predict_proba(self, X):
+        Classes.fits[-1][1].append(set(X["person"]))
+        return super().predict_proba(X)
+
+
+class Numbers(LinearRegression):
+    """The same for a continuous outcome."""
+
+    def fit(self, X, y):
+        Classes.fits.append((set(X["person"]), []))
+        return super().fit(X, y)
+
+    def predict(self, X):
+        Classes.fits[-1][1].append(set(X["person"]))
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("cv", [3, GroupKFold(3)], ids=["number", "splitter"])
+@pytest.mark.parametrize("base", [Classes(), Numbers()], ids=["classes", "numbers"])
+def test_folds_keep_the_groups_of_a_frontier_whole(base, cv):
+    X, y, A = people()
+    X["person"] = np.random.default_rng(1).permutation(np.repeat(np.arange(100), 4))
+    if is_regressor(base):
+        y = X["skill"] + X["hours"]
+    Classes.fits.clear()
+    frontier = FairFrontier(
+        FairAdjuster(base, cv=cv, iterations=20), strengths=(0.0, 0.5), seeds=1, random_state=0
+    ).fit(X, y, sensitive_features=A, groups=X["person"])
+    *folds, (everybody, _) = Classes.fits
+    assert everybody == set(X["person"][frontier.fitted_curve().split.train])
+    scored = [scored for _, (scored,) in folds]
+    assert [fitted & scored for (fitted, _), scored in zip(folds, scored, strict=True)] == [
+        set()
+    ] * 3
+    assert set.union(*scored) == everybody and sum(map(len, scored)) == len(everybody)
+
+
+def test_more_folds_than_groups_are_refused():
+    X, y, A = people()
+    model = FairFrontier(FairAdjuster(NeverFitted(), cv=9), strengths=(0.5,), seeds=1)
+    with pytest.raises(InputError) as error:
+        model.fit(X, y, sensitive_features=A, groups=np.arange(400) % 10)
+    says(error.value, "cv must be at most the number of groups among training rows", "got 9")
+
+
 @pytest.mark.parametrize(
     ("scores", "parts"),
     [

@@ -59,8 +59,9 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         What Y is if X holds the scores; else as the estimator.
     cv : int, splitter or "prefit"
         The network is trained on out-of-fold scores, from models that did not see the row, of this
-        many folds. The scores of new rows are those of a model that is fitted to all rows. "prefit"
-        takes an estimator as it is; fit the adjuster on rows that it has not seen.
+        many folds, which keep the ``groups`` of :meth:`FairFrontier.fit` whole. The scores of new
+        rows are those of a model that is fitted to all rows. "prefit" takes an estimator as it is;
+        fit the adjuster on rows that it has not seen.
     increasing : bool
         Whether the adjusted score increases with the score for each value of the sensitive
         features: nobody is overtaken by somebody alike with a lower score. Of three or more

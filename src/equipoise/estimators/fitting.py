@@ -108,6 +108,7 @@ class Rows:
     weights: NDArray[np.float64] | None  # None if all rows count the same
     table: SensitiveTable | None  # None without sensitive features
     positive: Any = None  # the label of y to score; None for the last of the sorted labels
+    groups: Positions | None = None  # numbers of the groups that folds must not divide
 
     def __len__(self) -> int:
         return len(self.y)
@@ -118,7 +119,10 @@ class Rows:
         return np.ones(len(self), dtype=bool) if self.weights is None else self.weights > 0
 
     def alone(self, positions: Positions) -> Rows:
-        """Return these rows, with sensitive columns encoded as if there were no others."""
+        """Return these rows, with sensitive columns encoded as if there were no others.
+
+        They have no groups yet.
+        """
         columns = () if self.table is None else self.table.columns
         typed = tuple(column.take(positions).alone() for column in columns)
         return Rows(
@@ -500,7 +504,6 @@ class Fitting(Generic[Model]):
 
     # Set by `learn`, from the training rows.
     outcome: Outcome
-    table: SensitiveTable | None
     data: TrainingData
 
     def __init__(self, model: Model) -> None:
@@ -514,11 +517,18 @@ class Fitting(Generic[Model]):
     def learn(self, rows: Rows) -> None:
         """Learn the encoding of features and outcome from the training rows, and encode them."""
         model = self.model
-        self.table = rows.table
         self.outcome = model._read_outcome(rows.y, rows.weights)
         if rows.positive is not None:
             self.outcome = self.outcome.scoring(rows.positive)
         model._keep_outcome(self.outcome)
+        # Before the features are read, since an adjuster fits the model of a user for them.
+        if rows.table is not None:
+            self.recipe.check_method(
+                rows.table,
+                penalized=model.strength > 0,
+                classes=None if self.outcome.classes is None else len(self.outcome.classes),
+                weighted=rows.weights is not None,
+            )
         model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
         model.encoder_ = model._new_encoder()
         features = model.encoder_.fit_transform(model._features_to_learn(rows))
@@ -554,7 +564,6 @@ class Fitting(Generic[Model]):
         inputs = Inputs(
             task=self.model._task(self.outcome),
             n_outputs=self.outcome.n_outputs,
-            sensitive=self.table,
             attribute_inputs=learned_inputs(self.model).width,
             categorical=categorical_inputs(self.model),
         )

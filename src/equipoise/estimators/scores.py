@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from equipoise.errors import InputError, check_whole
@@ -85,28 +85,34 @@ def out_of_fold(estimator: Any, cv: Any, rows: Rows, classes: Labels | None) -> 
 def _folds(cv: Any, rows: Rows, classes: Labels | None) -> list[tuple[Positions, Positions]]:
     """Return the rows to fit and the rows to score of each fold, all checked."""
     if isinstance(cv, int | np.integer):
-        if cv > len(rows):
+        units, most = "rows", len(rows)
+        kind: Any = KFold if classes is None else StratifiedKFold
+        if rows.groups is not None:
+            units, most = "groups among training rows", len(np.unique(rows.groups))
+            kind = GroupKFold if classes is None else StratifiedGroupKFold
+        if cv > most:
             raise InputError(
-                f"cv must be at most the number of rows, {len(rows)}, got {cv}; lower it"
+                f"cv must be at most the number of {units}, {most}, got {cv}; lower it"
             )
-        # Shuffled, since rows are often sorted; always in the same way.
-        kind = KFold if classes is None else StratifiedKFold
         if classes is not None:
             labels, counts = np.unique(rows.y, return_counts=True)
             if counts.min() < 2:
                 _refuse_fold(cv, labels.tolist()[counts.argmin()], "one of the folds")
             cv = min(cv, int(counts.max()))
+        # Shuffled, since rows are often sorted; always in the same way.
         cv = kind(cv, shuffle=True, random_state=0)
     scored = np.zeros(len(rows), dtype=np.int64)
     try:
-        found = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(rows.X, rows.y)]
+        parts = cv.split(rows.X, rows.y, rows.groups)
+        found = [(np.asarray(train), np.asarray(test)) for train, test in parts]
         fitted_on = [rows.y[train] for train, _ in found]
         for _, test in found:
             scored[test] += 1
     except (ValueError, IndexError) as error:
         raise InputError(
-            f"cv must split {len(rows)} rows without knowing more about them, got {cv!r}, which "
-            f"does not ({error}); use cv=5"
+            f"cv must split {len(rows)} rows by X, y and the groups of a frontier, got {cv!r}, "
+            f"which does not ({error}); use cv=5, or give the number of each row's fold to "
+            "sklearn.model_selection.PredefinedSplit"
         ) from None
     if classes is not None:
         for number, known in enumerate(fitted_on, start=1):

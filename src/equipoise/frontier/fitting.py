@@ -45,7 +45,7 @@ from equipoise.frontier.snapshots import (
     scores_of,
     table_of,
 )
-from equipoise.frontier.splitting import split_rows
+from equipoise.frontier.splitting import GROUPS, numbered, split_rows
 from equipoise.methods import parse_method
 from equipoise.metrics import find_metric
 from equipoise.networks import select_members
@@ -128,6 +128,9 @@ def fit_curve(
     )
     # All encode the rows before any is trained, so that errors come before the long training.
     train = rows.alone(split.train)
+    if roles.groups is not None:
+        groups, _ = numbered(GROUPS, roles.groups, rows.counted)
+        train = replace(train, groups=groups[split.train])
     for fitting in fittings.values():
         fitting.learn(train)
     first = next(iter(fittings.values()))

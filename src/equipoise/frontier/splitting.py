@@ -112,7 +112,7 @@ def _by_column(
             )
     total = int(counted.sum())
     sizes = {part: _number_to_draw(part, share, total) for part, share in parts.items()}
-    codes, levels = _codes(name, times if groups is None else groups, counted)
+    codes, levels = numbered(name, times if groups is None else groups, counted)
     counts = np.bincount(codes[counted], minlength=len(levels))
     order = np.flatnonzero(counts)
     if groups is None:
@@ -167,7 +167,7 @@ def _check_size(name: str, part: str, found: int, asked: int) -> None:
         )
 
 
-def _codes(name: str, values: Any, counted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Any]:
+def numbered(name: str, values: Any, counted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Any]:
     """Number the values (n,) in sorted order; return the numbers and the sorted values."""
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and native.shape[1] == 1:

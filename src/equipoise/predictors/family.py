@@ -50,15 +50,8 @@ class Inputs:
 
     task: str  # name of the task loss
     n_outputs: int
-    #: With it, a method that does not support these attributes is refused before training.
-    sensitive: SensitiveTable | None = None
     attribute_inputs: int = 0  # see `Context`
     categorical: tuple[int, ...] = ()  # positions of the columns that hold categories
-
-    @property
-    def n_classes(self) -> int | None:
-        """Number of classes; None if the outcome is continuous."""
-        return {"binary": 2, "multiclass": self.n_outputs}.get(self.task)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +84,26 @@ class Recipe(ABC):
                 f"{self.method!r}; use method='sbp', or a network"
             )
 
+    def check_method(
+        self, sensitive: SensitiveTable, *, penalized: bool, classes: int | None, weighted: bool
+    ) -> None:
+        """Refuse a method that does not support such rows, and options that it does not read.
+
+        ``penalized`` says whether any member has a strength above 0; ``classes`` is the number of
+        them, None if the outcome is continuous.
+        """
+        declared = parse_method(self.method)
+        if penalized or declared.solve is not None:
+            problem = Problem.of(
+                sensitive,
+                notion=self.notion,
+                classes=classes,
+                representation=self.on_representation,
+                weighted=weighted,
+            )
+            refuse_unsupported(declared, problem)
+            refuse_unused_options(declared, self.notion, self.changed)
+
     def check_resumable(self) -> None:  # noqa: B027 - most families can always be resumed
         """Refuse options with which a run cannot be resumed from a checkpoint."""
 
@@ -104,7 +117,7 @@ class Recipe(ABC):
         on_check: Callable[[int, Predictor], bool] | None = None,
         supervision: Supervision | None = None,
     ) -> Trained:
-        """Build and train these members together.
+        """Build and train these members together, by a method that `check_method` allows.
 
         ``on_check(iteration, predictor)`` is called every ``training.check_every`` iterations and
         after the last one. It may read the weights, and it ends training by returning True.
@@ -112,16 +125,6 @@ class Recipe(ABC):
         """
         declared = parse_method(self.method)
         penalized = any(member.strength > 0 for member in members)
-        if (penalized or declared.solve is not None) and inputs.sensitive is not None:
-            problem = Problem.of(
-                inputs.sensitive,
-                notion=self.notion,
-                classes=inputs.n_classes,
-                representation=self.on_representation,
-                weighted=data.weight is not None,
-            )
-            refuse_unsupported(declared, problem)
-            refuse_unused_options(declared, self.notion, self.changed)
         if supervision is not None and supervision.store is not None:
             self.check_resumable()
         context = Context(

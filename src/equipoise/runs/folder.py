@@ -315,12 +315,13 @@ def _claim(folder: Path, *, overwrite: bool) -> None:
 
     Beside a run there may be files of the user's: they stay.
     """
+    # In this order: the files of a run that another process begins meanwhile are not foreign.
+    foreign = foreign_in(folder, _HIDDEN.__contains__, written=FILES)
     holds_run = _holds_run(folder)
-    foreign = None if holds_run else foreign_in(folder, _HIDDEN.__contains__, written=FILES)
     claim(
         folder,
         "a run",
-        foreign=foreign,
+        foreign=None if holds_run else foreign,
         overwrite=overwrite or not holds_run,
         remedy="give --resume (for an unfinished run) or --overwrite",
     )
