@@ -18,8 +18,6 @@ RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "sett
 OURS = ("network", "network with A", "adjusted LightGBM")
 PEERS = (
     "LightGBM, optimal transport",
-    "optimal transport, out of fold",
-    "error-parity",
     "ThresholdOptimizer",
     "ExponentiatedGradient",
 )

@@ -318,7 +318,9 @@ def test_a_method_that_cannot_is_refused_before_the_model_is_fitted(in_frontier)
         ({"method": "kde"}, ("method='kde' does not support", "continuous", "sbp")),
         ({"density_ratio": "network"}, ("density_ratio", "separation")),
     ):
-        model = FairAdjuster(NeverFitted(), strength=0.5, **options)
+        # A frontier reads its own strengths, not that of the estimator.
+        strength = 0.0 if in_frontier else 0.5
+        model = FairAdjuster(NeverFitted(), strength=strength, **options)
         if in_frontier:
             model = FairFrontier(model, strengths=(0.0, 0.5), seeds=1)
         with pytest.raises(InputError) as error:

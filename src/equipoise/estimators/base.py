@@ -41,7 +41,14 @@ from equipoise.predictors import Recipe
 from equipoise.storage import Contents, write_model_file
 from equipoise.tables import Encoder, Kind, LearnedInput, SensitiveTable, check_aligned
 from equipoise.tables.sensitive_table import check_types
-from equipoise.training import Health, History, OptimizerSettings, Predictor, TrainingSettings
+from equipoise.training import (
+    Health,
+    History,
+    Member,
+    OptimizerSettings,
+    Predictor,
+    TrainingSettings,
+)
 from equipoise.training.predictor import averaged
 
 
@@ -100,13 +107,13 @@ class FairEstimator(Options, Fits):
         for name in vars(self):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(fitted, name)
-        seed = read_seed(self.random_state)
+        first = Member(self.strength, read_seed(self.random_state))
         fitting = Fitting(fitted)
         rows = read_rows([fitted], X, y, sensitive_features, sample_weight)
         if not rows.counted.all():
             rows = rows.alone(np.flatnonzero(rows.counted))
-        fitting.learn(rows)
-        trained = fitting.train(fitting.members(seed), run, verbose=self.verbose)
+        fitting.learn(rows, penalized=first.strength > 0)
+        trained = fitting.train(fitting.members(first), run, verbose=self.verbose)
         fitted.predictor_ = averaged(trained.predictor).settled()
         fitted.history_ = trained.history.mean()
         fitted.health_ = fitting.health_of(trained)

@@ -514,8 +514,11 @@ class Fitting(Generic[Model]):
         _check_aware(model)
         self.device = read_device(model.device)
 
-    def learn(self, rows: Rows) -> None:
-        """Learn the encoding of features and outcome from the training rows, and encode them."""
+    def learn(self, rows: Rows, *, penalized: bool) -> None:
+        """Learn the encoding of features and outcome from the training rows, and encode them.
+
+        ``penalized`` says whether any member that is to be trained has a strength above 0.
+        """
         model = self.model
         self.outcome = model._read_outcome(rows.y, rows.weights)
         if rows.positive is not None:
@@ -525,7 +528,7 @@ class Fitting(Generic[Model]):
         if rows.table is not None:
             self.recipe.check_method(
                 rows.table,
-                penalized=model.strength > 0,
+                penalized=penalized,
                 classes=None if self.outcome.classes is None else len(self.outcome.classes),
                 weighted=rows.weights is not None,
             )
@@ -583,12 +586,12 @@ class Fitting(Generic[Model]):
         """Advice against overfitting."""
         return AGAINST_OVERFITTING[FAMILIES[self.model.family].unit]
 
-    def members(self, seed: int) -> list[Member]:
+    def members(self, first: Member) -> list[Member]:
         """Return the members whose average is the model, with the rows that each sets aside."""
         model, declared = self.model, parse_method(self.model.method)
         # A method that solves for its model would give every member the same one.
         count = 1 if declared.solve is not None else model.members
-        members = [Member(model.strength, seed + number) for number in range(count)]
+        members = [replace(first, seed=first.seed + number) for number in range(count)]
         few = len(self.data) < FEWEST_TO_STOP
         if few or model.early_stopping is None or not declared.reads("early_stopping"):
             return members

@@ -132,7 +132,7 @@ def fit_curve(
         groups, _ = numbered(GROUPS, roles.groups, rows.counted)
         train = replace(train, groups=groups[split.train])
     for fitting in fittings.values():
-        fitting.learn(train)
+        fitting.learn(train, penalized=any(member.strength > 0 for member in members))
     first = next(iter(fittings.values()))
     validation, test = (
         HeldOut.read(
