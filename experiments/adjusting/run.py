@@ -87,7 +87,7 @@ def adjusted(rows: TrialRows, column: str, number: int, **options: Any) -> Itera
         yield curve.model(snapshot).decision_function(X, sensitive_features=A)
 
 
-def peers(python: str, constraint: str, **rows: NDArray[Any]) -> dict[str, Floats]:
+def peers(python: str, constraint: str, **rows: Any) -> dict[str, Floats]:
     """Answers of the packages that another environment has, by setting; see ``peers_script.py``."""
     script = Path(__file__).with_name("peers_script.py")
     with tempfile.TemporaryDirectory() as folder:
