@@ -10,6 +10,8 @@ COMPUTING := tests/auditing tests/cli tests/estimators tests/frontier tests/infe
 SEED ?= 1
 MINUTES ?= 30
 TARGET ?= table2
+# Tests start many processes, which would each compile all modules again where this is set.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-portable portable-old portable-shell portable-threads fuzz lint bench reproduce clean
@@ -60,6 +62,4 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
-	# dcor compiles itself when first imported; two test processes must not do so at once.
-	$(BIN)/python -c "import dcor"
 	touch $@
