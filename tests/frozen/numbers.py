@@ -381,7 +381,7 @@ def audits() -> Entries:
             changed = {"positive": "high"}
         result = audit(scores, y, found.attributes[attribute], **few, **changed)
         document = json.loads(result.to_json())
-        del document["versions"]
+        del document["versions"], document["source"]["made"]
         table = result.to_frame()
         # One bootstrap of utility took the place of two; its draws of the AUC are others.
         table.loc[table["metric"] == "AUC", ["low", "high"]] = np.nan

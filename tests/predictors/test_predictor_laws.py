@@ -34,7 +34,7 @@ def trained(family, members=MEMBERS, on_check=None):
     model = clone(SMALL[family])
     rows = read_rows([model], drawn().X, drawn().y, drawn().A, None)
     fitting = Fitting(model)
-    fitting.learn(rows)
+    fitting.learn(rows, penalized=True)
     found = fitting.recipe.train(
         fitting.data, members, Inputs(task="binary", n_outputs=1), on_check=on_check
     )
