@@ -89,7 +89,7 @@ class CriticSettings:
             # The weights of the last layer start at zero, so nothing is penalized before the critic
             # has learned something. A spectral layer divides by the norm of its weights and cannot
             # start at zero.
-            nn.init.zeros_(critics.head_weight)
+            nn.init.zeros_(critics.head.weight)
         return critics
 
 

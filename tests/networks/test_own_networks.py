@@ -77,7 +77,7 @@ def test_weights_of_every_kind_train_and_are_kept_in_files(tmp_path):
 # A few iterations teach it too little to be better than chance.
 @pytest.mark.filterwarnings("ignore:The score may say nothing:equipoise.errors.ConvergenceWarning")
 def test_several_networks_that_change_their_buffers_are_averaged_and_judged():
-    model = FairClassifier(network=Tempered, **SMALL).fit(X, Y)
+    model = FairClassifier(network=Tempered, members=4, **SMALL).fit(X, Y)
     assert model.predictor_.network.get_buffer("calls").tolist() == [20] * 4
     assert model.health_.utility == "AUC"
 

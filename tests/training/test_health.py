@@ -70,7 +70,7 @@ def test_rows_in_order_are_judged_by_all_of_them():
     data = TrainingData(x=ramp, target=ramp[:, 0], outcome=ramp, attribute=ramp)
     network = StackedMLP(1, (), 1, generators=[torch.Generator().manual_seed(0)])
     with torch.no_grad():
-        network.head_weight.fill_(1.0)
+        network.head.weight.fill_(1.0)
     history = History(np.array([50]), np.zeros((1, 1)), np.zeros((1, 1)), np.array([0]))
     (health,) = judge_health(
         Predictor(network, TASKS["squared"]),

@@ -30,15 +30,17 @@ def parted(count, n, classes=None):
     return [(set(each.rows.numbers.tolist()), set(each.aside.numbers.tolist())) for each in found]
 
 
-@pytest.mark.parametrize(
-    ("members", "rows", "aside"), [(1, 200, 40), (4, 200, 40), (5, 200, 40), (8, 200, 25)]
-)
-def test_members_set_a_fifth_aside_or_their_part_and_no_row_twice(members, rows, aside):
-    parts = parted(members, rows)
+@pytest.mark.parametrize("members", [1, 4, 5, 8, 12])
+def test_members_set_a_fifth_aside_and_five_in_a_row_no_row_twice(members):
+    parts = parted(members, 200)
     for training, other in parts:
-        assert len(other) == aside and not training & other
-        assert training | other == set(range(rows))
-    assert all(not one & two for (_, one), (_, two) in itertools.combinations(parts, 2))
+        assert len(other) == 40 and not training & other
+        assert training | other == set(range(200))
+    for first in range(0, members, 5):
+        five = [aside for _, aside in parts[first : first + 5]]
+        assert all(not one & two for one, two in itertools.combinations(five, 2))
+    # The sixth begins with the rows in another order.
+    assert all(one != two for (_, one), (_, two) in itertools.combinations(parts, 2))
 
 
 def test_of_many_rows_no_more_are_set_aside_than_tell_when_to_stop():

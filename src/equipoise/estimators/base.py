@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, ClassVar, Literal
@@ -21,7 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.critic import CriticSettings
 from equipoise.density_ratio import RatioKind
-from equipoise.errors import ConvergenceWarning, InputError, check_choice, check_number
+from equipoise.errors import (
+    ConvergenceWarning,
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+)
 from equipoise.estimators.fitting import (
     FitRun,
     Fits,
@@ -80,7 +86,9 @@ class FairEstimator(Options, Fits):
     #: Values for subclasses that do not have these options.
     device: str = "cpu"
     loss: str = "squared"
-    members: int = 1
+    members: int | Literal["auto"] = 1
+    #: ``members="auto"``: how many there are from so many rows on, most rows first.
+    _members_by_rows: ClassVar[Sequence[tuple[int, int]]] = ((0, 1),)
     early_stopping: int | None = None
 
     encoder_: Encoder[Any]
@@ -162,6 +170,13 @@ class FairEstimator(Options, Fits):
     def _for_rows(self, training: TrainingSettings, n: int, trained_on: int) -> TrainingSettings:
         """Return the settings for n rows, of which each member trains on ``trained_on``."""
         return training
+
+    def _count_members(self, n: int) -> int:
+        """Check and return how many members are averaged if there are n rows."""
+        if not isinstance(self.members, str):
+            return check_whole("members", self.members)
+        check_choice("members", self.members, ("auto",), "; or pass a whole number of at least 1")
+        return next(count for least, count in self._members_by_rows if n >= least)
 
     @abstractmethod
     def _new_encoder(self) -> Encoder[Any]:

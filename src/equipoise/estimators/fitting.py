@@ -34,7 +34,6 @@ from equipoise.errors import (
     check_count,
     check_flag,
     check_number,
-    check_whole,
 )
 from equipoise.methods import parse_method
 from equipoise.metrics import OutcomeKind, Scored
@@ -507,7 +506,7 @@ class Fitting(Generic[Model]):
     data: TrainingData
 
     def __init__(self, model: Model) -> None:
-        check_whole("members", model.members)
+        model._count_members(0)
         check_choice("loss", model.loss, LOSSES)
         self.model = model
         self.recipe = replace(model._recipe(), changed=changed_options(model))
@@ -590,7 +589,7 @@ class Fitting(Generic[Model]):
         """Return the members whose average is the model, with the rows that each sets aside."""
         model, declared = self.model, parse_method(self.model.method)
         # A method that solves for its model would give every member the same one.
-        count = 1 if declared.solve is not None else model.members
+        count = 1 if declared.solve is not None else model._count_members(len(self.data))
         members = [replace(first, seed=first.seed + number) for number in range(count)]
         few = len(self.data) < FEWEST_TO_STOP
         if few or model.early_stopping is None or not declared.reads("early_stopping"):

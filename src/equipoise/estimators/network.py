@@ -59,6 +59,7 @@ PAPER_SEEDS = 5
 #: A classifier of the paper.
 PAPER_CLASSIFIER: Mapping[str, Any] = {
     **PAPER_TRAINING,
+    "linear_path": False,
     "hidden": (64, 64, 64),
     "critic_hidden": (64, 64),
     "critic_steps": 1,
@@ -68,6 +69,7 @@ PAPER_CLASSIFIER: Mapping[str, Any] = {
 #: A regressor of the paper: a smaller network, and absolute error.
 PAPER_REGRESSOR: Mapping[str, Any] = {
     **PAPER_TRAINING,
+    "linear_path": False,
     "loss": "absolute",
     "hidden": (16, 16, 16),
     "critic_hidden": (16, 16),
@@ -81,6 +83,8 @@ class NetworkEstimator(FairEstimator):
     """Options of networks and their training; subclasses say what the outputs mean."""
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
+    # An average of many helps most on few rows, where each member is fast.
+    _members_by_rows = ((5_000, 3), (0, 8))
 
     hidden: tuple[int, ...] = (64, 64, 64)
     scaling: Scaling = "rank"
@@ -211,6 +215,7 @@ class NetworkEstimator(FairEstimator):
             hidden=self.hidden,
             encoder_hidden=getattr(self, "encoder_hidden", ()),
             embedding=self.embedding,
+            linear_path=getattr(self, "linear_path", False),  # not an option of an encoder
             normalization=self.normalization,
             network=network,
         )
@@ -250,6 +255,9 @@ class FairClassifier(Classifies, NetworkEstimator):
     embedding : "pieces" or "none"
         "pieces" also cuts numeric features at frequent values and quantiles, so that the network
         can distinguish values that are close together; "none" only scales them.
+    linear_path : bool
+        Whether the network also has a linear model of its inputs. Training starts from logistic or
+        ridge regression, which the layers correct.
     normalization : "batch" or "none"
         Batch normalization in the predictor, or none.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
@@ -269,8 +277,9 @@ class FairClassifier(Classifies, NetworkEstimator):
         Each network sets a part of the rows aside and stops after this many iterations in which
         (1 - strength) * task + strength * penalty did not improve on them; it keeps its best
         weights. None trains on all rows to the end.
-    members : int
+    members : int or "auto"
         Number of networks that are trained; the score is their average. Each sets other rows aside.
+        "auto" trains three from 5 000 rows on, and eight on fewer.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"
@@ -305,7 +314,8 @@ class FairClassifier(Classifies, NetworkEstimator):
     True
     """
 
-    members: int = 4
+    members: int | Literal["auto"] = "auto"
+    linear_path: bool = True
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:
@@ -326,9 +336,9 @@ class FairRegressor(Regresses, NetworkEstimator):
         at one standard deviation of Y. ``health_`` and frontiers measure utility by R2, and with
         "absolute" by the share of the absolute error explained (D2 absolute error).
     notion, strength, method, divergence, density_ratio, hidden, network, scaling, embedding
-    normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty, optimizer
-    learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations, epochs
-    batch_size, early_stopping, members, sensitive_types, missing_sensitive
+    linear_path, normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty
+    optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations
+    epochs, batch_size, early_stopping, members, sensitive_types, missing_sensitive
     sensitive_at_prediction, random_state, device, verbose
         All as for :class:`FairClassifier`.
 
@@ -345,7 +355,8 @@ class FairRegressor(Regresses, NetworkEstimator):
     _paper_settings = PAPER_REGRESSOR
 
     loss: Literal["squared", "absolute", "huber"] = "squared"
-    members: int = 4
+    members: int | Literal["auto"] = "auto"
+    linear_path: bool = True
     network: NetworkFactory | None = None
 
     def _add_answers(self, graph: Graph, output: str) -> None:

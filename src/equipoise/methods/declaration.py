@@ -29,8 +29,8 @@ GAME = CRITIC | {"divergence", "gradient_penalty"}
 #: Options of the predictor's network. Methods that solve for linear models do not use them.
 NETWORK = frozenset(
     {
-        *("hidden", "network", "embedding", "normalization", "optimizer", "learning_rate"),
-        *("momentum", "weight_decay", "schedule", "iterations", "batch_size"),
+        *("hidden", "network", "embedding", "linear_path", "normalization", "optimizer"),
+        *("learning_rate", "momentum", "weight_decay", "schedule", "iterations", "batch_size"),
         *("epochs", "early_stopping", "members"),
     }
 )

@@ -2,8 +2,10 @@
 
 from equipoise.networks.increasing import IncreasingStack as IncreasingStack
 from equipoise.networks.increasing import score_knots as score_knots
+from equipoise.networks.mlp import MOST_PIECES as MOST_PIECES
 from equipoise.networks.mlp import Embedding as Embedding
 from equipoise.networks.mlp import Normalization as Normalization
+from equipoise.networks.mlp import Pieces as Pieces
 from equipoise.networks.mlp import PiecewiseLinear as PiecewiseLinear
 from equipoise.networks.mlp import StackedBatchNorm as StackedBatchNorm
 from equipoise.networks.mlp import StackedLinear as StackedLinear

@@ -245,8 +245,10 @@ class Pieces:
     slope: NDArray[np.float64]  # one over its length
 
 
-def find_pieces(x: Tensor) -> Pieces:
+def find_pieces(x: Tensor, *, most: int = MOST_PIECES) -> Pieces:
     """Cut the columns of encoded rows x (n, p) at their knots; 0/1 columns are not cut.
+
+    There are at most ``most`` pieces of all columns together.
 
     Amounts and counts are often equal to a few values (zero, round numbers, a tax bracket), whose
     outcome can differ from that of values nearby. Quantiles of the rows would spend all knots on
@@ -257,9 +259,9 @@ def find_pieces(x: Tensor) -> Pieces:
     rows = x[::step].cpu().double().numpy()
     knots_of = {position: find_knots(rows[:, position]) for position in range(rows.shape[1])}
     cut = {position: knots for position, knots in knots_of.items() if len(knots) > 2}
-    if sum(len(knots) - 1 for knots in cut.values()) > MOST_PIECES:
-        most = MOST_PIECES // len(cut)
-        cut = {position: _thinned(knots, most) for position, knots in cut.items() if most > 1}
+    if sum(len(knots) - 1 for knots in cut.values()) > most:
+        each = most // len(cut)
+        cut = {position: _thinned(knots, each) for position, knots in cut.items() if each > 1}
     column, start, slope = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
     for position, knots in cut.items():
         column.append(np.full(len(knots) - 1, position))
@@ -322,6 +324,10 @@ class PiecewiseLinear(nn.Module):
 
 Normalization = Literal["batch", "spectral", "none"]
 
+#: Beside a linear path the initial weights of the last layer are reduced to this share, so that the
+#: layers begin by correcting the linear model a little.
+_BESIDE_LINEAR = 0.3
+
 
 class StackedMLP(Stack):
     """K multi-layer perceptrons: (K, rows, n_in) -> (K, rows, n_out).
@@ -329,9 +335,10 @@ class StackedMLP(Stack):
     ``hidden=()`` is a linear model. ``n_out=None`` leaves out the head, as in an encoder: the
     output is the last hidden layer. ``normalization="batch"`` is the paper's [Dense-BN-ReLU];
     ``"spectral"`` bounds the gradient of every layer by one (for critics). With ``pieces`` the
-    first layer also sees the pieces of its inputs. ``batches`` is the number of batches among the
-    rows that are normalized separately. ``twice_differentiable`` uses only operations that have
-    gradients of gradients on a GPU, too.
+    first layer also sees the pieces of its inputs. With ``linear_path`` a linear model of the
+    inputs is added to the output; it is zero until `start_linear`. ``batches`` is the number of
+    batches among the rows that are normalized separately. ``twice_differentiable`` uses only
+    operations that have gradients of gradients on a GPU, too.
     """
 
     def __init__(
@@ -343,6 +350,7 @@ class StackedMLP(Stack):
         generators: Sequence[torch.Generator],
         normalization: Normalization = "batch",
         pieces: Pieces | None = None,
+        linear_path: bool = False,
         batches: int = 1,
         twice_differentiable: bool = False,
     ) -> None:
@@ -372,16 +380,28 @@ class StackedMLP(Stack):
         #: Width of the output.
         self.width = width if n_out is None else n_out
         self.layers = nn.Sequential(*layers)
+        #: Weights of the linear path, (K, n_out, n_in); None without one.
+        self.linear: nn.Parameter | None = None
+        if linear_path:
+            self.linear = nn.Parameter(torch.zeros(self.members, self.width, n_in, **SINGLE))
+            with torch.no_grad():
+                self.head.weight.mul_(_BESIDE_LINEAR)
 
     @property
-    def head_weight(self) -> Tensor:
-        """Weights of the last layer, (K, n_out, width)."""
+    def head(self) -> StackedLinear:
+        """The last layer."""
         last = self.layers[-1]
         assert isinstance(last, StackedLinear)
-        return last.weight
+        return last
+
+    @torch.no_grad()
+    def start_linear(self, member: int, weight: Tensor, bias: Tensor) -> None:
+        """Let the linear path of a member be weight (n_out, n_in) @ inputs + bias (n_out,)."""
+        assert self.linear is not None and self.head.bias is not None
+        self.linear[member], self.head.bias[member] = weight, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        return _through(list(self.layers), x)
+        return self._with_linear(_through(list(self.layers), x), x)
 
     def first_hidden(self, x: Tensor) -> Tensor:
         """Return the values of the first hidden layer, (K, rows, width)."""
@@ -395,7 +415,7 @@ class StackedMLP(Stack):
         """Return the output and the values of the last hidden layer, (K, rows, width)."""
         layers = list(self.layers)
         hidden = _through(layers[:-1], x)
-        return _through(layers[-1:], hidden), hidden
+        return self._with_linear(_through(layers[-1:], hidden), x), hidden
 
     def hidden_layers(self, reason: str) -> StackedMLP:
         """Return this network if it has hidden layers; else an error."""
@@ -404,12 +424,16 @@ class StackedMLP(Stack):
         return self
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        inputs = rows
         for layer in self.layers:
             if isinstance(layer, nn.ReLU):
                 rows = graph.add("Relu", rows)
             else:
                 rows = layer.to_onnx(graph, rows, member)  # type: ignore[operator]
-        return rows
+        if self.linear is None:
+            return rows
+        weight = graph.constant(of_member(self.linear, member))
+        return graph.add("Gemm", inputs, weight, rows, transB=1)
 
     @classmethod
     def restored(cls, saved: Saved, *, head: bool = True) -> Self:
@@ -426,6 +450,9 @@ class StackedMLP(Stack):
             width = layer.shape[1]
             widths.append(width)
         saved.check_outputs(widths[-1])
+        linear = state.get("linear")
+        if linear is not None and linear.shape != (saved.members, widths[-1], saved.inputs):
+            raise ValueError("the linear path of a network does not fit its layers")
         batch = any(re.fullmatch(r"layers\.\d+\.running_mean", name) for name in state)
         return cls(
             saved.inputs,
@@ -434,7 +461,12 @@ class StackedMLP(Stack):
             generators=[torch.Generator()] * saved.members,
             normalization="batch" if batch else "none",
             pieces=pieces,
+            linear_path=linear is not None,
         )
+
+    def _with_linear(self, out: Tensor, x: Tensor) -> Tensor:
+        """Add the linear path of x (K, rows, n_in) to the output of the layers."""
+        return out if self.linear is None else torch.baddbmm(out, x, self.linear.transpose(1, 2))
 
     @property
     def _behind_first(self) -> int:

@@ -10,13 +10,17 @@ from typing import get_args
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from equipoise.errors import check_choice, check_widths, refuse_unread
+from equipoise.errors import check_choice, check_flag, check_widths, refuse_unread
+from equipoise.methods import Context
 from equipoise.networks import (
+    MOST_PIECES,
     Embedding,
     IncreasingStack,
     NetworkFactory,
     Normalization,
+    Pieces,
     StackedMLP,
     StackedModule,
     find_pieces,
@@ -35,7 +39,7 @@ from equipoise.training import (
     solved,
     train,
 )
-from equipoise.training.data import generators, stream_seed
+from equipoise.training.data import RowSet, TrainingData, generators, stream_seed
 from equipoise.training.loop import Lane, PredictorStep
 from equipoise.training.predictor import exact_device
 from equipoise.training.stopping import EarlyStopping, TradeOff
@@ -43,6 +47,8 @@ from equipoise.training.stopping import EarlyStopping, TradeOff
 #: Fewest members of a lane. With fewer the cost of calling operations, for which threads wait in
 #: turn, is larger than that of computing them.
 LEAST_MEMBERS = 6
+#: There is at most one piece for so many rows: with more a network learns few rows by heart.
+ROWS_OF_A_PIECE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,7 @@ class NetworkRecipe(Recipe):
     hidden: tuple[int, ...]  # widths of the predictor, or of the head after an encoder
     encoder_hidden: tuple[int, ...] = ()  # widths of an encoder, on whose output the penalty sits
     embedding: Embedding = "none"
+    linear_path: bool = False  # whether networks without an encoder start as linear models
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
     increasing: bool = False  # whether outputs increase in the features, one each
@@ -62,6 +69,7 @@ class NetworkRecipe(Recipe):
         for name in ("hidden", "encoder_hidden"):
             object.__setattr__(self, name, check_widths(name, getattr(self, name)))
         check_choice("embedding", self.embedding, get_args(Embedding))
+        check_flag("linear_path", self.linear_path)
         check_choice("normalization", self.normalization, ("batch", "none"))
         self._refuse_unread_options()
 
@@ -81,6 +89,8 @@ class NetworkRecipe(Recipe):
             unread += [("weight_decay", *sgd)]
         if self.embedding != "none":
             unread += [("embedding", *own)]
+        if self.linear_path:
+            unread += [("linear_path", *own)]
         if self.normalization != "none":
             unread += [("normalization", *own), ("normalization", *linear)]
         for option, is_unread, setting, remedy in unread:
@@ -100,6 +110,8 @@ class NetworkRecipe(Recipe):
             found = declared.solve(replace(context, data=data))
             return solved(data, members, predictor=found, **run.watched)
         predictor, method, settings = self._built(run)
+        if self._has_linear_path(run):
+            start_linear(predictor.network.hidden_layers("a linear path is"), context)
         stopping = None
         if members[0].aside is not None and not isinstance(method, Objective):
             assert settings.patience is not None
@@ -133,8 +145,12 @@ class NetworkRecipe(Recipe):
         declared, context, n_outputs = run.declared, run.context, run.inputs.n_outputs
         data, settings = context.data, self.training
         seeds = [member.seed for member in context.members]
-        make = self._increasing if self.increasing else self._predictor
-        predictor = make(data.x, n_outputs, context.task, seeds).to(data.x)
+        if self.increasing:
+            predictor = self._increasing(data.x, n_outputs, context.task, seeds)
+        else:
+            linear_path = self._has_linear_path(run)
+            predictor = self._predictor(data.x, n_outputs, context.task, seeds, linear_path)
+        predictor = predictor.to(data.x)
         predictor.network.try_on(data.x, n_outputs)
         if run.penalized and declared.objective is not None:
             # From here on members of strength 0 must not change, so there is no weight decay.
@@ -146,6 +162,20 @@ class NetworkRecipe(Recipe):
             predictor.penalize_hidden(method=declared.name)
         widths = self.encoder_hidden or (self.hidden if on_hidden else (n_outputs,))
         return predictor, run.method(widths[-1]), settings
+
+    def _has_linear_path(self, run: PredictorRun) -> bool:
+        """Whether a linear model is a part of the networks, from which they start.
+
+        It would pass by an encoder, and by a hidden layer that is penalized or mixed.
+        """
+        return (
+            self.linear_path
+            and bool(self.hidden)
+            and self.network is None
+            and not (self.increasing or self.encoder_hidden)
+            and not (run.penalized and run.declared.sits_on == "hidden")
+            and run.declared.objective is None
+        )
 
     def _lanes(
         self, run: PredictorRun, predictor: Predictor, method: Method | Objective | None
@@ -171,7 +201,9 @@ class NetworkRecipe(Recipe):
             lanes.append(Lane(slice(first, end), step))
         return lanes
 
-    def _predictor(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
+    def _predictor(
+        self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int], linear_path: bool
+    ) -> Predictor:
         n_inputs = x.shape[1]
         if self.network is not None:
             make = partial(self.network, n_inputs, n_outputs)
@@ -180,13 +212,19 @@ class NetworkRecipe(Recipe):
         mlp = partial(
             StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
-        pieces = find_pieces(x) if self.embedding == "pieces" else None
+        pieces = self._pieces(x)
         kind = LogitPredictor if self.penalizes_logits else Predictor
         if not self.encoder_hidden:
-            return kind(mlp(n_inputs, self.hidden, n_outputs, pieces=pieces), TASKS[task])
+            network = mlp(n_inputs, self.hidden, n_outputs, pieces=pieces, linear_path=linear_path)
+            return kind(network, TASKS[task])
         encoder = mlp(n_inputs, self.encoder_hidden, None, pieces=pieces)
         head = mlp(self.encoder_hidden[-1], self.hidden, n_outputs)
         return Predictor(head, TASKS[task], encoder=encoder)
+
+    def _pieces(self, x: Tensor) -> Pieces | None:
+        if self.embedding == "none":
+            return None
+        return find_pieces(x, most=min(MOST_PIECES, len(x) // ROWS_OF_A_PIECE))
 
     def _increasing(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
         """Return networks that increase in the first inputs, the features, for all others."""
@@ -198,10 +236,75 @@ class NetworkRecipe(Recipe):
             n_outputs + sum(map(len, knots)),
             generators=generators(seeds, "predictor"),
             normalization=self.normalization,
-            pieces=find_pieces(others) if self.embedding == "pieces" else None,
+            pieces=self._pieces(others),
         )
         kind = LogitPredictor if self.penalizes_logits else Predictor
         return kind(IncreasingStack(knots, by_others), TASKS[task])
+
+
+#: Rows to which linear models are fitted; more would hardly change where a network starts.
+LINEAR_ROWS = 20_000
+#: Ridge penalties to choose from on the rows set aside; without such rows the first is taken.
+RIDGES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
+#: Steps to fit a linear model.
+_LINEAR_STEPS = 50
+#: Largest second derivative of a task loss in an output; other tasks get ridge regression.
+_CURVATURE = {"binary": 0.25, "multiclass": 0.5}
+
+
+def start_linear(network: StackedMLP, context: Context) -> None:
+    """Let networks with a linear path start as linear models of the rows they train on."""
+    data, task = context.data, TASKS[context.task]
+    found: dict[tuple[RowSet | None, RowSet | None], tuple[Tensor, Tensor]] = {}
+    for place, member in enumerate(context.members):
+        key = member.rows, member.aside
+        if key not in found:
+            ridges = RIDGES if member.aside is not None else RIDGES[:1]
+            training = data.sample(LINEAR_ROWS, member.rows)
+            models = [linear_model(training, task.name, network.width, ridge) for ridge in ridges]
+            found[key] = models[0]
+            if member.aside is not None:
+                aside = data.sample(LINEAR_ROWS, member.aside)
+                weight = None if aside.weight is None else aside.weight[None]
+                losses = [
+                    task.loss((aside.x.to(w) @ w.T + b)[None], aside.target[None], weight)
+                    for w, b in models
+                ]
+                found[key] = models[int(torch.cat(losses).argmin())]
+        network.start_linear(place, *found[key])
+
+
+def linear_model(
+    rows: TrainingData, task: str, n_outputs: int, ridge: float
+) -> tuple[Tensor, Tensor]:
+    """Return weights (n_outputs, p) and biases (n_outputs,) of logistic or ridge regression.
+
+    The second derivative of the loss is nowhere larger than a constant (Böhning 1992). So each step
+    minimizes a quadratic function that touches the loss from above, and no step can overshoot.
+    """
+    x = rows.x.to(exact_device(rows.x.device), torch.double)
+    weight = torch.ones_like(x[:, 0]) if rows.weight is None else rows.weight.to(x)
+    share = weight / weight.sum()
+    center = share @ x
+    x = x - center
+    target = rows.target.to(x.device)
+    curvature = _CURVATURE.get(task, 1.0)
+    matrix = curvature * (x.T * weight) @ x
+    matrix.diagonal().add_(ridge)
+    factor = torch.linalg.cholesky(matrix)
+    weights, bias = x.new_zeros(x.shape[1], n_outputs), x.new_zeros(n_outputs)
+    for _ in range(_LINEAR_STEPS if task in _CURVATURE else 1):
+        output = x @ weights + bias
+        if task == "binary":
+            residual = target.to(x)[:, None] - output.sigmoid()
+        elif task == "multiclass":
+            residual = one_hot(target, n_outputs).to(x) - output.softmax(-1)
+        else:
+            residual = target.to(x)[:, None] - output
+        step = torch.cholesky_solve(x.T @ (residual * weight[:, None]) - ridge * weights, factor)
+        weights = weights + step
+        bias = bias + share @ residual / curvature
+    return weights.T, bias - center @ weights
 
 
 class LogitPredictor(Predictor):

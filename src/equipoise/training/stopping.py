@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.training.data import Member, RowSet, TrainingData, generator, row_numbers, take
 from equipoise.training.predictor import Predictor
 
-#: Share of the rows that a member sets aside; with more than five members each has a part.
+#: Share of the rows that a member sets aside.
 ASIDE = 0.2
 #: With fewer rows none are set aside: a handful of them would not tell when to stop.
 FEWEST_TO_STOP = 20
@@ -35,12 +35,15 @@ def set_aside(
 
     ``rows`` are those of the n rows that the member may see (None means all). ``needed_by`` is the
     option that needs the split. ``most`` limits the number of rows set aside. Different ``part``s
-    of the same seed have no row in common, as long as there are enough rows.
+    of the same seed have no row in common, as long as there are enough rows; then the rows are
+    shuffled anew.
     """
     available = row_numbers(rows, n)
-    order = torch.randperm(len(available), generator=generator(seed, "held-out rows"), device="cpu")
     aside = max(2, round(share * len(available)))
     aside = aside if most is None else min(aside, most)
+    again, part = divmod(part, max(1, len(available) // aside))
+    draws = generator(seed + again, "held-out rows")
+    order = torch.randperm(len(available), generator=draws, device="cpu")
     if len(available) - aside < 2:
         raise InputError(
             f"{needed_by} needs at least 4 rows, got n_samples={len(available)}; give more rows"
@@ -56,14 +59,13 @@ def with_rows_aside(
 
     n: number of all rows. If there are ``classes`` (n,), every class keeps a training row.
     """
-    share = min(ASIDE, (n // len(members)) / n)
     found = []
     for part, member in enumerate(members):
         rows, aside = set_aside(
             members[0].seed,
             member.rows,
             n,
-            share,
+            ASIDE,
             needed_by="early_stopping",
             most=MOST_ASIDE,
             part=part,
