@@ -88,7 +88,7 @@ def zoo(asked: argparse.Namespace) -> None:
     """
     from experiments.zoo import run
 
-    run.run(asked.half, asked.workers)
+    run.run(asked.part, asked.workers, asked.again)
 
 
 def pages(asked: argparse.Namespace) -> None:
@@ -131,7 +131,8 @@ def parser() -> argparse.ArgumentParser:
         "--peers", metavar="PYTHON", help="Python with error-parity (default: without)"
     )
     one = add(zoo)
-    one.add_argument("--half", choices=("tuned", "untouched", "new"), required=True)
+    one.add_argument("--part", choices=("tuned", "untouched"), required=True)
+    one.add_argument("--again", nargs="+", default=[], metavar="MODEL", help="run these anew")
     one.add_argument("--workers", type=int, default=1)
     one = add(reproduce)
     one.add_argument(

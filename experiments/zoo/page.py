@@ -6,7 +6,7 @@ import json
 
 from benchmarks.page import filled, markdown
 from experiments import ROOT
-from experiments.zoo.datasets import ZOO, Half
+from experiments.zoo.datasets import ZOO, Part
 from experiments.zoo.run import RESULT, mean_and_least, table
 
 PAGE = ROOT / "docs" / "defaults.md"
@@ -14,10 +14,10 @@ PAGE = ROOT / "docs" / "defaults.md"
 LOST = 0.01
 
 
-def half_table(half: Half) -> str:
-    """Every data set of one half: utilities, and differences to the better plain model."""
+def part_table(part: Part) -> str:
+    """Every data set of one part: utilities, and differences to the better plain model."""
     rows = []
-    for name, found in table(half).iterrows():
+    for name, found in table(part).iterrows():
         entry = ZOO[str(name)]
         values = [f"{found[each]:.3f}" for each in ("linear", "HistGradientBoosting")]
         values += [f"{found[f'{each} - best']:+.3f}" for each in ("network", "trees")]
@@ -28,16 +28,16 @@ def half_table(half: Half) -> str:
 
 
 def summary() -> str:
-    """Mean, least and number of lost data sets, for both halves."""
+    """Mean, least and number of lost data sets, for both parts."""
     rows = []
-    for half in ("untouched", "tuned"):
-        found = table(half)
+    for part in ("untouched", "tuned"):
+        found = table(part)
         for model in ("network", "trees"):
             differences = found[f"{model} - best"]
             mean, least = mean_and_least(differences)
             lost = ", ".join(differences.index[differences < -LOST]) or "none"
-            rows.append([half, str(len(found)), model, f"{mean:+.4f}", f"{least:+.4f}", lost])
-    header = ["half", "data sets", "model", "mean difference", "least", "more than 0.01 below"]
+            rows.append([part, str(len(found)), model, f"{mean:+.4f}", f"{least:+.4f}", lost])
+    header = ["part", "data sets", "model", "mean difference", "least", "more than 0.01 below"]
     versions = json.loads(RESULT.read_text())["versions"]
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     return f"{markdown(header, rows)}\n\nOne CPU thread; {made}."
@@ -47,8 +47,8 @@ def blocks() -> dict[str, str]:
     """Every block of the page by the name of its mark."""
     return {
         "summary": summary(),
-        "untouched": half_table("untouched"),
-        "tuned": half_table("tuned"),
+        "untouched": part_table("untouched"),
+        "tuned": part_table("tuned"),
     }
 
 

@@ -1,14 +1,14 @@
-"""Compare default networks and trees at strength 0 with plain models, on one half of the zoo.
+"""Compare default networks and trees at strength 0 with plain models, on one part of the zoo.
 
-``python -m experiments zoo --half tuned`` writes one record for each data set and split to the
-result file; what is there already is not run again.
+``python -m experiments zoo --part tuned`` writes one record for each data set and split to the
+result file. Models that are there already are not run again, except with ``--again network``.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from benchmarks.environment import versions
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairClassifier, FairRegressor
 from equipoise.storage import write_atomically
 from experiments import RESULTS
-from experiments.zoo.datasets import ZOO, Half, ZooEntry, half_of
+from experiments.zoo.datasets import ZOO, Part, ZooEntry, part_of
 
 RESULT = RESULTS / "zoo.json"
 #: Share of the rows that are test rows.
@@ -90,8 +90,8 @@ def with_categories(X: pd.DataFrame) -> pd.DataFrame:
     return X.astype(dict.fromkeys(CATEGORIES(X), "category"))
 
 
-def trial(name: str, split: int) -> dict[str, Any]:
-    """Return the utility of every model on the test rows of one split."""
+def trial(name: str, split: int, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the utility of every model on the test rows of one split; some may be known."""
     entry = ZOO[name]
     X, y = entry.load()
     X = with_categories(X)
@@ -103,9 +103,12 @@ def trial(name: str, split: int) -> dict[str, Any]:
         stratify=y if entry.is_classification else None,
     )
     X_train, X_test, y_train, y_test = parts
-    found: dict[str, Any] = {"name": name, "half": half_of(name), "split": split, "rows": len(X)}
+    found: dict[str, Any] = {"name": name, "part": part_of(name), "split": split, "rows": len(X)}
     found["columns"] = X.shape[1]
     for model, build in MODELS.items():
+        if model in known:
+            found[model] = known[model]
+            continue
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = build(entry.is_classification).fit(X_train, y_train)
@@ -113,24 +116,31 @@ def trial(name: str, split: int) -> dict[str, Any]:
     return found
 
 
-def run(half: Half, workers: int, result: Path = RESULT) -> None:
-    """Run what is missing of one half, and write the results after every data set."""
-    document = json.loads(result.read_text()) if result.exists() else {"trials": []}
-    done = {(each["name"], each["split"]) for each in document["trials"]}
-    for name in (name for name in ZOO if half_of(name) == half):
-        missing = [split for split in SPLITS if (name, split) not in done]
+def run(part: Part, workers: int, again: Sequence[str] = (), result: Path = RESULT) -> None:
+    """Run what is missing of one part, and the models to run again; write after every data set."""
+    trials = json.loads(result.read_text())["trials"] if result.exists() else []
+    known = {
+        (each["name"], each["split"]): {
+            key: value for key, value in each.items() if each["part"] != part or key not in again
+        }
+        for each in trials
+    }
+    for name in (name for name in ZOO if part_of(name) == part):
+        given = {split: known.get((name, split), {}) for split in SPLITS}
+        missing = [split for split in SPLITS if not given[split].keys() >= MODELS.keys()]
         if missing:
-            document["trials"] += Parallel(workers)(
-                delayed(trial)(name, split) for split in missing
+            found = Parallel(workers)(
+                delayed(trial)(name, split, given[split]) for split in missing
             )
-            document["versions"] = versions()
+            known |= {(name, each["split"]): each for each in found}
+            document = {"trials": list(known.values()), "versions": versions()}
             write_atomically(result, (json.dumps(document, indent=1) + "\n").encode())
 
 
-def table(half: Half, result: Path = RESULT) -> pd.DataFrame:
-    """Return mean utilities of one half, and differences to the better of both plain models."""
+def table(part: Part, result: Path = RESULT) -> pd.DataFrame:
+    """Return mean utilities of one part, and differences to the better of both plain models."""
     trials = pd.DataFrame(json.loads(result.read_text())["trials"])
-    means = trials[trials["half"] == half].groupby("name", sort=False).mean(numeric_only=True)
+    means = trials[trials["part"] == part].groupby("name", sort=False).mean(numeric_only=True)
     best = means[["linear", "HistGradientBoosting"]].max(axis=1)
     for model in ("network", "trees"):
         means[f"{model} - best"] = means[model] - best

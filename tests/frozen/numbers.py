@@ -54,6 +54,7 @@ _NETWORK = {
     "device": "cpu",
     "batch_size": 300,
     "weight_decay": 1.0,
+    "linear_path": False,
     **_ALONE,
 }
 #: The defaults of LightGBM, which were ours then.
@@ -74,12 +75,12 @@ def estimator(kind: str, **options: Any) -> Any:
     given = {**small, "random_state": 3, **options}
     if "lightgbm" in options:
         given["lightgbm"] = {**_LEAVES, **options["lightgbm"]}
-    if kind == "FairEncoder":  # it is one network
-        del given["members"]
+    if kind == "FairEncoder":  # it is one network, without a linear path
+        del given["members"], given["linear_path"]
     if options.get("optimizer") == "sgd":  # it has no weight decay
         del given["weight_decay"]
     if "network" in options:  # it has layers of its own
-        del given["hidden"]
+        del given["hidden"], given["linear_path"]
     return getattr(equipoise, kind)(**{n: v for n, v in given.items() if method.reads(n)})
 
 
