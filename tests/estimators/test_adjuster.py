@@ -1,5 +1,6 @@
 """FairAdjuster: the scores of any model, adjusted by a small network that sees them and A."""
 
+import pickle
 from typing import ClassVar
 
 import numpy as np
@@ -115,10 +116,66 @@ def fits():
     return Counting.fits
 
 
-def test_the_model_is_fitted_for_each_fold_and_once_for_new_rows(fits):
+def test_the_model_is_fitted_for_each_fold_and_asked_once_more_for_all_rows(fits):
     X, y, A = people(300)
     FairAdjuster(Counting(), cv=3, **SHORT).fit(X, y, sensitive_features=A)
-    assert [rows for rows, _ in fits] == [200, 200, 200, 300]
+    assert [rows for rows, _ in fits] == [200, 200, 200]
+    FairAdjuster(Counting(), cv=3, ensemble=False, **SHORT).fit(X, y, sensitive_features=A)
+    assert [rows for rows, _ in fits[3:]] == [200, 200, 200, 300]
+
+
+@pytest.mark.parametrize(
+    ("base", "method"),
+    [
+        (LogisticRegression(), "predict_proba"),
+        (LinearSVC(), "decision_function"),
+        (LinearRegression(), "predict"),
+    ],
+)
+def test_new_rows_get_the_average_of_the_models_of_the_folds(base, method):
+    X, y, A = people(300)
+    target = X["skill"] if method == "predict" else y
+    folds = KFold(3)
+    model = FairAdjuster(base, cv=folds, **SHORT).fit(X, target, sensitive_features=A)
+    parts = [
+        clone(base).fit(X.iloc[rows], target.iloc[rows] if method == "predict" else y[rows])
+        for rows, _ in folds.split(X)
+    ]
+    mean = np.mean([getattr(part, method)(X) for part in parts], axis=0)
+    average = model.estimator_
+    np.testing.assert_allclose(getattr(average, method)(X), mean, rtol=1e-12)
+    assert not any(
+        hasattr(average, each)
+        for each in ("predict_proba", "decision_function")
+        if not hasattr(base, each)
+    )
+    again = pickle.loads(pickle.dumps(average))
+    if method == "predict":
+        assert is_regressor(average) and not is_classifier(average)
+        np.testing.assert_allclose(again.predict(X), mean, rtol=1e-12)
+    else:
+        assert is_classifier(average) and not is_regressor(average)
+        votes = mean[:, 1] > 0.5 if mean.ndim == 2 else mean > 0
+        assert again.predict(X).tolist() == np.where(votes, "yes", "no").tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({}, ("ensemble", "estimator=None", "False")),
+        (
+            {"estimator": LogisticRegression().fit([[0], [1]], [0, 1]), "cv": "prefit"},
+            ("ensemble", "cv='prefit'", "False"),
+        ),
+        ({"estimator": LogisticRegression()}, ("ensemble", "True or False", "'no'")),
+    ],
+)
+def test_an_ensemble_that_changes_nothing_is_refused(options, parts):
+    X, y, A = people(60)
+    ensemble = "no" if "'no'" in parts else False
+    with pytest.raises(InputError) as error:
+        FairAdjuster(**options, ensemble=ensemble).fit(X, y, sensitive_features=A)
+    says(error.value, *parts)
 
 
 def test_a_frontier_fits_the_model_to_training_rows_once_for_all_strengths(fits):
@@ -128,7 +185,7 @@ def test_a_frontier_fits_the_model_to_training_rows_once_for_all_strengths(fits)
         adjuster, strengths=(0.0, 0.5, 0.9), seeds=2, metrics=["KS-GSP"], random_state=0
     )
     frontier.fit(X, y, sensitive_features=A)
-    assert [rows for rows, _ in fits] == [90, 90, 180]
+    assert [rows for rows, _ in fits] == [90, 90]
     model = frontier.select(min_utility=0).model
     assert isinstance(model, FairAdjuster)
     assert model.score(X, y, sensitive_features=A) > 0.6
@@ -159,7 +216,7 @@ def test_a_fitted_model_stays_as_it_is(fits):
     X, y, A = people()
     fitted = Counting().fit(X[:200], y[:200])
     before = fitted.coef_.copy()
-    adjuster = FairAdjuster(fitted, cv="prefit", iterations=40)
+    adjuster = FairAdjuster(fitted, cv="prefit", iterations=40, random_state=0)
     assert clone(adjuster).estimator is fitted
     clone(adjuster).fit(X, y, sensitive_features=A)
     frontier = FairFrontier(adjuster, strengths=(0.5,), seeds=1, random_state=0)
@@ -202,7 +259,8 @@ def test_the_score_is_that_of_the_positive_label(base):
 def test_sample_weights_reach_the_model(fits):
     X, y, A = people(200)
     weights = np.arange(200) % 3  # rows of weight 0 are left out
-    FairAdjuster(Counting(), cv=2, **SHORT).fit(X, y, sensitive_features=A, sample_weight=weights)
+    adjuster = FairAdjuster(Counting(), cv=2, ensemble=False, **SHORT)
+    adjuster.fit(X, y, sensitive_features=A, sample_weight=weights)
     assert sum(rows for rows, _ in fits[:2]) == 133 == fits[2][0]
     assert fits[2][1].mean() == pytest.approx(1)
     assert set((fits[2][1] / fits[2][1].min()).round(9)) == {1, 2}
@@ -363,7 +421,10 @@ def test_folds_keep_the_groups_of_a_frontier_whole(base, cv):
         y = X["skill"] + X["hours"]
     Classes.fits.clear()
     frontier = FairFrontier(
-        FairAdjuster(base, cv=cv, iterations=20), strengths=(0.0, 0.5), seeds=1, random_state=0
+        FairAdjuster(base, cv=cv, ensemble=False, iterations=20),
+        strengths=(0.0, 0.5),
+        seeds=1,
+        random_state=0,
     ).fit(X, y, sensitive_features=A, groups=X["person"])
     *folds, (everybody, _) = Classes.fits
     assert everybody == set(X["person"][frontier.fitted_curve().split.train])

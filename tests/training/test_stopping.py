@@ -17,8 +17,9 @@ from equipoise.training.stopping import (
     MOST_ASIDE,
     EarlyStopping,
     TradeOff,
+    count_parts,
     counted_divergence,
-    quarters,
+    equal_parts,
     set_aside,
     with_rows_aside,
 )
@@ -171,25 +172,27 @@ def test_the_trade_off_is_of_the_rows_set_aside_in_evaluation(strengths):
 
 def table_divergence(one, other, weight):
     """Twice the Jensen-Shannon divergence of a weighted table from its product, by hand."""
-    joint = np.zeros((4, 4))
+    joint = np.zeros((10, 10))
     np.add.at(joint, (one, other), weight / weight.sum())
     product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     middle = (joint + product) / 2
     return sum(scipy.stats.entropy(p.ravel(), middle.ravel()) * p.sum() for p in (joint, product))
 
 
-def test_the_divergence_is_that_of_a_table_of_counts_less_chance():
+@pytest.mark.parametrize("parts", [4, 7])
+def test_the_divergence_is_that_of_a_table_of_counts_less_chance(parts):
     random = np.random.default_rng(0)
-    one, other = random.integers(0, 4, (2, 3, 500))
+    one, other = random.integers(0, parts, (2, 3, 500))
     other[0] = one[0]  # a strong dependence, so that it exceeds what chance gives
     weight = random.uniform(0.5, 2, (3, 500))
     tensors = [torch.from_numpy(each) for each in (one[:, None], other[:, None])]
     share = torch.from_numpy(weight / weight.sum(1, keepdims=True))
-    found = counted_divergence(*tensors, torch.zeros(3, 500, dtype=torch.long), share)
+    stratum = torch.zeros(3, 500, dtype=torch.long)
+    found = counted_divergence(*tensors, stratum, share, parts=parts)
     for k in range(3):
-        expected = table_divergence(one[k], other[k], weight[k]) - 9 / 2000
+        expected = table_divergence(one[k], other[k], weight[k]) - (parts - 1) ** 2 / 2000
         assert float(found[k]) == pytest.approx(max(0.0, expected), abs=1e-8)
-    assert float(found[0]) > 0.5 > 0.02 > float(found[1])
+    assert float(found[0]) > 0.5 > 0.03 > float(found[1])
 
 
 def test_given_a_stratum_only_dependence_within_it_counts():
@@ -198,16 +201,23 @@ def test_given_a_stratum_only_dependence_within_it_counts():
     one, other = (np.where(random.random(4000) < 0.9, stratum, 1 - stratum) for _ in range(2))
     score, groups, strata = (torch.from_numpy(each)[None] for each in (one, other, stratum))
     share = torch.full((1, 4000), 1 / 4000, dtype=torch.float64)
-    alone = counted_divergence(score[None], groups[None], torch.zeros_like(strata), share)
-    given = counted_divergence(score[None], groups[None], strata, share)
+    alone = counted_divergence(score[None], groups[None], torch.zeros_like(strata), share, parts=4)
+    given = counted_divergence(score[None], groups[None], strata, share, parts=4)
     assert float(alone) > 0.08 and float(given) < 0.002
 
 
-def test_quarters_are_of_equal_size_and_ties_stay_together():
+def test_parts_are_of_equal_size_and_ties_stay_together():
     values = torch.randn(3, 400, generator=torch.Generator().manual_seed(0))
-    for each in quarters(values):
-        assert torch.bincount(each).tolist() == [100] * 4
-    assert quarters(torch.ones(1, 7)).tolist() == [[0] * 7]
+    for parts in (4, 10):
+        for each in equal_parts(values, parts):
+            assert torch.bincount(each).tolist() == [400 // parts] * parts
+    assert equal_parts(torch.ones(1, 7), 4).tolist() == [[0] * 7]
+
+
+def test_there_are_more_parts_the_more_rows_there_are_as_long_as_chance_is_small():
+    assert [count_parts(rows) for rows in (2, 450, 800, 10**6)] == [4, 4, 5, 10]
+    for rows in range(450, 20_000, 97):
+        assert (count_parts(rows) - 1) ** 2 / (4 * rows) <= 0.005
 
 
 @pytest.mark.parametrize("given_outcome", [False, True])
@@ -224,10 +234,11 @@ def test_a_divergence_is_counted_on_the_rows_set_aside_given_y_where_the_notion_
     task = functional.binary_cross_entropy_with_logits(output[0, :, 0], data.target[rows])
     stratum = data.outcome_class[rows] if given_outcome else torch.zeros_like(rows)
     expected = counted_divergence(
-        quarters(score.movedim(-1, 1)),
-        quarters(data.attribute[rows].T[None]),
+        equal_parts(score.movedim(-1, 1), 4),
+        equal_parts(data.attribute[rows].T[None], 4),
         stratum[None],
         torch.full((1, 120), 1 / 120),
+        parts=4,
     )
     # What the critic saw on the training rows, 9 here, does not count.
     torch.testing.assert_close(counted(torch.tensor([9.0])), 0.5 * task[None] + 0.5 * expected)

@@ -84,7 +84,7 @@ class NetworkEstimator(FairEstimator):
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
     # An average of many helps most on few rows, where each member is fast.
-    _members_by_rows = ((5_000, 3), (0, 8))
+    _members_by_rows = ((5_000, 4), (0, 8))
 
     hidden: tuple[int, ...] = (64, 64, 64)
     scaling: Scaling = "rank"
@@ -256,8 +256,8 @@ class FairClassifier(Classifies, NetworkEstimator):
         "pieces" also cuts numeric features at frequent values and quantiles, so that the network
         can distinguish values that are close together; "none" only scales them.
     linear_path : bool
-        Whether the network also has a linear model of its inputs. Training starts from logistic or
-        ridge regression, which the layers correct.
+        Whether a network with strength 0 also has a linear model of its inputs. Training starts
+        from logistic or ridge regression, which the layers correct.
     normalization : "batch" or "none"
         Batch normalization in the predictor, or none.
     critic_hidden, critic_steps, critic_normalization, gradient_penalty
@@ -279,7 +279,7 @@ class FairClassifier(Classifies, NetworkEstimator):
         weights. None trains on all rows to the end.
     members : int or "auto"
         Number of networks that are trained; the score is their average. Each sets other rows aside.
-        "auto" trains three from 5 000 rows on, and eight on fewer.
+        "auto" trains four from 5 000 rows on, and eight on fewer.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"

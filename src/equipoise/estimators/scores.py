@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from equipoise.errors import InputError, check_whole
@@ -30,6 +32,72 @@ _SCORING = ("predict_proba", "decision_function")
 _PROBE_ROWS = 8
 _TOLERANCE = 1e-6
 _AS_COLUMN = "pass its scores as X, with estimator=None"
+
+
+def _first_has(method: str) -> Any:
+    return available_if(lambda average: hasattr(average.estimators[0], method))
+
+
+class AveragedModel(BaseEstimator):
+    """The mean of fitted models of one kind: of their probabilities, scores or predictions.
+
+    It stays as it is, as a model in scikit-learn's ``FrozenEstimator`` does: ``fit`` and ``clone``
+    return it unchanged.
+
+    Parameters
+    ----------
+    estimators : list of fitted classifiers with the same classes, or of fitted regressors.
+    """
+
+    def __init__(self, estimators: list[Any]) -> None:
+        self.estimators = estimators
+
+    @property
+    def classes_(self) -> Labels:
+        """The labels of a classifier."""
+        found: Labels = self.estimators[0].classes_
+        return found
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Return the average unchanged."""
+        return self
+
+    @_first_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return mean class probabilities, (n, classes)."""
+        return self._mean("predict_proba", X)
+
+    @_first_has("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Floats:
+        """Return mean scores, (n,) or (n, classes)."""
+        return self._mean("decision_function", X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class with the largest mean score, or the mean prediction, (n,)."""
+        if is_regressor(self):
+            return self._mean("predict", X)
+        scores = self._mean(_scoring_of(self), X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def _mean(self, method: str, X: Any) -> Floats:
+        found: Floats = np.mean([getattr(model, method)(X) for model in self.estimators], axis=0)
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        return get_tags(self.estimators[0])
+
+
+def _scoring_of(model: Any) -> str:
+    """Return the method that gives the scores of a classifier."""
+    return next(each for each in _SCORING if hasattr(model, each))
 
 
 def check_model(estimator: Any, cv: Any) -> None:
@@ -63,10 +131,14 @@ def check_model(estimator: Any, cv: Any) -> None:
         )
 
 
-def out_of_fold(estimator: Any, cv: Any, rows: Rows, classes: Labels | None) -> tuple[Floats, Any]:
+def out_of_fold(
+    estimator: Any, cv: Any, ensemble: bool, rows: Rows, classes: Labels | None
+) -> tuple[Floats, Any]:
     """Return the scores (n, s) of training rows and the model for new rows.
 
     A row's score comes from a model that did not see the row, unless the model was fitted before.
+    The model for new rows is the average of those of the folds: how far apart the groups' scores
+    are differs from fit to fit, and one more fit would differ from what the adjuster learned on.
     """
     if isinstance(cv, str):
         return scores_of(estimator, rows.X, classes), estimator
@@ -77,8 +149,14 @@ def out_of_fold(estimator: Any, cv: Any, rows: Rows, classes: Labels | None) -> 
             "and pass cv='prefit'"
         )
     scores = np.empty((len(rows), len(score_names(classes))))
+    models = []
     for train, test in _folds(cv, rows, classes):
-        scores[test] = scores_of(_fitted(estimator, rows, train), take_rows(rows.X, test), classes)
+        model = _fitted(estimator, rows, train)
+        scores[test] = scores_of(model, take_rows(rows.X, test), classes)
+        if ensemble:
+            models.append(model)
+    if ensemble:
+        return scores, AveragedModel(models)
     return scores, _fitted(estimator, rows, np.arange(len(rows)))
 
 
@@ -155,7 +233,7 @@ def scores_of(model: Any, X: Any, classes: Labels | None) -> Floats:
             f"estimator must have the classes of y, {classes.tolist()}, got "
             f"{type(model).__name__} with {labels}; fit it on rows of all of them"
         )
-    method = next(each for each in _SCORING if hasattr(model, each))
+    method = _scoring_of(model)
     found = np.asarray(getattr(model, method)(X), dtype=np.float64)
     places = [labels.index(label) for label in classes.tolist()]
     if method == "predict_proba":

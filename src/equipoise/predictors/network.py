@@ -58,7 +58,7 @@ class NetworkRecipe(Recipe):
     hidden: tuple[int, ...]  # widths of the predictor, or of the head after an encoder
     encoder_hidden: tuple[int, ...] = ()  # widths of an encoder, on whose output the penalty sits
     embedding: Embedding = "none"
-    linear_path: bool = False  # whether networks without an encoder start as linear models
+    linear_path: bool = False  # whether plain networks start as linear models
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
     increasing: bool = False  # whether outputs increase in the features, one each
@@ -166,15 +166,16 @@ class NetworkRecipe(Recipe):
     def _has_linear_path(self, run: PredictorRun) -> bool:
         """Whether a linear model is a part of the networks, from which they start.
 
-        It would pass by an encoder, and by a hidden layer that is penalized or mixed.
+        Not with a penalty: the start would be where scores depend on A the most, and large steps
+        of the linear weights would let training swing between useful and fair scores. Also the path
+        would pass by an encoder, and by a hidden layer.
         """
         return (
             self.linear_path
             and bool(self.hidden)
             and self.network is None
             and not (self.increasing or self.encoder_hidden)
-            and not (run.penalized and run.declared.sits_on == "hidden")
-            and run.declared.objective is None
+            and not run.penalized
         )
 
     def _lanes(

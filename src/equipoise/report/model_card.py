@@ -207,11 +207,8 @@ def _architecture(selection: Selection) -> str:
         widths = ", ".join(map(str, options["hidden"]))
         one = f"fully connected network with hidden layers of {widths} units"
         if isinstance(selection.model, FairAdjuster):
-            adjusted = "the given score"
-            if selection.model.estimator is not None:
-                adjusted = f"the score of {type(selection.model.estimator_).__name__}"
             kept = ", increasing in it" if options["increasing"] else ""
-            one += f" that adjusts {adjusted}{kept}"
+            one += f" that adjusts {selection.model.adjusts}{kept}"
     averaged = selection.averaged
     return one if averaged == 1 else f"average of {averaged}, each {article}{one}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import isqrt
 from typing import Any
 
 import torch
@@ -167,20 +168,24 @@ class TradeOff:
         self._strength = data.outcome.new_tensor([member.strength for member in members])
         self._groups: Tensor | None = None
         if counts and data.attribute is not None and bool((self._strength > 0).any()):
-            self._groups = quarters(take(data.attribute, rows).movedim(-1, 1))
             self._share = data.row_weights(rows)
             self._stratum = torch.zeros_like(rows)
             if given_outcome:
                 classes = data.outcome_class
                 numbers = take(data.outcome[:, 0], rows)
-                self._stratum = quarters(numbers) if classes is None else take(classes, rows)
+                self._stratum = (
+                    equal_parts(numbers, FEWEST) if classes is None else take(classes, rows)
+                )
+            self._parts = count_parts(rows.shape[1] // (1 + int(self._stratum.max())))
+            self._groups = equal_parts(take(data.attribute, rows).movedim(-1, 1), self._parts)
 
     def __call__(self, penalty: Tensor) -> Tensor:
         """Return the trade-off (K,); ``penalty`` (K,) is that on the training rows."""
         task, penalized = self.evaluated()
         if self._groups is not None:
-            score = quarters(penalized.movedim(-1, 1).to(self._share))
-            penalty = counted_divergence(score, self._groups, self._stratum, self._share)
+            score = equal_parts(penalized.movedim(-1, 1).to(self._share), self._parts)
+            counted = score, self._groups, self._stratum, self._share
+            penalty = counted_divergence(*counted, parts=self._parts)
         return torch.lerp(task, penalty.to(task).clamp_min(0), self._strength.to(task))
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
@@ -191,26 +196,42 @@ class TradeOff:
         return predictor.task.loss(output, self._target, self._weight), penalized
 
 
-#: Into how many parts of equal size scores and continuous attributes are cut.
-PARTS = 4
+#: Scores and continuous attributes are cut into so many parts of equal size, the more the more
+#: rows: parts hide what happens within one, and chance grows with their number.
+FEWEST, MOST = 4, 10
+#: Rows that chance allows one part more for, but for a square: see `count_parts`.
+_ROWS_OF_A_SQUARE = 50
 
 
-def quarters(values: Tensor) -> Tensor:
-    """Return the quarter, 0 to 3, that each of the values (..., m) falls into; ties fall together.
+def count_parts(rows: int) -> int:
+    """Return the number of parts in which chance gives a divergence of at most 0.005.
 
-    >>> quarters(torch.tensor([[5.0, 1.0, 2.0, 9.0], [0.0, 1.0, 0.0, 0.0]]))
+    The `counted_divergence` of independent columns is (parts - 1)^2 / (4 rows) on average.
+
+    >>> [count_parts(rows) for rows in (100, 1_800, 5_000)]
+    [4, 7, 10]
+    """
+    return min(max(1 + isqrt(rows // _ROWS_OF_A_SQUARE), FEWEST), MOST)
+
+
+def equal_parts(values: Tensor, parts: int) -> Tensor:
+    """Return the part, from 0 on, that each of the values (..., m) falls into; ties fall together.
+
+    >>> equal_parts(torch.tensor([[5.0, 1.0, 2.0, 9.0], [0.0, 1.0, 0.0, 0.0]]), 4)
     tensor([[2, 0, 1, 3],
             [0, 3, 0, 0]])
     """
     ordered = values.sort(-1).values.contiguous()
     below = torch.searchsorted(ordered, values.contiguous())
-    return below * PARTS // values.shape[-1]
+    return below * parts // values.shape[-1]
 
 
-def counted_divergence(score: Tensor, groups: Tensor, stratum: Tensor, share: Tensor) -> Tensor:
+def counted_divergence(
+    score: Tensor, groups: Tensor, stratum: Tensor, share: Tensor, *, parts: int
+) -> Tensor:
     """Return twice the Jensen-Shannon divergence (K,) between p(score, A) and p(score) p(A).
 
-    score (K, w, m), groups (K, d, m): quarters, or 0 and 3 for a 0/1 column. stratum (K, m): the
+    score (K, w, m), groups (K, d, m): parts, of which a 0/1 column has two. stratum (K, m): the
     divergence is that given the stratum. share (K, m): weights of the rows. The largest over the
     columns counts, less what chance gives on average: (parts - 1)^2 / (4 m) for each stratum.
     """
@@ -218,14 +239,14 @@ def counted_divergence(score: Tensor, groups: Tensor, stratum: Tensor, share: Te
     largest = torch.zeros(len(score), dtype=share.dtype, device=share.device)
     for one in score.unbind(1):
         for other in groups.unbind(1):
-            cell = (stratum * PARTS + one) * PARTS + other
-            counts = share.new_zeros(len(score), strata * PARTS * PARTS)
-            joint = counts.scatter_add(1, cell, share).view(-1, strata, PARTS, PARTS)
+            cell = (stratum * parts + one) * parts + other
+            counts = share.new_zeros(len(score), strata * parts * parts)
+            joint = counts.scatter_add(1, cell, share).view(-1, strata, parts, parts)
             total = joint.sum((-2, -1), keepdim=True).clamp_min(1e-12)
             product = joint.sum(-1, keepdim=True) * joint.sum(-2, keepdim=True) / total
             middle = ((joint + product) / 2).clamp_min(1e-12)
             found = torch.xlogy(joint, joint / middle) + torch.xlogy(product, product / middle)
-            parts = (product.sum(-1) > 0).sum(-1) - 1, (product.sum(-2) > 0).sum(-1) - 1
-            chance = (parts[0] * parts[1]).clamp_min(0).sum(-1) / (4 * score.shape[-1])
+            used = (product.sum(-1) > 0).sum(-1) - 1, (product.sum(-2) > 0).sum(-1) - 1
+            chance = (used[0] * used[1]).clamp_min(0).sum(-1) / (4 * score.shape[-1])
             largest = torch.maximum(largest, found.sum((1, 2, 3)) - chance)
     return largest
