@@ -216,9 +216,9 @@ def test_a_fitted_model_stays_as_it_is(fits):
     X, y, A = people()
     fitted = Counting().fit(X[:200], y[:200])
     before = fitted.coef_.copy()
-    adjuster = FairAdjuster(fitted, cv="prefit", iterations=40, random_state=0)
+    adjuster = FairAdjuster(fitted, cv="prefit", iterations=40)
     assert clone(adjuster).estimator is fitted
-    clone(adjuster).fit(X, y, sensitive_features=A)
+    clone(adjuster).set_params(random_state=0).fit(X, y, sensitive_features=A)
     frontier = FairFrontier(adjuster, strengths=(0.5,), seeds=1, random_state=0)
     frontier.fit(X, y, sensitive_features=A)
     assert len(fits) == 1
