@@ -69,7 +69,7 @@ def aware(asked: argparse.Namespace) -> None:
     from experiments.aware import run
 
     if not asked.pack:
-        run.run(asked.splits, asked.out, asked.peers)
+        run.run(asked.splits, asked.out, asked.peers, asked.only)
     run.pack(asked.out, RESULTS / "aware")
 
 
@@ -130,6 +130,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--peers", metavar="PYTHON", help="Python with error-parity (default: without)"
     )
+    one.add_argument("--only", nargs="+", metavar="METHOD", help="methods to run (default: all)")
     one = add(zoo)
     one.add_argument("--part", choices=("tuned", "untouched"), required=True)
     one.add_argument("--again", nargs="+", default=[], metavar="MODEL", help="run these anew")

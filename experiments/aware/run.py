@@ -220,8 +220,10 @@ def methods_for(trial: Trial, python: str | None) -> dict[str, Callable[[], Iter
     return methods
 
 
-def run(splits: Sequence[int], out: Path, python: str | None) -> None:
-    """Run all data sets on the first split, then on the next.
+def run(
+    splits: Sequence[int], out: Path, python: str | None, only: Sequence[str] | None = None
+) -> None:
+    """Run all data sets on the first split, then on the next; ``only`` these methods.
 
     A file keeps what is known about a data set and a split, and gets what it has not yet.
     """
@@ -234,7 +236,7 @@ def run(splits: Sequence[int], out: Path, python: str | None) -> None:
             told = {"data": dataset, "split": number}
             known = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["method"])
             for method, records in methods_for(trial, python).items():
-                if method in set(known["method"]):
+                if method in set(known["method"]) or (only is not None and method not in only):
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
