@@ -18,6 +18,8 @@ RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "sett
 OURS = ("network", "network with A", "adjusted LightGBM")
 PEERS = (
     "LightGBM, optimal transport",
+    "optimal transport, out of fold",
+    "error-parity",
     "ThresholdOptimizer",
     "ExponentiatedGradient",
 )
@@ -25,18 +27,18 @@ NAMES = {"acs_employment_standin_publiccoverage": "public coverage"}
 
 
 def area_table(records: pd.DataFrame) -> str:
-    """Strict areas, over all splits together."""
+    """Strict areas, over all splits together; of a method that ran on fewer, with their number."""
     rows = []
     for data, attribute in ATTRIBUTES.items():
         found = records[records["data"] == data]
         least = 0.0 if data == "crime" else 0.5
+        splits = found["split"].nunique()
         values = []
         for method in (*OURS, *PEERS):
             of_method = found[found["method"] == method]
-            values.append(
-                f"{strict_area(of_method, least):.3f}" if len(of_method) else "cannot run"
-            )
-        splits = found["split"].nunique()
+            count = of_method["split"].nunique()
+            area = f"{strict_area(of_method, least):.3f}" if count else "cannot run"
+            values.append(area if count in (0, splits) else f"{area} ({count} splits)")
         rows.append([f"{NAMES.get(data, data)} by {attribute}", str(splits), *values])
     return markdown(["data", "splits", *OURS, *PEERS], rows)
 
@@ -51,21 +53,23 @@ def difference_table(records: pd.DataFrame) -> str:
             values = []
             for peer in (OURS[0], *PEERS):
                 differences = (of_data[method] - of_data[peer]).dropna().to_numpy()
-                values.append(interval(differences))
+                values.append(interval(differences, len(of_data)))
             rows.append([NAMES.get(data, data), method, *values])
     return markdown(["data", "minus", OURS[0], *PEERS], rows)
 
 
-def interval(differences: NDArray[np.float64]) -> str:
+def interval(differences: NDArray[np.float64], splits: int) -> str:
     """Mean and 95 % interval of paired differences, in words for a table."""
-    if not len(differences):
+    count = len(differences)
+    if not count:
         return "cannot run"
     mean = differences.mean()
-    if len(differences) == 1:
+    fewer = "" if count == splits else f"; {count} splits"
+    if count == 1:
         return f"{mean:+.3f} (one split)"
-    error = differences.std(ddof=1) / np.sqrt(len(differences))
-    reach = stats.t.ppf(0.975, len(differences) - 1) * error
-    return f"{mean:+.3f} ({mean - reach:+.3f} to {mean + reach:+.3f})"
+    error = differences.std(ddof=1) / np.sqrt(count)
+    reach = stats.t.ppf(0.975, count - 1) * error
+    return f"{mean:+.3f} ({mean - reach:+.3f} to {mean + reach:+.3f}{fewer})"
 
 
 def blocks() -> dict[str, str]:
