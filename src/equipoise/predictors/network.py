@@ -244,7 +244,7 @@ class NetworkRecipe(Recipe):
 
 
 #: Rows to which linear models are fitted; more would hardly change where a network starts.
-LINEAR_ROWS = 20_000
+LINEAR_ROWS = 5_000
 #: Ridge penalties to choose from on the rows set aside; without such rows the first is taken.
 RIDGES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 #: Steps to fit a linear model.
