@@ -217,9 +217,10 @@ class BoostingStep:
         strength = self._share * self._strength[:, None, None]
         weight: Tensor | float = 1.0 if self._task_weight is None else growing.weight[..., None]
         gradient, hessian = objective.gradients(growing.outputs, growing.target, growing.unit)
-        gradient = gradient * ((1 - strength) * weight)
-        largest = hessian.new_tensor(objective.largest_hessian)
-        hessian = torch.lerp(hessian, largest, strength) * (self._hessian_factor * weight)
+        # In place, since each of these is as large as all members' outputs.
+        gradient.mul_((1 - strength) * weight)
+        hessian.lerp_(hessian.new_tensor(objective.largest_hessian), strength)
+        hessian.mul_(self._hessian_factor * weight)
         penalty = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
         if self._method is not None and self._share > 0:
             positions = growing.positions(rows)[..., None].expand(-1, -1, gradient.shape[-1])
@@ -249,7 +250,7 @@ class BoostingStep:
     def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
         """Add a round to every member that was not returned to earlier rounds."""
         # A sum is finite only if all of its terms are; one number per member is cheap to read.
-        finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
+        finite = (gradient.flatten(1).sum(1) + hessian.flatten(1).sum(1)).isfinite().tolist()
         for member, rounds in enumerate(self._growing.trees.rounds.tolist()):
             if finite[member] and rounds == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])
