@@ -2,15 +2,16 @@
 
 A frame of 20 numbers in double precision, a binary outcome, and two sensitive columns. Each model
 is fitted, predicts and is audited in a process of its own, with few iterations, which need no more
-memory than many. Give other numbers of rows to measure these:
+memory than many. Other numbers of rows are an option:
 
-    python -m benchmarks memory 1000000 10000000
+    python -m benchmarks memory --rows 1000000 10000000
 
 Writes benchmarks/results/memory.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -68,7 +69,9 @@ def measure(model: str, rows: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    rows = [int(word) for word in sys.argv[1:]] or ROWS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
+    rows = parser.parse_args().rows
     document: dict[str, Any] = {
         "device": environment.device_name("cpu"),
         "versions": environment.versions(),
