@@ -80,6 +80,22 @@ def scaling() -> str:
     return f"{table}\n\n{made_on(document)}"
 
 
+def memory() -> str:
+    """Peak memory of long tables."""
+    document = environment.read("memory")
+    parts = ("data", "fit", "predict", "audit")
+    rows = [
+        [
+            run["model"],
+            f"{run['rows']:,}".replace(",", " "),
+            *(f"{run[f'{p}_gb']:.2f}" for p in parts),
+        ]
+        for run in document["runs"]
+    ]
+    header = ["model", "rows", "table made, GB", "fitted, GB", "predicted, GB", "audited, GB"]
+    return f"{markdown(header, rows)}\n\n{made_on(document)}"
+
+
 def utility() -> str:
     """Test AUC of plain training beside gradient boosting."""
     document = environment.read("utility")
@@ -166,7 +182,7 @@ def busy() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
-    for table in (training, busy, evaluation, scaling, utility, time_to_quality, boosting)
+    for table in (training, busy, evaluation, scaling, memory, utility, time_to_quality, boosting)
 }
 
 
