@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -18,6 +19,7 @@ from equipoise.auditing.inputs import (
 )
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.auditing.several import Audits
+from equipoise.cores import count_jobs, in_threads
 from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
 from equipoise.inference.bootstrap import (
@@ -79,6 +81,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
     sample_weight: Any = None,
+    n_jobs: int | None = None,
 ) -> Audit | Audits:
     """Assess how unfair scores are, how sure that is, and for whom.
 
@@ -129,6 +132,10 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     sample_weight : array or Series, shape (n,), optional
         How much each row counts, above 0. Only ratios of weights count; unequal ones make intervals
         wider. Certificates, permutation tests and measures of dependence take no weights.
+    n_jobs : int, optional
+        Number of threads; -1 is all cores. By default it is the number of threads of torch
+        (``OMP_NUM_THREADS``), at most the cores that this process may use. Every number is the same
+        in any number of threads.
 
     Returns
     -------
@@ -147,6 +154,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
       attribute  value  p_value
     0       sex  0.294    0.001
     """
+    jobs = count_jobs(n_jobs)
     settings = AuditSettings(
         notion=notion,
         threshold=threshold,
@@ -169,7 +177,8 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         "sample_weight": sample_weight,
     }
     if not isinstance(scores, Mapping):
-        return _audit_one(read_data(scores, y, sensitive_features, settings, **reading), settings)
+        arrived = read_data(scores, y, sensitive_features, settings, **reading)
+        return _audit_one(arrived, settings, jobs)
     if len(scores) < 2:
         raise InputError(
             f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
@@ -177,22 +186,22 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         )
     # Whoever compares models on these rows picks one of them: certificates must hold for all.
     settings = replace(settings, candidates=max(candidates, len(scores)))
-    arrived = {
+    several = {
         str(name): read_data(each, y, sensitive_features, settings, **reading)
         for name, each in scores.items()
     }
-    audits = {name: _audit_one(each, settings) for name, each in arrived.items()}
-    return Audits(audits, *_compared_utility(list(arrived.values()), settings))
+    audits = {name: _audit_one(each, settings, jobs) for name, each in several.items()}
+    return Audits(audits, *_compared_utility(list(several.values()), settings))
 
 
-def _audit_one(arrived: AuditData, settings: AuditSettings) -> Audit:
+def _audit_one(arrived: AuditData, settings: AuditSettings, jobs: int) -> Audit:
     """Audit one column of scores."""
     notions = settings.notions(outcome_given=arrived.y is not None)
     if not isinstance(settings.threshold, str):
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
-    found = list(_Assessor(data, scored, settings, notions).rows())
+    found = _Assessor(data, scored, settings, notions).rows(jobs)
     rows = [row for row in found if isinstance(row, AuditRow)]
     jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
     return Audit(
@@ -268,15 +277,24 @@ class _Assessor:
     settings: AuditSettings
     notions: tuple[Notion, ...]
 
-    def rows(self) -> Rows:
-        """Every number: utility, then unfairness by attribute, then groups."""
-        yield from self._utility()
+    def rows(self, jobs: int) -> list[AuditRow | NotAssessed]:
+        """Every number, computed in so many threads.
+
+        First comes utility, then unfairness by attribute, then groups.
+        """
+        parts = in_threads(lambda part: list(part()), self._parts(), jobs)
+        return [row for part in parts for row in part]
+
+    def _parts(self) -> Iterator[Callable[[], Rows]]:
+        """Yield functions that make the rows; none needs another."""
+        yield self._utility
         table = self.data.table
         for column in table.columns:
-            yield from self._comparisons(column)
+            yield partial(self._gaps, column, attribute=column.name)
+            yield partial(self._comparisons, column)
             yield from self._dependence(SensitiveTable((column,)), column.name)
         if len(table.columns) > 1:
-            yield from self._gaps(*table.columns, attribute=", ".join(table.names))
+            yield partial(self._gaps, *table.columns, attribute=", ".join(table.names))
             yield from self._dependence(table, ", ".join(table.names))
         crossed = None
         if self.settings.intersections and len(self.data.discrete) > 1:
@@ -284,13 +302,15 @@ class _Assessor:
                 crossed = intersect(self.data.discrete)
             except InputError as too_many:
                 names = " x ".join(column.name for column in self.data.discrete)
-                yield NotAssessed("intersections", names, str(too_many))
+                yield partial(iter, [NotAssessed("intersections", names, str(too_many))])
         if crossed is not None:
-            yield from self._comparisons(crossed.column)
+            yield partial(self._gaps, crossed.column, attribute=crossed.column.name)
+            yield partial(self._comparisons, crossed.column)
             # Where all columns are discrete, it is the test of all columns.
             if self.data.weights is None and len(self.data.discrete) < len(table.columns):
-                yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
-        yield from self._groups(crossed)
+                discrete = SensitiveTable(self.data.discrete)
+                yield partial(self._tests, discrete, crossed.column.name)
+        yield partial(self._groups, crossed)
 
     def _utility(self) -> Rows:
         measures: tuple[UtilityMeasure, ...] = ()
@@ -311,7 +331,6 @@ class _Assessor:
     def _comparisons(self, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
         settings = self.settings
-        yield from self._gaps(column, attribute=column.name)
         sample = self.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
         for metric in METRICS.values():
@@ -369,29 +388,33 @@ class _Assessor:
             )
             yield AuditRow(str(metric.notion), metric.name, attribute, ALL_ROWS, estimate)
 
-    def _dependence(self, table: SensitiveTable, attribute: str) -> Rows:
-        """Measures of dependence on these columns jointly, and the test of it."""
+    def _dependence(self, table: SensitiveTable, attribute: str) -> Iterator[Callable[[], Rows]]:
+        """As `_parts`: measures of dependence on these columns jointly, and the test of it."""
         if self.data.weights is not None:
             why = "does not take row weights"
-            yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
+            yield partial(iter, [NotAssessed(name, attribute, why) for name in (*MEASURES, TEST)])
             return
-        known = int(table.known.sum())
         for notion in self.notions:
             for name in MEASURES:
-                found = dependence_interval(
-                    name,
-                    self.data.scores,
-                    table,
-                    **self._given(notion),
-                    draws=self.settings.draws,
-                    level=self.settings.level,
-                    random_state=self.settings.random_state,
-                )
-                used = f"computed on {found.n} of {known} rows" if found.n < known else ""
-                estimate = replace(found, note=notes(found.note, used))
-                metric = f"{name}|Y" if notion.conditions_on_outcome else name
-                yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
-        yield from self._tests(table, attribute)
+                yield partial(self._measure, name, table, attribute, notion)
+        yield partial(self._tests, table, attribute)
+
+    def _measure(self, name: str, table: SensitiveTable, attribute: str, notion: Notion) -> Rows:
+        """One measure of dependence on these columns jointly."""
+        found = dependence_interval(
+            name,
+            self.data.scores,
+            table,
+            **self._given(notion),
+            draws=self.settings.draws,
+            level=self.settings.level,
+            random_state=self.settings.random_state,
+        )
+        known = int(table.known.sum())
+        used = f"computed on {found.n} of {known} rows" if found.n < known else ""
+        estimate = replace(found, note=notes(found.note, used))
+        metric = f"{name}|Y" if notion.conditions_on_outcome else name
+        yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
 
     def _tests(self, table: SensitiveTable, attribute: str) -> Rows:
         """Whether scores depend on these columns jointly, notion by notion."""
