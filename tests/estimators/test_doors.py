@@ -350,6 +350,7 @@ REFUSED = {
     "test": (None, "?", -1, 0, 1.5, np.nan, True, [0.5]),
     "ensemble": (None, "no", 1),
     "sensitive_at_prediction": (None, "no", 1),
+    "linear_path": (None, "no", 1),
     "estimator": ("?", 1, (), [FairEncoder()], FairClassifier),
     "lightgbm": ("?", 1, {"?": 1}),
     "xgboost": ("?", 1, {"?": 1}),

@@ -144,7 +144,7 @@ def test_losses_never_wait_for_the_device(setting):
     data, _, _ = simulated(setting, 120, seed=0, weights=weights, unknown=[5, 6])
     recipe = setting.recipe(iterations=2)
     members = [Member(0.5, 0), Member(0.9, 1)]
-    predictor = recipe._predictor(data.x, 1, TASKS[setting.task], [0, 1])
+    predictor = recipe._predictor(data.x, 1, TASKS[setting.task], [0, 1], linear_path=False)
     method = setting.declared.objective(
         Context(
             data=data,

@@ -149,7 +149,7 @@ def test_random_labels_are_named_as_overfitting_and_as_chance():
 
 def test_numbers_that_nothing_tells_are_named_too():
     X, y, A = noise(600, "regression")
-    frontier = frontier_of(X, y, A, task="regression")
+    frontier = frontier_of(X, y, A, task="regression", linear_path=False, iterations=1000)
     last = frontier.table().index[-1]
     health = frontier.fitted_curve().trained[0].member_health[0]
     assert health.utility == "R2"

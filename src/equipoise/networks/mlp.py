@@ -327,6 +327,8 @@ Normalization = Literal["batch", "spectral", "none"]
 #: Beside a linear path the initial weights of the last layer are reduced to this share, so that the
 #: layers begin by correcting the linear model a little.
 _BESIDE_LINEAR = 0.3
+#: Name of the array in a file that says that the network has a linear path.
+LINEAR_PATH = "linear_path"
 
 
 class StackedMLP(Stack):
@@ -435,6 +437,10 @@ class StackedMLP(Stack):
         weight = graph.constant(of_member(self.linear, member))
         return graph.add("Gemm", inputs, weight, rows, transB=1)
 
+    def arrays(self, needed: Sequence[Mapping[str, Tensor]]) -> dict[str, NDArray[Any]]:
+        # Layers without a linear path are a network, too; so a file says that there must be one.
+        return {} if self.linear is None else {LINEAR_PATH: np.ones(1, dtype=bool)}
+
     @classmethod
     def restored(cls, saved: Saved, *, head: bool = True) -> Self:
         """Return a network with the same layers; without a ``head`` it is an encoder.
@@ -451,6 +457,8 @@ class StackedMLP(Stack):
             widths.append(width)
         saved.check_outputs(widths[-1])
         linear = state.get("linear")
+        if (linear is not None) != (LINEAR_PATH in saved.arrays):
+            raise ValueError("the linear path of a network is missing, or not its own")
         if linear is not None and linear.shape != (saved.members, widths[-1], saved.inputs):
             raise ValueError("the linear path of a network does not fit its layers")
         batch = any(re.fullmatch(r"layers\.\d+\.running_mean", name) for name in state)
