@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.auditing.groups import bands, calibration, group_rows, histograms
 from equipoise.auditing.inputs import (
@@ -22,10 +23,11 @@ from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
 from equipoise.inference.bootstrap import (
     estimates_of,
+    hidden_in_bins,
     utility_differences,
     utility_intervals,
 )
-from equipoise.inference.certificate import certificate_of
+from equipoise.inference.certificate import CERTIFIED, certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
@@ -169,7 +171,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         "sample_weight": sample_weight,
     }
     if not isinstance(scores, Mapping):
-        return _audit_one(read_data(scores, y, sensitive_features, settings, **reading), settings)
+        return audit_of(read_data(scores, y, sensitive_features, settings, **reading), settings)
     if len(scores) < 2:
         raise InputError(
             f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
@@ -181,18 +183,23 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         str(name): read_data(each, y, sensitive_features, settings, **reading)
         for name, each in scores.items()
     }
-    audits = {name: _audit_one(each, settings) for name, each in arrived.items()}
+    audits = {name: audit_of(each, settings) for name, each in arrived.items()}
     return Audits(audits, *_compared_utility(list(arrived.values()), settings))
 
 
-def _audit_one(arrived: AuditData, settings: AuditSettings) -> Audit:
-    """Audit one column of scores."""
+def audit_of(arrived: AuditData, settings: AuditSettings, drawn: AuditData | None = None) -> Audit:
+    """Audit one column of scores that was read before.
+
+    `drawn` are some of the rows, each for itself, where those that `arrived` stand for many:
+    measures of dependence and permutation tests need single rows.
+    """
     notions = settings.notions(outcome_given=arrived.y is not None)
     if not isinstance(settings.threshold, str):
         arrived.scored(settings)  # an error about a score must name its position on arrival
     data = arrived.sorted()
     scored = data.scored(settings)
-    found = list(_Assessor(data, scored, settings, notions).rows())
+    single = data if drawn is None else drawn.sorted()
+    found = list(_Assessor(data, scored, settings, notions, single).rows())
     rows = [row for row in found if isinstance(row, AuditRow)]
     jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
     return Audit(
@@ -200,7 +207,7 @@ def _audit_one(arrived: AuditData, settings: AuditSettings) -> Audit:
         not_assessed=tuple(row for row in found if isinstance(row, NotAssessed)),
         settings=settings,
         notions=tuple(map(str, notions)),
-        n=len(data.scores),
+        n=data.n,
         outcome=data.outcome,
         outcome_words=data.outcome_words,
         threshold=None if scored.threshold is None else float(scored.threshold[0]),
@@ -267,6 +274,7 @@ class _Assessor:
     scored: Scored  # made of `data`
     settings: AuditSettings
     notions: tuple[Notion, ...]
+    single: AuditData  # sorted rows of which each stands for itself: `data`, or some of its rows
 
     def rows(self) -> Rows:
         """Every number: utility, then unfairness by attribute, then groups."""
@@ -289,7 +297,9 @@ class _Assessor:
             yield from self._comparisons(crossed.column)
             # Where all columns are discrete, it is the test of all columns.
             if self.data.weights is None and len(self.data.discrete) < len(table.columns):
-                yield from self._tests(SensitiveTable(self.data.discrete), crossed.column.name)
+                table = SensitiveTable(self.data.discrete)
+                known = int(self.data.people[table.known].sum())
+                yield from self._tests(self._of_single(table), crossed.column.name, known)
         yield from self._groups(crossed)
 
     def _utility(self) -> Rows:
@@ -324,19 +334,21 @@ class _Assessor:
                 chosen.append(metric)
             else:
                 yield NotAssessed(metric.name, column.name, problem)
-        small = _small_groups(column)
+        small = _small_groups(column, self.data.people)
         found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
         for metric, estimate in zip(chosen, found, strict=True):
             bound, remark = certificate_of(
                 metric,
-                self.data.scores,
+                self.data.ranked,
                 column,
                 self.data.y,
                 self.data.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
                 weights=self.data.weights,
+                people=self.data.people,
             )
+            bound += hidden_in_bins(sample, metric.notion) if metric.name in CERTIFIED else 0.0
             caveat = metric.caveat(self.data.outcome)
             estimate = estimate.certified(bound, notes(caveat, remark, small))
             yield AuditRow(str(metric.notion or ""), metric.name, column.name, ALL_ROWS, estimate)
@@ -375,30 +387,36 @@ class _Assessor:
             why = "does not take row weights"
             yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
             return
-        known = int(table.known.sum())
+        known = int(self.data.people[table.known].sum())
+        table = self._of_single(table)
         for notion in self.notions:
             for name in MEASURES:
                 found = dependence_interval(
                     name,
-                    self.data.scores,
+                    self.single.scores,
                     table,
                     **self._given(notion),
                     draws=self.settings.draws,
                     level=self.settings.level,
                     random_state=self.settings.random_state,
                 )
-                used = f"computed on {found.n} of {known} rows" if found.n < known else ""
-                estimate = replace(found, note=notes(found.note, used))
+                estimate = replace(found, note=notes(found.note, _used(found.n, known)))
                 metric = f"{name}|Y" if notion.conditions_on_outcome else name
                 yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
-        yield from self._tests(table, attribute)
+        yield from self._tests(table, attribute, known)
 
-    def _tests(self, table: SensitiveTable, attribute: str) -> Rows:
+    def _of_single(self, table: SensitiveTable) -> SensitiveTable:
+        """The same columns of the rows that stand for themselves."""
+        if self.single is self.data:
+            return table
+        return SensitiveTable(tuple(self.single.table[name].alone() for name in table.names))
+
+    def _tests(self, table: SensitiveTable, attribute: str, known: int) -> Rows:
         """Whether scores depend on these columns jointly, notion by notion."""
         for notion in self.notions:
             try:
                 found = permutation_test(
-                    self.data.scores,
+                    self.single.scores,
                     table,
                     **self._given(notion),
                     permutations=self.settings.permutations,
@@ -407,12 +425,13 @@ class _Assessor:
             except InputError as impossible:
                 yield NotAssessed(TEST, attribute, str(impossible))
                 continue
-            yield AuditRow(str(notion), TEST, attribute, ALL_ROWS, found)
+            estimate = replace(found, note=notes(found.note, _used(found.n, known)))
+            yield AuditRow(str(notion), TEST, attribute, ALL_ROWS, estimate)
 
     def _given(self, notion: Notion) -> dict[str, Any]:
         """What a notion is conditioned on."""
         given = notion.conditions_on_outcome
-        return {"y": self.data.y, "outcome": self.data.outcome} if given else {}
+        return {"y": self.single.y, "outcome": self.single.outcome} if given else {}
 
     def _groups(self, crossed: Intersection | None) -> Rows:
         threshold = None if self.scored.threshold is None else float(self.scored.threshold[0])
@@ -443,10 +462,16 @@ def _adjusted(rows: Sequence[AuditRow], jointly: str) -> Iterator[AuditRow]:
         yield replace(row, estimate=replace(row.estimate, p_adjusted=adjusted))
 
 
-def _small_groups(column: SensitiveColumn) -> str:
+def _used(rows: int, known: int) -> str:
+    """How many rows a number is computed from, if not from all."""
+    return f"computed on {rows} of {known} rows" if rows < known else ""
+
+
+def _small_groups(column: SensitiveColumn, people: NDArray[np.float64]) -> str:
     """How many groups are small; a sum over groups rests on them as much as on the others."""
     if column.codes is None:
         return ""
-    sizes = np.bincount(column.codes[~column.missing], minlength=len(column.categories))
+    known = ~column.missing
+    sizes = np.bincount(column.codes[known], people[known], len(column.categories))
     small = int((sizes < SMALL_GROUP).sum())
     return f"{small} of {len(sizes)} groups with fewer than {SMALL_GROUP} rows" if small else ""

@@ -26,7 +26,7 @@ from equipoise.errors import (
 from equipoise.inference.verdict import DEFAULT_LIMIT, Decisions, Favourable, limits_of
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
-from equipoise.metrics.sample import Scored, Threshold, prepare
+from equipoise.metrics.sample import Repeats, Scored, Threshold, prepare
 from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
@@ -97,6 +97,22 @@ class AuditData:
     outcome_words: str  # what y is, for people
     table: SensitiveTable
     weights: Floats | None = None  # how much each row counts; None where all count the same
+    repeats: Repeats | None = None  # rows that stand for many; then there are no weights
+
+    @property
+    def n(self) -> int:
+        """Number of rows that were audited."""
+        return int(self.people.sum())
+
+    @property
+    def people(self) -> Floats:
+        """How many rows each row stands for, (n,)."""
+        return np.ones(len(self.scores)) if self.repeats is None else self.repeats.number
+
+    @property
+    def ranked(self) -> Floats:
+        """Scores whose order counts, (n,): of a bin of scores its lowest."""
+        return self.scores if self.repeats is None else self.repeats.lowest
 
     @property
     def discrete(self) -> tuple[SensitiveColumn, ...]:
@@ -118,13 +134,15 @@ class AuditData:
             weights=self.weights,
             threshold=settings.threshold,
             outcome=self.outcome,
+            repeats=self.repeats,
         )
 
     def digest(self) -> str:
         """SHA-256 of all values, in the order in which they came."""
         found = hashlib.sha256()
         columns = [c.values if c.values is not None else c.codes for c in self.table.columns]
-        for values in (self.scores, self.y, self.weights, *columns):
+        number = None if self.repeats is None else self.repeats.number
+        for values in (self.scores, self.y, self.weights, number, *columns):
             if values is not None:
                 plain = values.astype(str) if values.dtype.kind == "O" else values
                 found.update(np.ascontiguousarray(plain).tobytes())
@@ -140,13 +158,14 @@ class AuditData:
             keys.append(np.unique(self.y, return_inverse=True)[1])
         if self.weights is not None:
             keys.append(self.weights)
-        order = np.lexsort([*keys, self.scores])
+        order = np.lexsort([*keys, self.scores, self.ranked])
         return replace(
             self,
             scores=self.scores[order],
             y=None if self.y is None else self.y[order],
             table=self.table.take(order),
             weights=None if self.weights is None else self.weights[order],
+            repeats=None if self.repeats is None else self.repeats.take(order),
         )
 
 
