@@ -37,6 +37,7 @@ ORDER = (
     "report",
     "auditing",
     "files",
+    "distributed",
     "runs",
     "cli",
 )
@@ -50,6 +51,7 @@ OPTIONAL = (
     "fairlearn",
     "dcor",
     "maxcorr",
+    "ray",
 )
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

@@ -211,7 +211,7 @@ def audit_of(arrived: AuditData, settings: AuditSettings, drawn: AuditData | Non
         outcome=data.outcome,
         outcome_words=data.outcome_words,
         threshold=None if scored.threshold is None else float(scored.threshold[0]),
-        sensitive=data.table.describe(),
+        sensitive=data.table.describe(data.people),
         attributes=data.table.names,
         crossed=crossed_name(data.table) if settings.intersections else "",
         histograms=histograms(data),

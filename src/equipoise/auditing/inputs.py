@@ -185,8 +185,15 @@ def read_data(
     )
     column = _read_scores(scores)
     n = len(column)
-    values, kind, words = _read_outcome(y, n, settings)
+    values, kind, words = read_outcome(y, n, settings)
     table = _read_table(sensitive_features, n, types, missing)
+    check_names(table, settings)
+    _refuse_repeats(column, values, table)
+    return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
+
+
+def check_names(table: SensitiveTable, settings: AuditSettings) -> None:
+    """Refuse references and limits of columns that the table does not have."""
     for name in settings.references:  # `Scored.against` looks at the categories
         if name not in table.names:
             raise InputError(
@@ -194,10 +201,8 @@ def read_data(
                 f"({', '.join(map(repr, table.names))}), got {name!r}"
                 f"{did_you_mean(name, table.names)}"
             )
-    _refuse_repeats(column, values, table)
     crossed = crossed_name(table) if settings.intersections else ""
     limits_of("max_gap", settings.max_gap, [*table.names, *([crossed] if crossed else [])])
-    return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
 
 
 def crossed_name(table: SensitiveTable) -> str:
@@ -238,10 +243,10 @@ def _read_scores(scores: Any) -> Floats:
     return as_numbers("scores", scores).cpu().numpy()
 
 
-def _read_outcome(
+def read_outcome(
     y: Any, n: int, settings: AuditSettings
 ) -> tuple[NDArray[Any] | None, OutcomeKind | None, str]:
-    """Outcome, its kind, and what it is in words."""
+    """Outcome, its kind, and what it is in words; y may be distinct values for n rows."""
     if y is None:
         if settings.positive is not None or settings.outcome is not None:
             option = "positive" if settings.positive is not None else "outcome"

@@ -270,13 +270,17 @@ class SensitiveTable:
         cells[known] = np.ravel_multi_index(tuple(codes), tuple(sizes))
         return cells
 
-    def describe(self) -> str:
-        """A text table: column, kind, levels or range, missing values, rule."""
+    def describe(self, people: NDArray[np.float64] | None = None) -> str:
+        """A text table: column, kind, levels or range, missing values, rule.
+
+        Rows stand for as many as `people` (n,) says, by default for one each.
+        """
+        one = np.ones(self.n_rows) if people is None else people
         rows = {
             "column": self.names,
             "kind": [column.kind for column in self.columns],
             "levels or range": [_extent(column) for column in self.columns],
-            "missing": [str(int(column.missing.sum())) for column in self.columns],
+            "missing": [str(int(one[column.missing].sum())) for column in self.columns],
             "rule": [column.rule for column in self.columns],
         }
         return as_text(pd.DataFrame(rows))
