@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.auditing.groups import bands, calibration, group_rows, histograms
+from equipoise.auditing.groups import bands, calibration, group_rows, histograms, joined
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
@@ -40,6 +40,7 @@ from equipoise.metrics.registry import METRICS, Metric
 from equipoise.metrics.sample import (
     SMALL_GROUP,
     Intersection,
+    Sample,
     Scored,
     Threshold,
     UtilityMeasure,
@@ -49,6 +50,7 @@ from equipoise.metrics.sample import (
 from equipoise.notions import Notion
 from equipoise.report.page import Source
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
+from equipoise.tables.sensitive_table import describe
 
 
 @overload
@@ -187,38 +189,49 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     return Audits(audits, *_compared_utility(list(arrived.values()), settings))
 
 
-def audit_of(arrived: AuditData, settings: AuditSettings, drawn: AuditData | None = None) -> Audit:
+def audit_of(
+    arrived: AuditData | Sequence[AuditData],
+    settings: AuditSettings,
+    single: AuditData | None = None,
+) -> Audit:
     """Audit one column of scores that was read before.
 
-    `drawn` are some of the rows, each for itself, where those that `arrived` stand for many:
-    measures of dependence and permutation tests need single rows.
+    Where rows stand for many, the same rows may arrive several times, each time with some of the
+    sensitive columns, all discrete ones together; then `single` are some of the rows, each for
+    itself, with all columns: measures of dependence and permutation tests need them.
     """
-    notions = settings.notions(outcome_given=arrived.y is not None)
+    given = [arrived] if isinstance(arrived, AuditData) else list(arrived)
+    notions = settings.notions(outcome_given=given[0].y is not None)
     if not isinstance(settings.threshold, str):
-        arrived.scored(settings)  # an error about a score must name its position on arrival
-    data = arrived.sorted()
-    scored = data.scored(settings)
-    single = data if drawn is None else drawn.sorted()
-    found = list(_Assessor(data, scored, settings, notions, single).rows())
+        for each in given:
+            each.scored(settings)  # an error about a score must name its position on arrival
+    ordered = [each.sorted() for each in given]
+    parts = tuple(_Part(each, each.scored(settings)) for each in ordered)
+    data = ordered[0]
+    rows_apart = data if single is None else single.sorted()
+    assessor = _Assessor(parts, settings, notions, rows_apart)
+    found = list(assessor.rows())
     rows = [row for row in found if isinstance(row, AuditRow)]
-    jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
+    names = rows_apart.table.names
+    columns = tuple(assessor.part_of(name).data.table[name] for name in names)
+    cut = parts[0].scored.threshold
     return Audit(
-        rows=tuple(_adjusted(rows, jointly)),
+        rows=tuple(_adjusted(rows, ", ".join(names) if len(names) > 1 else "")),
         not_assessed=tuple(row for row in found if isinstance(row, NotAssessed)),
         settings=settings,
         notions=tuple(map(str, notions)),
         n=data.n,
         outcome=data.outcome,
         outcome_words=data.outcome_words,
-        threshold=None if scored.threshold is None else float(scored.threshold[0]),
-        sensitive=data.table.describe(data.people),
-        attributes=data.table.names,
-        crossed=crossed_name(data.table) if settings.intersections else "",
-        histograms=histograms(data),
-        bands=bands(data),
-        calibration=calibration(data, settings.level),
+        threshold=None if cut is None else float(cut[0]),
+        sensitive=describe(columns, [assessor.part_of(name).data.people for name in names]),
+        attributes=names,
+        crossed=crossed_name(rows_apart.table) if settings.intersections else "",
+        histograms=joined(map(histograms, ordered), names),
+        bands=joined(map(bands, ordered), names),
+        calibration=joined((calibration(each, settings.level) for each in ordered), names),
         weighted=data.weights is not None,
-        source=Source(sha256=arrived.digest()),
+        source=Source(sha256=given[0].digest()),
         remedy=_remedy(data, settings),
         repeat="audit(scores, y, sensitive_features)",
     )
@@ -266,40 +279,60 @@ TEST = "permutation test"
 FAMILIES = (("gap", "gap given Y"), ("decision gap", "decision gap given Y"), (TEST,))
 
 
+class _Part(NamedTuple):
+    """Rows with some or all sensitive columns."""
+
+    data: AuditData  # sorted
+    scored: Scored  # made of `data`
+
+
 @dataclass(frozen=True, eq=False)
 class _Assessor:
     """Makes the rows of one audit."""
 
-    data: AuditData  # sorted
-    scored: Scored  # made of `data`
+    parts: tuple[_Part, ...]  # the same rows, each with other columns
     settings: AuditSettings
     notions: tuple[Notion, ...]
-    single: AuditData  # sorted rows of which each stands for itself: `data`, or some of its rows
+    single: AuditData  # sorted rows of which each stands for itself, with all columns
+
+    def part_of(self, name: str) -> _Part:
+        """The rows with this column."""
+        return next(part for part in self.parts if name in part.data.table.names)
+
+    @property
+    def data(self) -> AuditData:
+        """Rows for what depends on no sensitive column."""
+        return self.parts[0].data
 
     def rows(self) -> Rows:
         """Every number: utility, then unfairness by attribute, then groups."""
         yield from self._utility()
-        table = self.data.table
-        for column in table.columns:
-            yield from self._comparisons(column)
-            yield from self._dependence(SensitiveTable((column,)), column.name)
+        table = self.single.table
+        for name in table.names:
+            part = self.part_of(name)
+            yield from self._comparisons(part, part.data.table[name])
+            yield from self._dependence(SensitiveTable((table[name],)), name)
         if len(table.columns) > 1:
-            yield from self._gaps(*table.columns, attribute=", ".join(table.names))
+            samples = [
+                part.scored.against(part.data.table[name])
+                for name, part in ((name, self.part_of(name)) for name in table.names)
+            ]
+            yield from self._gaps(*samples, attribute=", ".join(table.names))
             yield from self._dependence(table, ", ".join(table.names))
         crossed = None
-        if self.settings.intersections and len(self.data.discrete) > 1:
+        discrete = self.single.discrete
+        if self.settings.intersections and len(discrete) > 1:
+            part = self.part_of(discrete[0].name)
             try:
-                crossed = intersect(self.data.discrete)
+                crossed = intersect(part.data.discrete)
             except InputError as too_many:
-                names = " x ".join(column.name for column in self.data.discrete)
+                names = " x ".join(column.name for column in discrete)
                 yield NotAssessed("intersections", names, str(too_many))
         if crossed is not None:
-            yield from self._comparisons(crossed.column)
+            yield from self._comparisons(part, crossed.column)
             # Where all columns are discrete, it is the test of all columns.
-            if self.data.weights is None and len(self.data.discrete) < len(table.columns):
-                table = SensitiveTable(self.data.discrete)
-                known = int(self.data.people[table.known].sum())
-                yield from self._tests(self._of_single(table), crossed.column.name, known)
+            if self.data.weights is None and len(discrete) < len(table.columns):
+                yield from self._tests(SensitiveTable(discrete), crossed.column.name)
         yield from self._groups(crossed)
 
     def _utility(self) -> Rows:
@@ -309,7 +342,7 @@ class _Assessor:
         elif self.data.outcome == "continuous":
             measures = ("MAE", "R2")
         found = utility_intervals(
-            self.scored,
+            self.parts[0].scored,
             measures,
             draws=self.settings.draws,
             level=self.settings.level,
@@ -318,11 +351,11 @@ class _Assessor:
         for measure, (estimate,) in zip(measures, found, strict=True):
             yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
-    def _comparisons(self, column: SensitiveColumn) -> Rows:
+    def _comparisons(self, part: _Part, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
-        settings = self.settings
-        yield from self._gaps(column, attribute=column.name)
-        sample = self.scored.against(column, settings.references.get(column.name))
+        settings, data = self.settings, part.data
+        yield from self._gaps(part.scored.against(column), attribute=column.name)
+        sample = part.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
         for metric in METRICS.values():
             # Gaps and measures of dependence have rows of their own.
@@ -334,19 +367,19 @@ class _Assessor:
                 chosen.append(metric)
             else:
                 yield NotAssessed(metric.name, column.name, problem)
-        small = _small_groups(column, self.data.people)
+        small = _small_groups(column, data.people)
         found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
         for metric, estimate in zip(chosen, found, strict=True):
             bound, remark = certificate_of(
                 metric,
-                self.data.ranked,
+                data.ranked,
                 column,
-                self.data.y,
-                self.data.outcome,
+                data.y,
+                data.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
-                weights=self.data.weights,
-                people=self.data.people,
+                weights=data.weights,
+                people=data.people,
             )
             bound += hidden_in_bins(sample, metric.notion) if metric.name in CERTIFIED else 0.0
             caveat = metric.caveat(self.data.outcome)
@@ -360,10 +393,9 @@ class _Assessor:
         fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
         return fits and self.settings.notion is None
 
-    def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:
+    def _gaps(self, *samples: Sample, attribute: str) -> Rows:
         """Gaps over the groups of these columns."""
         settings = self.settings
-        samples = [self.scored.against(column) for column in columns]
         for metric in (METRICS[name] for name in GAPS):
             if metric.notion not in self.notions:
                 continue
@@ -387,8 +419,7 @@ class _Assessor:
             why = "does not take row weights"
             yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
             return
-        known = int(self.data.people[table.known].sum())
-        table = self._of_single(table)
+        known = self._known(table)
         for notion in self.notions:
             for name in MEASURES:
                 found = dependence_interval(
@@ -403,16 +434,15 @@ class _Assessor:
                 estimate = replace(found, note=notes(found.note, _used(found.n, known)))
                 metric = f"{name}|Y" if notion.conditions_on_outcome else name
                 yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
-        yield from self._tests(table, attribute, known)
+        yield from self._tests(table, attribute)
 
-    def _of_single(self, table: SensitiveTable) -> SensitiveTable:
-        """The same columns of the rows that stand for themselves."""
-        if self.single is self.data:
-            return table
-        return SensitiveTable(tuple(self.single.table[name].alone() for name in table.names))
+    def _known(self, table: SensitiveTable) -> int:
+        """Of how many rows these columns are known; of rows that were drawn, about so many."""
+        return round(self.data.n * float(table.known.mean()))
 
-    def _tests(self, table: SensitiveTable, attribute: str, known: int) -> Rows:
+    def _tests(self, table: SensitiveTable, attribute: str) -> Rows:
         """Whether scores depend on these columns jointly, notion by notion."""
+        known = self._known(table)
         for notion in self.notions:
             try:
                 found = permutation_test(
@@ -434,14 +464,19 @@ class _Assessor:
         return {"y": self.single.y, "outcome": self.single.outcome} if given else {}
 
     def _groups(self, crossed: Intersection | None) -> Rows:
-        threshold = None if self.scored.threshold is None else float(self.scored.threshold[0])
-        columns = [*self.data.table.columns, *([] if crossed is None else [crossed.column])]
-        for column in columns:
-            yield from group_rows(column, self.data, threshold, self.settings.level)
-        for combination in () if crossed is None else crossed.empty:
+        cut = self.parts[0].scored.threshold
+        threshold = None if cut is None else float(cut[0])
+        for name in self.single.table.names:
+            data = self.part_of(name).data
+            yield from group_rows(data.table[name], data, threshold, self.settings.level)
+        if crossed is None:
+            return
+        data = self.part_of(self.single.discrete[0].name).data
+        yield from group_rows(crossed.column, data, threshold, self.settings.level)
+        for combination in crossed.empty:
             estimate = Estimate(reason="no row has this combination")
             group = group_label(combination)
-            yield AuditRow("", "mean score", columns[-1].name, group, estimate)
+            yield AuditRow("", "mean score", crossed.column.name, group, estimate)
 
 
 def _adjusted(rows: Sequence[AuditRow], jointly: str) -> Iterator[AuditRow]:

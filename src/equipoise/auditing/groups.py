@@ -6,7 +6,7 @@ all at once, so that one may say who is worst and who is best off after looking 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -156,6 +156,15 @@ def bands(data: AuditData) -> pd.DataFrame:
             n = int(people[inside].sum())
             rows.append({**place, "n": n, **_quantiles(scores[inside], people[inside])})
     return pd.DataFrame(rows, columns=["attribute", "position", "n", *QUANTILES])
+
+
+def joined(tables: Iterable[pd.DataFrame], attributes: Sequence[str]) -> pd.DataFrame:
+    """Tables of these attributes as one, in their order."""
+    all_of_them = list(tables)
+    filled = [table for table in all_of_them if len(table)]  # an empty one has no types
+    found = pd.concat(filled or all_of_them[:1], ignore_index=True)
+    order = found["attribute"].map(list(attributes).index)
+    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
 
 
 def _quantiles(scores: Floats, people: Floats) -> dict[str, float]:

@@ -15,19 +15,19 @@ from equipoise.auditing.assess import audit_of
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
-    check_names,
     read_data,
     read_outcome,
 )
 from equipoise.distributed.cluster import connected
 from equipoise.distributed.counting import (
     MOST_LEVELS,
+    AuditColumns,
     Cells,
     Counted,
     Grid,
     Profile,
-    Roles,
     count,
+    grids_of,
     profile_of,
 )
 from equipoise.distributed.sources import FilePart, find_files
@@ -57,11 +57,10 @@ def audit_files(
     """Assess scores in Parquet or Arrow files of any number of rows, on a Ray cluster.
 
     Every row is counted; memory does not grow with their number. Counts and rates are exact, and so
-    is every number where the score has at most 4,096 distinct values (fewer if attributes have many
-    values). Otherwise scores are counted in bins. What that can change in a distance is computed,
-    lies inside the intervals, and is noted. A continuous attribute of more than 100 distinct values
-    is divided at its percentiles, or at the quantiles that groups are cut at. Measures of
-    dependence and permutation tests use 50,000 rows, drawn by a hash of their place.
+    is every number where the score has at most 4,096 distinct values. Otherwise scores are counted
+    in as many bins. What that can change in a distance is computed, lies inside the intervals, and
+    is noted. A continuous attribute of more than 198 distinct values is divided at its percentiles.
+    Measures of dependence and permutation tests use 50,000 rows, drawn by a hash of their place.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ def audit_files(
     check_choice("missing_sensitive", missing_sensitive, ("error", "skip"))
     settings = _settings(options)
     settings.notions(outcome_given=target is not None)
-    roles = Roles(score, target, as_names("sensitive", sensitive), missing_sensitive)
+    roles = AuditColumns(score, target, as_names("sensitive", sensitive), missing_sensitive)
     _check_roles(roles)
     types = {} if sensitive_types is None else sensitive_types
     check_types(types, roles.sensitive)
@@ -104,7 +103,7 @@ def audit_files(
 def audit_streams(
     in_order: Callable[[Callable[[FilePart], Any], Sequence[FilePart]], Iterable[Any]],
     files: Sequence[FilePart],
-    roles: Roles,
+    roles: AuditColumns,
     settings: AuditSettings,
     types: Mapping[str, Kind],
 ) -> Audit:
@@ -115,12 +114,13 @@ def audit_streams(
         labels = profile.columns[roles.target].distinct or ()
         settings = replace(settings, positive=label_of(settings.positive, labels))
     _check_outcome(profile, roles.target, settings)
-    grid = Grid.of(profile, roles, kinds, _given_threshold(settings))
-    counted = Counted.of(in_order(partial(count, grid), files), grid)
-    columns = {cells.name: _column(cells, types.get(cells.name)) for cells in grid.attributes}
-    data = _audit_data(grid, counted, columns, settings)
-    check_names(data.table, settings)
-    found = audit_of(data, settings, _drawn(profile, roles, data, settings))
+    grids = grids_of(profile, roles, kinds, _given_threshold(settings))
+    counted = Counted.of(in_order(partial(count, grids), files), grids)
+    data = [
+        _audit_data(grid, each, types, settings) for grid, each in zip(grids, counted, strict=True)
+    ]
+    single = _drawn(profile, roles, kinds, data[0], settings)
+    found = audit_of(data, settings, single)
     return replace(found, repeat="audit_files(paths, score=, target=, sensitive=)")
 
 
@@ -135,7 +135,7 @@ def _settings(options: Mapping[str, Any]) -> AuditSettings:
     return AuditSettings(**options)
 
 
-def _check_roles(roles: Roles) -> None:
+def _check_roles(roles: AuditColumns) -> None:
     if not roles.sensitive:
         raise InputError("sensitive must name at least one column, got none; name one")
     others = [roles.score, *([] if roles.target is None else [roles.target])]
@@ -205,7 +205,7 @@ def _check_outcome(profile: Profile, target: str | None, settings: AuditSettings
 def _audit_data(
     grid: Grid,
     counted: Counted,
-    columns: Mapping[str, SensitiveColumn],
+    types: Mapping[str, Kind],
     settings: AuditSettings,
 ) -> AuditData:
     """The cells as rows of an audit that stand for many."""
@@ -215,7 +215,7 @@ def _audit_data(
     scores = np.where(low == high, low, np.clip(counted.total / counted.number, low, high))
     table = SensitiveTable(
         tuple(
-            _taken(columns[cells.name], np.where(code < len(cells), code, -1))
+            _taken(_column(cells, types.get(cells.name)), np.where(code < len(cells), code, -1))
             for cells, code in zip(grid.attributes, codes, strict=True)
         )
     )
@@ -236,7 +236,13 @@ def _taken(column: SensitiveColumn, codes: Integers) -> SensitiveColumn:
     return replace(taken, values=np.where(codes < 0, np.nan, taken.values), scores=None)
 
 
-def _drawn(profile: Profile, roles: Roles, data: AuditData, settings: AuditSettings) -> AuditData:
+def _drawn(
+    profile: Profile,
+    roles: AuditColumns,
+    kinds: Mapping[str, Kind],
+    data: AuditData,
+    settings: AuditSettings,
+) -> AuditData:
     """Rows that stand for themselves, for numbers that need single rows."""
     rows = profile.drawn.reset_index(drop=True)
     return read_data(
@@ -244,6 +250,6 @@ def _drawn(profile: Profile, roles: Roles, data: AuditData, settings: AuditSetti
         None if roles.target is None else rows[roles.target],
         rows[list(roles.sensitive)],
         replace(settings, outcome=data.outcome),
-        types={column.name: column.kind for column in data.table.columns},
+        types=kinds,
         missing=roles.missing,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Literal
 
@@ -23,19 +23,17 @@ import pandas as pd
 from equipoise.distributed.sources import FilePart
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Floats, Integers, Mask
-from equipoise.metrics.gap import CUTS
 from equipoise.tables import Kind
 from equipoise.tables.columns import REFUSED, kind_of
 
-#: Where a continuous attribute of many values is divided: at its percentiles; or, with many
-#: attributes, only at those where groups are cut that are compared.
-ATTRIBUTE_CUTS = (tuple(k / 100 for k in range(1, 100)), CUTS)
+#: Where a continuous attribute of many values is divided: at its percentiles, each in two steps.
+ATTRIBUTE_CUTS = tuple(k / 100 for k in range(1, 100))
 ENDS = (0.0025, 0.005)
 #: Most bins of the score, and most cells in all: with many groups there are fewer bins.
 SCORE_BINS = 4096
 CELLS = 2**22
-#: With fewer bins than this, attributes get fewer cells; fewer than the other would say too little.
-ENOUGH_BINS, FEWEST_BINS = 512, 64
+#: Fewer bins than this would say too little.
+FEWEST_BINS = 80
 #: Rows drawn for quantiles, and for numbers that need single rows.
 DRAWN = 50_000
 #: Most categories of a column.
@@ -43,7 +41,7 @@ MOST_LEVELS = 10_000
 
 
 @dataclass(frozen=True)
-class Roles:
+class AuditColumns:
     """Columns of an audit."""
 
     score: str
@@ -99,12 +97,12 @@ class Profile:
         return Profile(columns, drawn, self.rows + other.rows)
 
 
-def profile_of(roles: Roles, file: FilePart) -> Profile:
+def profile_of(roles: AuditColumns, file: FilePart) -> Profile:
     """Look at one file; refuse what no row may hold."""
     return Profile.of(_profiles(roles, file))
 
 
-def _profiles(roles: Roles, file: FilePart) -> Iterator[Profile]:
+def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
     """What each frame of a file says."""
     for before, frame in file.frames(roles.names):
         columns = {name: _usable(frame[name], name, roles, file, before) for name in roles.names}
@@ -128,7 +126,7 @@ def hashes_of(file: FilePart, before: int, rows: int) -> Any:
 
 
 def _usable(
-    values: pd.Series[Any], name: str, roles: Roles, file: FilePart, before: int
+    values: pd.Series[Any], name: str, roles: AuditColumns, file: FilePart, before: int
 ) -> pd.Series[Any]:
     """Numbers as float64, other values as they are; an error names file and row."""
     missing = values.isna().to_numpy()
@@ -200,7 +198,7 @@ class Cells:
 class Grid:
     """The cells that rows are counted in."""
 
-    roles: Roles
+    roles: AuditColumns
     score: Cells
     target: Cells | None
     attributes: tuple[Cells, ...]
@@ -212,42 +210,45 @@ class Grid:
         attributes = (len(c) + gap for c, gap in zip(self.attributes, self.gaps, strict=True))
         return (len(self.score), len(self.target or (0,)), *attributes)
 
-    @classmethod
-    def of(
-        cls, profile: Profile, roles: Roles, kinds: Mapping[str, Kind], threshold: float | None
-    ) -> Grid:
-        """Cells for these files, with an edge at the threshold of decisions."""
-        target = None
-        if roles.target is not None:
-            target = Cells(roles.target, levels=profile.columns[roles.target].distinct or ())
-        gaps = tuple(profile.columns[name].missing > 0 for name in roles.sensitive)
-        for cuts in ATTRIBUTE_CUTS:
-            attributes = tuple(
-                _attribute_cells(profile, name, kinds[name], cuts) for name in roles.sensitive
-            )
-            others = math.prod(len(c) + gap for c, gap in zip(attributes, gaps, strict=True))
-            others *= len(target or (0,))
-            bins = min(SCORE_BINS, CELLS // others)
-            if bins >= ENOUGH_BINS:
-                break
-        if bins < FEWEST_BINS:
-            sizes = ", ".join(f"{c.name!r} {len(c)}" for c in attributes)
-            raise InputError(
-                f"sensitive must have at most {CELLS // FEWEST_BINS:,} combinations of values "
-                f"and outcomes to count, got {others:,} ({sizes}); audit fewer columns at a time"
-            )
-        return cls(
-            roles, _score_cells(profile, roles.score, bins, threshold), target, attributes, gaps
+
+def grids_of(
+    profile: Profile, roles: AuditColumns, kinds: Mapping[str, Kind], threshold: float | None
+) -> tuple[Grid, ...]:
+    """Cells for these files: discrete attributes are crossed, each continuous one is by itself.
+
+    All have the same bins of the score, with an edge at the threshold of decisions.
+    """
+    target = None
+    if roles.target is not None:
+        target = Cells(roles.target, levels=profile.columns[roles.target].distinct or ())
+    discrete = tuple(name for name in roles.sensitive if kinds[name] == "discrete")
+    alone = [(name,) for name in roles.sensitive if name not in discrete]
+    grids = []
+    for names in [*([discrete] if discrete else []), *alone]:
+        attributes = tuple(_attribute_cells(profile, name, kinds[name]) for name in names)
+        gaps = tuple(profile.columns[name].missing > 0 for name in names)
+        grids.append(Grid(roles, Cells(roles.score, levels=(0,)), target, attributes, gaps))
+    most = max(grids, key=lambda grid: math.prod(grid.shape))
+    cells = math.prod(most.shape)  # with a single bin
+    bins = min(SCORE_BINS, CELLS // cells)
+    if bins < FEWEST_BINS:
+        sizes = ", ".join(f"{each.name!r} {len(each)}" for each in most.attributes)
+        raise InputError(
+            f"sensitive must have at most {CELLS // FEWEST_BINS:,} combinations of categories "
+            f"and outcomes to count, got {cells:,} ({sizes}); audit fewer columns at a time"
         )
+    score = _score_cells(profile, roles.score, bins, threshold)
+    return tuple(replace(grid, score=score) for grid in grids)
 
 
-def _attribute_cells(profile: Profile, name: str, kind: Kind, cuts: Sequence[float]) -> Cells:
+def _attribute_cells(profile: Profile, name: str, kind: Kind) -> Cells:
     values = profile.columns[name]
-    if kind == "discrete" or (values.distinct and len(values.distinct) <= len(ENDS) * len(cuts)):
+    few = len(ENDS) * len(ATTRIBUTE_CUTS)
+    if kind == "discrete" or (values.distinct and len(values.distinct) <= few):
         return Cells(name, levels=values.distinct or ())
     # Quantiles of the drawn rows differ from those of all by about 0.2 % of the people. So the
     # first end is nearly always above the cut; the second says where the next range begins.
-    ends = np.add.outer(cuts, ENDS).ravel().clip(max=1)
+    ends = np.add.outer(ATTRIBUTE_CUTS, ENDS).ravel().clip(max=1)
     tops = np.quantile(profile.drawn[name].dropna(), ends, method="higher")
     return Cells(name, tops=tuple(np.unique([values.low, *tops, values.high]).tolist()))
 
@@ -276,18 +277,22 @@ class Counted:
     high: Floats
 
     @classmethod
-    def of(cls, parts: Iterable[Counted], grid: Grid) -> Counted:
-        """The sum of counts, added in their order."""
-        cells, bins = math.prod(grid.shape), len(grid.score)
-        number, total = np.zeros(cells), np.zeros(cells)
+    def of(cls, parts: Iterable[Sequence[Counted]], grids: Sequence[Grid]) -> tuple[Counted, ...]:
+        """The sums of counts of every grid, added in their order."""
+        sums = [np.zeros((2, math.prod(grid.shape))) for grid in grids]
+        bins = len(grids[0].score)
         low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
         for part in parts:
-            number[part.cells] += part.number
-            total[part.cells] += part.total
-            np.minimum(low, part.low, out=low)
-            np.maximum(high, part.high, out=high)
-        used = np.flatnonzero(number)
-        return cls(used, number[used], total[used], low, high)
+            for both, each in zip(sums, part, strict=True):
+                both[0, each.cells] += each.number
+                both[1, each.cells] += each.total
+            np.minimum(low, part[0].low, out=low)
+            np.maximum(high, part[0].high, out=high)
+        used = [np.flatnonzero(both[0]) for both in sums]
+        return tuple(
+            cls(cells, both[0, cells], both[1, cells], low, high)
+            for cells, both in zip(used, sums, strict=True)
+        )
 
     @property
     def coarse(self) -> Mask:
@@ -295,34 +300,32 @@ class Counted:
         return self.low < self.high
 
 
-def count(grid: Grid, file: FilePart) -> Counted:
-    """Count the rows of one file."""
-    return Counted.of(_counts(grid, file), grid)
+def count(grids: Sequence[Grid], file: FilePart) -> tuple[Counted, ...]:
+    """Count the rows of one file, in every grid."""
+    return Counted.of(_counts(grids, file), grids)
 
 
-def _counts(grid: Grid, file: FilePart) -> Iterator[Counted]:
+def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ...]]:
     """Counts of the rows of each frame of a file."""
-    bins = len(grid.score)
-    for before, frame in file.frames(grid.roles.names):
-        columns = {
-            name: _usable(frame[name], name, grid.roles, file, before) for name in grid.roles.names
-        }
-        scores = columns[grid.roles.score].to_numpy(np.float64)
-        place = grid.score.codes(columns[grid.roles.score])
-        low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
+    roles, score, target = grids[0].roles, grids[0].score, grids[0].target
+    for before, frame in file.frames(roles.names):
+        columns = {name: _usable(frame[name], name, roles, file, before) for name in roles.names}
+        scores = columns[roles.score].to_numpy(np.float64)
+        place = score.codes(columns[roles.score])
+        low, high = np.full(len(score), math.inf), np.full(len(score), -math.inf)
         np.minimum.at(low, place, scores)
         np.maximum.at(high, place, scores)
-        target = grid.target
-        codes = [place, place * 0 if target is None else target.codes(columns[target.name])]
-        for attribute in grid.attributes:
-            found = attribute.codes(columns[attribute.name])
-            codes.append(np.where(found < 0, len(attribute), found))  # missing: the last cell
-        number = np.ravel_multi_index(tuple(codes), grid.shape)
-        used, rows = np.unique(number, return_inverse=True)
-        yield Counted(
-            used,
-            np.bincount(rows).astype(np.float64),
-            np.bincount(rows, scores).astype(np.float64),
-            low,
-            high,
-        )
+        outcome = place * 0 if target is None else target.codes(columns[target.name])
+        found = []
+        for grid in grids:
+            codes = [place, outcome]
+            for attribute in grid.attributes:
+                code = attribute.codes(columns[attribute.name])
+                codes.append(np.where(code < 0, len(attribute), code))  # missing: the last cell
+            number = np.ravel_multi_index(tuple(codes), grid.shape)
+            cells, rows = np.unique(number, return_inverse=True)
+            people, total = np.bincount(rows), np.bincount(rows, scores)
+            found.append(
+                Counted(cells, people.astype(np.float64), total.astype(np.float64), low, high)
+            )
+        yield tuple(found)

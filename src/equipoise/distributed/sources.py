@@ -37,7 +37,7 @@ class FilePart:
                 yield done, frame
                 done += len(frame)
         except InputError as damaged:
-            if str(self.path) not in str(damaged):
+            if not done:
                 raise
             raise InputError(f"{damaged} (read up to row {done:,})") from None
 
@@ -61,7 +61,8 @@ def find_files(
                 f"paths must name files that exist, got {each!r}, which matches none; check the "
                 "folder and the pattern"
             )
-        found |= dict.fromkeys(map(Path, matches))
+        # Workers have working folders of their own.
+        found |= dict.fromkeys(Path(match).absolute() for match in matches)
     if not found:
         raise InputError("paths must name at least one file, got none; name a file or a pattern")
     files = tuple(FilePart(path, number) for number, path in enumerate(sorted(found)))

@@ -27,8 +27,8 @@ and all candidates share the error probability equally.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,6 +72,7 @@ def gap_estimates(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from equipoise.metrics import find_metric, prepare
     >>> from equipoise.tables import SensitiveTable
     >>> age = np.linspace(18, 90, 2000).round()
@@ -93,8 +94,7 @@ def gap_estimates(
         seed=random_state,
     )
     members = len(samples[0].scored.scores)
-    missing = np.logical_and.reduce([sample.column.missing for sample in samples])
-    n = int(samples[0].scored.people[torch.from_numpy(~missing)].sum())
+    n = _known_rows(samples)
     if not found.comparisons:
         return [Estimate(level=level, n=n, reason=too_few(found))] * members
     reach = found.reach(level)[0]
@@ -136,6 +136,15 @@ def gap_estimates(
             )
         )
     return estimates
+
+
+def _known_rows(samples: Sequence[Sample]) -> int:
+    """Rows in which one of the columns is known; at least so many, of rows that stand for many."""
+    known = [torch.from_numpy(~sample.column.missing) for sample in samples]
+    if len({len(each) for each in known}) == 1:
+        return int(samples[0].scored.people[torch.stack(known).any(0)].sum())
+    pairs = zip(samples, known, strict=True)
+    return max(int(sample.scored.people[each].sum()) for sample, each in pairs)
 
 
 def in_bins(blur: float) -> str:

@@ -45,10 +45,10 @@ from equipoise.tables import SensitiveColumn
 #: Probability with which a fair score has no gap.
 LEVEL = 0.95
 PERMUTATIONS = 999
+# Shares of the people at which a continuous attribute is divided.
 _TWENTIETHS = tuple(k / 20 for k in range(1, 20))
 _TAILS = (0.01, 0.02, 0.98, 0.99)
-#: Shares of the people at which a continuous attribute is divided.
-CUTS = tuple(sorted((*_TWENTIETHS, *_TAILS)))
+_CUTS = tuple(sorted((*_TWENTIETHS, *_TAILS)))
 # Numbers in memory at once: 2 MiB of float64 fit into the processor's cache.
 _BLOCK = 2**18
 # Number of places at which the limiting process is read. The maximum of a random walk at this
@@ -128,7 +128,7 @@ def groups_of(column: SensitiveColumn, people: Tensor, weights: Tensor) -> Group
         assert column.values is not None
         values = torch.from_numpy(np.nan_to_num(column.values)).to(rows.device)
         inside, weighed = values[rows], weights[rows] * (people.sum() / weights[rows].sum())
-        cuts = quantiles(inside, weighed, CUTS)
+        cuts = quantiles(inside, weighed, _CUTS)
         codes = torch.searchsorted(cuts, values)
         spans = _ranges(cuts)
         labels = _range_labels(column.name, inside, codes[rows], spans)
@@ -145,13 +145,13 @@ def groups_of(column: SensitiveColumn, people: Tensor, weights: Tensor) -> Group
 
 
 def _ranges(cuts: Tensor) -> Spans:
-    """Ranges of consecutive twentieths, and tails, between the quantiles at `CUTS`."""
+    """Ranges of consecutive twentieths, and tails, between the quantiles at `_CUTS`."""
     cells = len(cuts) + 1
     # Equal quantiles count as one; the cells between them are empty.
     same = [0, *(torch.searchsorted(cuts, cuts) + 1).tolist(), cells]
-    twentieths = [0, *(1 + CUTS.index(cut) for cut in _TWENTIETHS), cells]
+    twentieths = [0, *(1 + _CUTS.index(cut) for cut in _TWENTIETHS), cells]
     pairs = {(same[i], same[j]) for i in twentieths for j in twentieths if i < j}
-    tails = [same[1 + CUTS.index(cut)] for cut in _TAILS]
+    tails = [same[1 + _CUTS.index(cut)] for cut in _TAILS]
     pairs |= {(0, tails[0]), (0, tails[1]), (tails[2], cells), (tails[3], cells)}
     first, last = zip(*sorted(pairs), strict=True)
     return Spans(cells, first, last, levels=False)

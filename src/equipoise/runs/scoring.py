@@ -301,7 +301,7 @@ def score_files(
     keep = as_names("id", id)
     scorer = _RowScorer(model, threshold)
     files = find_files(paths, [*keep, *(name for name in scorer.names if name not in keep)])
-    folder = as_path(out, "out")
+    folder = as_path(out, "out").absolute()
     targets = {f"{file.path.stem}.parquet": file for file in files}
     if len(targets) < len(files):
         twice = next(f for f in files if targets[f"{f.path.stem}.parquet"] is not f)
