@@ -8,9 +8,10 @@ lost, and however many workers there are.
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
@@ -90,8 +91,16 @@ def connected(workers: int | None = None) -> Iterator[Cluster]:
         check_whole("workers", workers)
     with needs("ray", user='engine="ray" (--engine ray)', extra="ray"):
         import ray
-    if ray.is_initialized():
+    # Ray tells of lost machines on standard output, which belongs to the answer.
+    with redirect_stdout(sys.stderr), _cluster_in_use(ray):
         yield Cluster(ray, workers)
+
+
+@contextmanager
+def _cluster_in_use(ray: Any) -> Iterator[None]:
+    """Connect, unless somebody has; disconnect in the end if it was done here."""
+    if ray.is_initialized():
+        yield
         return
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     try:
@@ -108,7 +117,7 @@ def connected(workers: int | None = None) -> Iterator[Cluster]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(include_dashboard=False, object_store_memory=_STORE, **quiet)
     try:
-        yield Cluster(ray, workers)
+        yield
     finally:
         ray.shutdown()
 
