@@ -140,6 +140,7 @@ def cluster(workers: int) -> Iterator[None]:
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(
+        address="local",  # not one that others use
         num_cpus=workers,
         include_dashboard=False,
         object_store_memory=256 * 2**20,

@@ -18,6 +18,7 @@ ORDER = (
     "words",
     "notions",
     "scales",
+    "cluster",
     "pareto",
     "tables",
     "datasets",

@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,13 @@ import pandas as pd
 import psutil
 import pytest
 
-from equipoise import FairClassifier, audit, audit_files
+from equipoise import (
+    FairBoostingClassifier,
+    FairClassifier,
+    FairFrontier,
+    audit,
+    audit_files,
+)
 from equipoise.cli.commands import app
 from equipoise.cli.running import run
 from equipoise.errors import InputError
@@ -24,7 +30,7 @@ from equipoise.runs.scoring import FINISHED, score_file, score_files
 from tests.error_parts import says
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 COLUMNS = {"score": "score", "target": "hired", "sensitive": ["age", "sex"]}
 FAST = {"draws": 20, "permutations": 99}
 
@@ -108,7 +114,7 @@ def meanwhile(act, times=1):
 
 
 def test_an_audit_counts_what_audit_counts_also_when_workers_are_killed(cluster, tmp_path):
-    paths = written(tmp_path / "in", 6, 150_000)
+    paths = written(tmp_path / "in", 6, 80_000)
     first = audit_files(paths, **COLUMNS, **FAST)
 
     def kill():
@@ -121,7 +127,7 @@ def test_an_audit_counts_what_audit_counts_also_when_workers_are_killed(cluster,
         again = audit_files(paths, **COLUMNS, **FAST)
     assert len(killed) == 2
     assert again.to_json() == first.to_json()
-    rows = pd.concat([people(150_000, seed) for seed in range(6)], ignore_index=True)
+    rows = pd.concat([people(80_000, seed) for seed in range(6)], ignore_index=True)
     found = first.to_frame().query("metric == 'selection rate' and attribute == 'sex'")
     shares = (rows["score"] > first.threshold).groupby(rows["sex"]).mean()
     assert dict(zip(found["group"], found["value"], strict=True)) == pytest.approx(dict(shares))
@@ -129,7 +135,7 @@ def test_an_audit_counts_what_audit_counts_also_when_workers_are_killed(cluster,
 
 
 def test_predict_scores_as_one_process_does_also_when_a_node_is_removed(cluster, model, tmp_path):
-    paths = written(tmp_path / "in", 6, 60_000)
+    paths = written(tmp_path / "in", 6, 40_000)
     node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes(timeout=60)
     raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
@@ -143,12 +149,51 @@ def test_predict_scores_as_one_process_does_also_when_a_node_is_removed(cluster,
     with meanwhile(remove) as removed:
         report = score_files(model, paths, tmp_path / "out", model_digest="m")
     assert len(removed) == 1
-    assert (report.document["scored"], report.before) == (360_000, 0)
+    assert (report.document["scored"], report.before) == (240_000, 0)
     (tmp_path / "here").mkdir()
     for path in sorted((tmp_path / "in").iterdir()):
         score_file(model, path, tmp_path / "here" / path.name)
     assert digests(tmp_path / "out") == digests(tmp_path / "here")
     assert not list((tmp_path / "out").glob(".*"))  # nothing half-written
+
+
+def test_a_frontier_trained_on_a_cluster_is_that_of_one_process(cluster):
+    rows = people(1200)
+    models = [FairClassifier(iterations=20, hidden=h, device="cpu") for h in ((8,), (4, 4))]
+    given = {"sensitive_features": rows[["sex", "age"]]}
+    options = {"strengths": (0.0, 0.5, 0.9), "seeds": 2, "ensemble": True, "random_state": 0}
+
+    def kill():
+        for process in at_work():
+            os.kill(process.pid, signal.SIGKILL)
+            return True
+        return False
+
+    found = {}
+    for engine in ("local", "ray"):
+        frontier = FairFrontier(models, evaluate_every=10, engine=engine, **options)
+        with meanwhile(kill) if engine == "ray" else nullcontext([0.0]) as killed:
+            found[engine] = frontier.fit(rows[["grade"]], rows["hired"], **given)
+        assert len(killed) == 1
+    tables = [frontier.table() for frontier in found.values()]
+    pd.testing.assert_frame_equal(*tables, atol=1e-3)
+    histories = [frontier.history_ for frontier in found.values()]
+    for name, one in histories[0].items():
+        other = histories[1][name]
+        assert one.iterations.tolist() == other.iterations.tolist()
+        np.testing.assert_allclose(one.task, other.task, rtol=1e-5)
+        np.testing.assert_allclose(one.penalty, other.penalty, rtol=1e-3, atol=1e-6)
+    picked = [frontier.select(max_gap=1, allow_useless=True) for frontier in found.values()]
+    scores = [each.model.predict_proba(rows[["grade"]]) for each in picked]
+    np.testing.assert_allclose(*scores, atol=1e-5)
+    with pytest.raises(InputError) as refused:
+        trees = FairFrontier(FairBoostingClassifier(), engine="ray")
+        trees.fit(rows[["grade"]], rows["hired"], **given)
+    says(refused.value, "estimator", "networks", "boosted trees", "engine='local'")
+    for options in ({"callback": print}, {"checkpoint": "kept", "resume": True}):
+        with pytest.raises(InputError) as refused:
+            frontier.fit(rows[["grade"]], rows["hired"], **given, **options)
+        says(refused.value, next(iter(options)), "no meaning", "engine='ray'", "engine='local'")
 
 
 def test_what_is_finished_is_not_done_again(cluster, model, tmp_path):

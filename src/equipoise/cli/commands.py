@@ -169,7 +169,7 @@ def data_file(
 
 
 if TYPE_CHECKING:
-    from equipoise.distributed.cluster import Engine
+    from equipoise.cluster import Engine
 
 Text = str | None
 Whole = int | None

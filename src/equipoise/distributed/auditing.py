@@ -18,7 +18,7 @@ from equipoise.auditing.inputs import (
     read_data,
     read_outcome,
 )
-from equipoise.distributed.cluster import connected
+from equipoise.cluster import connected
 from equipoise.distributed.counting import (
     MOST_LEVELS,
     AuditColumns,

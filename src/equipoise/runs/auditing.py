@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from equipoise.auditing import Audit, Audits, audit
 from equipoise.auditing.inputs import AuditSettings
+from equipoise.cluster import Engine, uses_cluster
 from equipoise.distributed.auditing import audit_files
-from equipoise.distributed.cluster import Engine, uses_cluster
 from equipoise.errors import (
     InputError,
     check_choice,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.distributed.cluster import Engine, connected, uses_cluster
+from equipoise.cluster import Engine, connected, uses_cluster
 from equipoise.distributed.sources import FilePart, find_files
 from equipoise.errors import InputError, check_number, refuse_unread
 from equipoise.estimators import Classifies, Regresses

@@ -46,6 +46,11 @@ class Cluster:
     ray: Any
     workers: int | None
 
+    @property
+    def cores(self) -> int:
+        """Items that the cluster can work on at a time."""
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
     def in_order(self, function: Callable[[Item], Found], items: Sequence[Item]) -> Iterator[Found]:
         """Yield ``function(item)`` of each item, in order.
 
@@ -54,8 +59,7 @@ class Cluster:
         task = self.ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
         shared = self.ray.put(function)
         # With a limit on workers, no further item may begin before an answer was taken.
-        cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-        window = self.workers or _AHEAD * cores
+        window = self.workers or _AHEAD * self.cores
         waiting = iter(items)
         begun = deque((item, task.remote(shared, item)) for item in islice(waiting, window))
         while begun:
