@@ -8,6 +8,7 @@ lost, and however many workers there are.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +88,7 @@ class Cluster:
 
 @contextmanager
 def connected(workers: int | None = None) -> Iterator[Cluster]:
-    """Connect to the cluster in use, one that runs, or else one on this machine.
+    """Connect to the cluster in use, to that of RAY_ADDRESS, or else use this machine alone.
 
     workers : items worked on at a time; by default one for each core of the cluster.
     """
@@ -106,24 +107,36 @@ def _cluster_in_use(ray: Any) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
-    try:
-        # RAY_ADDRESS, or what `ray start` began on this machine.
-        ray.init(address="auto", **quiet)
-    except ConnectionError:
-        if os.environ.get("RAY_ADDRESS"):
-            raise InputError(
-                "RAY_ADDRESS must be the address of a cluster that runs, got "
-                f"{os.environ['RAY_ADDRESS']!r}; start it with ray start --head, or unset it to "
-                "use this machine alone"
-            ) from None
-        # Ray reports usage to its makers unless told not to.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(include_dashboard=False, object_store_memory=_STORE, **quiet)
+    address = os.environ.get("RAY_ADDRESS", "")
+    _check_answers(address)
+    # Ray reports usage to its makers unless told not to.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    alone: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
+    ray.init(
+        address=address or "local",
+        logging_level="ERROR",
+        log_to_driver=False,
+        **({} if address else alone),
+    )
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address where nothing listens: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise InputError(
+            f"RAY_ADDRESS must be the address of a cluster that runs, got {address!r}, which does "
+            f"not answer ({error}); begin one with ray start --head, or unset RAY_ADDRESS to use "
+            "this machine alone"
+        ) from None
 
 
 def _call(function: Callable[[Item], Found], item: Item) -> Found:

@@ -1,6 +1,7 @@
 """Audits from counts: what is exact, what lies inside its interval, and what files are refused."""
 
 import math
+import socket
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from equipoise import audit
 from equipoise.auditing.inputs import AuditSettings
+from equipoise.cluster import connected
 from equipoise.distributed import counting
 from equipoise.distributed.auditing import audit_streams
 from equipoise.distributed.counting import (
@@ -243,3 +245,14 @@ def test_files_must_exist_and_have_types(tmp_path):
     with pytest.raises(InputError) as refused:
         find_files(tmp_path / "people.csv", ["score"])
     says(refused.value, "Parquet", "people.csv", "write it as Parquet")
+
+
+def test_an_address_where_nothing_answers_is_refused_at_once(monkeypatch):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(InputError) as refused, connected():
+            pass
+    says(refused.value, "RAY_ADDRESS", "must be", address, "does not answer", "unset RAY_ADDRESS")

@@ -28,6 +28,7 @@ from equipoise.cli.running import run
 from equipoise.errors import InputError
 from equipoise.runs.scoring import FINISHED, score_file, score_files
 from tests.error_parts import says
+from tests.test_documentation import run_in_order
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = pytest.mark.timeout(240)
@@ -286,6 +287,11 @@ def test_the_commands_run_on_the_cluster(cluster, tmp_path, monkeypatch):
         pd.read_parquet("one.parquet"), pd.read_parquet("out/part-00.parquet")
     )
     assert sorted(os.listdir("out")) == [FINISHED, "part-00.parquet", "part-01.parquet"]
+
+
+def test_the_code_on_the_page_runs(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_in_order(Path(__file__).parents[2] / "docs" / "ray.md")
 
 
 def test_options_that_have_no_meaning_are_refused(tmp_path, monkeypatch):

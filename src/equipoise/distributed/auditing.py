@@ -72,8 +72,8 @@ def audit_files(
     sensitive : str or sequence of str
         Sensitive columns.
     engine : {"ray"}
-        Connects to the cluster in use, to that of RAY_ADDRESS, or to one on this machine; if there
-        is none, it begins one on this machine.
+        Uses the cluster that the process is connected to, else that of RAY_ADDRESS, else the cores
+        of this machine.
     workers : int, optional
         Files read at a time; by default one for each core of the cluster.
     sensitive_types, missing_sensitive, **options

@@ -110,13 +110,14 @@ def predict_with_run(
     run, chosen, model = reading(folder, lambda run: (run, read_threshold(run), run.load(MODEL)))
     assert isinstance(model, Classifies | Regresses)
     options = run.record.options
+    keep, cut = options.id if id is None else id, chosen if threshold is None else threshold
     if over_cluster:
         files = score_files(
             model,
             data,
             out,
-            id=options.id if id is None else id,
-            threshold=chosen if threshold is None else threshold,
+            id=keep,
+            threshold=cut,
             model_digest=sha256(run.folder / MODEL),
             workers=workers,
             overwrite=overwrite,
@@ -125,15 +126,7 @@ def predict_with_run(
     # A .csv file is likely written as the .csv file that was trained on, a .tsv file is not.
     if sep is None and options.sep and layout_of(data) == layout_of(run.record.data.path):
         sep = options.sep
-    scored = score_file(
-        model,
-        data,
-        out,
-        id=options.id if id is None else id,
-        threshold=chosen if threshold is None else threshold,
-        sep=sep,
-        overwrite=overwrite,
-    )
+    scored = score_file(model, data, out, id=keep, threshold=cut, sep=sep, overwrite=overwrite)
     return Answer((str(scored),), scored.document)
 
 
