@@ -114,29 +114,17 @@ def meanwhile(act, times=1):
         thread.join(timeout=20)
 
 
-def test_an_audit_counts_what_audit_counts_also_when_workers_are_killed(cluster, tmp_path):
-    paths = written(tmp_path / "in", 6, 80_000)
-    first = audit_files(paths, **COLUMNS, **FAST)
-
-    def kill():
-        for process in at_work():
-            os.kill(process.pid, signal.SIGKILL)
-            return True
-        return False
-
-    with meanwhile(kill, times=2) as killed:
-        again = audit_files(paths, **COLUMNS, **FAST)
-    assert len(killed) == 2
-    assert again.to_json() == first.to_json()
-    rows = pd.concat([people(80_000, seed) for seed in range(6)], ignore_index=True)
-    found = first.to_frame().query("metric == 'selection rate' and attribute == 'sex'")
-    shares = (rows["score"] > first.threshold).groupby(rows["sex"]).mean()
-    assert dict(zip(found["group"], found["value"], strict=True)) == pytest.approx(dict(shares))
-    assert first.n == found["n"].sum() == len(rows)
+def kill():
+    """Kill a worker that works on something."""
+    for process in at_work():
+        os.kill(process.pid, signal.SIGKILL)
+        return True
+    return False
 
 
-def test_predict_scores_as_one_process_does_also_when_a_node_is_removed(cluster, model, tmp_path):
-    paths = written(tmp_path / "in", 6, 40_000)
+@pytest.fixture
+def lose(cluster):
+    """Kill a worker at the first call that can, and remove a node that works at the second."""
     node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes(timeout=60)
     raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
@@ -147,9 +135,39 @@ def test_predict_scores_as_one_process_does_also_when_a_node_is_removed(cluster,
             return True
         return False
 
-    with meanwhile(remove) as removed:
+    losses = [kill, remove]
+
+    def lose_next():
+        done = bool(losses) and losses[0]()
+        if done:
+            del losses[0]
+        return done
+
+    return lose_next
+
+
+def test_an_audit_counts_what_audit_counts_also_when_workers_and_a_node_are_lost(
+    cluster, lose, tmp_path
+):
+    paths = written(tmp_path / "in", 6, 80_000)
+    with meanwhile(lose, times=2) as lost:
+        found = audit_files(paths, **COLUMNS, **FAST)
+    assert len(lost) == 2
+    assert found.to_json() == audit_files(paths, **COLUMNS, **FAST).to_json()
+    rows = pd.concat([people(80_000, seed) for seed in range(6)], ignore_index=True)
+    rates = found.to_frame().query("metric == 'selection rate' and attribute == 'sex'")
+    shares = (rows["score"] > found.threshold).groupby(rows["sex"]).mean()
+    assert dict(zip(rates["group"], rates["value"], strict=True)) == pytest.approx(dict(shares))
+    assert found.n == rates["n"].sum() == len(rows)
+
+
+def test_predict_scores_as_one_process_does_also_when_workers_and_a_node_are_lost(
+    cluster, lose, model, tmp_path
+):
+    paths = written(tmp_path / "in", 6, 40_000)
+    with meanwhile(lose, times=2) as lost:
         report = score_files(model, paths, tmp_path / "out", model_digest="m")
-    assert len(removed) == 1
+    assert len(lost) == 2
     assert (report.document["scored"], report.before) == (240_000, 0)
     (tmp_path / "here").mkdir()
     for path in sorted((tmp_path / "in").iterdir()):
@@ -163,12 +181,6 @@ def test_a_frontier_trained_on_a_cluster_is_that_of_one_process(cluster):
     models = [FairClassifier(iterations=20, hidden=h, device="cpu") for h in ((8,), (4, 4))]
     given = {"sensitive_features": rows[["sex", "age"]]}
     options = {"strengths": (0.0, 0.5, 0.9), "seeds": 2, "ensemble": True, "random_state": 0}
-
-    def kill():
-        for process in at_work():
-            os.kill(process.pid, signal.SIGKILL)
-            return True
-        return False
 
     found = {}
     for engine in ("local", "ray"):
