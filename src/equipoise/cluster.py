@@ -76,7 +76,7 @@ class Cluster:
             return self.ray.get(answer)
         except errors.RayTaskError as failed:
             # The error itself, not Ray's report of where in the cluster it was raised.
-            raise failed.cause from None
+            raise (failed.cause or failed) from None
         except errors.RayError as lost:
             why = next(iter(str(lost).strip().splitlines()), "no reason given")
             raise InputError(

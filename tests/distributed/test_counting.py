@@ -2,13 +2,14 @@
 
 import math
 import socket
+import sys
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from equipoise import audit
+from equipoise import audit, audit_files
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.cluster import connected
 from equipoise.distributed import counting
@@ -256,3 +257,11 @@ def test_an_address_where_nothing_answers_is_refused_at_once(monkeypatch):
         with pytest.raises(InputError) as refused, connected():
             pass
     says(refused.value, "RAY_ADDRESS", "must be", address, "does not answer", "unset RAY_ADDRESS")
+
+
+def test_without_ray_the_error_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # makes any import of it fail
+    paths = written(people(50), tmp_path / "in")
+    with pytest.raises(InputError) as refused:
+        audit_files(paths, score="score", sensitive="sex")
+    says(refused.value, "engine", "needs ray", "not installed", "equipoise[ray]")

@@ -238,6 +238,11 @@ def test_nothing_of_the_user_is_overwritten(cluster, model, tmp_path):
     with pytest.raises(InputError) as refused:
         score_files(model, paths, out, model_digest="m", overwrite=True)
     says(refused.value, "out", "'letter.txt'", "another name")
+    (out / "letter.txt").rename(out / FINISHED)
+    (out / FINISHED).write_text('{"mine": 1}')
+    with pytest.raises(InputError) as refused:
+        score_files(model, paths, out, model_digest="m", overwrite=True)
+    says(refused.value, "out", "must be new", FINISHED, "another name")
     with pytest.raises(InputError) as refused:
         score_files(model, paths, tmp_path / "in", model_digest="m", overwrite=True)
     says(refused.value, "out", "must not be a folder of the data", "another folder")

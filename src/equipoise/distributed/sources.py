@@ -85,10 +85,7 @@ def _check_alike(files: Sequence[FilePart], columns: Sequence[str]) -> None:
             where = f"data file {file} ({file.number + 1} of {len(files)})"
             if name not in types:
                 raise InputError(
-                    f"{where} must have the column {name!r} as the others do, got none; "
-                    f"{nearest(name, list(types))}"
-                    if file.number
-                    else f"{where} must have the column {name!r}, got none; "
+                    f"{where} must have the column {name!r}, as all of them must, got none; "
                     f"{nearest(name, list(types))}"
                 )
             kind = _kind(types[name])

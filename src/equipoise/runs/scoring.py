@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -308,29 +309,26 @@ def score_files(
             f"out must not be a folder of the data, got '{folder}'; name another folder"
         )
     asked = {"model": model_digest, "id": list(keep), "threshold": threshold}
-    foreign = foreign_in(folder, {FINISHED, *targets}.__contains__, written=[FINISHED, *targets])
-    known = read_document(folder / FINISHED) if (folder / FINISHED).is_file() else {}
-    if foreign is None and folder.is_dir() and any(folder.iterdir()) and "asked" not in known:
-        foreign = f"holds no {FINISHED} of equipoise"
-    again = known.get("asked") == asked
-    claim(folder, "scores of another model or other options", foreign=foreign,
-          overwrite=overwrite or again, argument="out")  # fmt: skip
+    _finished_in(folder, targets, asked, overwrite=overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    finished: dict[str, Any] = dict(known.get("finished", {}))
-    if not again:
-        # At once, so that scores of two models never lie side by side.
-        for name in finished:
-            (folder / name).unlink(missing_ok=True)
-        finished = {}
-    task = partial(
-        _score_part, model, folder=folder, keep=keep, threshold=threshold, finished=dict(finished)
-    )
     reports, before = [], 0
     with (
         only_writer(lock_beside(folder / FINISHED), argument="out", what=folder),
         connected(workers) as cluster,
     ):
+        # Again, now that nobody else writes there.
+        finished, of_others = _finished_in(folder, targets, asked, overwrite=overwrite)
+        for name in of_others:  # at once, so that scores of two models never lie side by side
+            (folder / name).unlink(missing_ok=True)
         write_json(folder / FINISHED, {"asked": asked, "finished": finished})
+        task = partial(
+            _score_part,
+            model,
+            folder=folder,
+            keep=keep,
+            threshold=threshold,
+            finished=dict(finished),
+        )
         for name, (record, is_new) in zip(targets, cluster.in_order(task, files), strict=True):
             before += not is_new
             if is_new:
@@ -338,6 +336,31 @@ def score_files(
                 write_json(folder / FINISHED, {"asked": asked, "finished": finished})
             reports.append(_report(folder / name, record))
     return FolderReport(folder, tuple(reports), before)
+
+
+def _finished_in(
+    folder: Path, targets: Collection[str], asked: Mapping[str, Any], *, overwrite: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """What is known of finished files, and which files are of another model or other options.
+
+    Raises unless the folder is new or holds nothing but scores that may be written there.
+    """
+    own = {FINISHED, *targets}
+    foreign = foreign_in(folder, own.__contains__, written=own)
+    known = read_document(folder / FINISHED) if (folder / FINISHED).is_file() else {}
+    holds_scores = folder.is_dir() and any(name in targets for name in os.listdir(folder))
+    if foreign is None and (known or holds_scores) and "asked" not in known:
+        foreign = f"holds no {FINISHED} of equipoise"
+    finished: dict[str, Any] = dict(known.get("finished", {}))
+    again = known.get("asked", asked) == asked
+    claim(
+        folder,
+        "scores of another model or other options",
+        foreign=foreign,
+        overwrite=overwrite or again,
+        argument="out",
+    )
+    return (finished, []) if again else ({}, [name for name in finished if name in targets])
 
 
 def _score_part(
