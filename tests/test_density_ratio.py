@@ -134,11 +134,25 @@ def test_members_of_equal_seed_share_a_network_and_others_do_not():
     settings = RatioSettings(iterations=100, optimizer=OptimizerSettings())
     members = [Member(0.1, 1), Member(0.9, 1), Member(0.1, 2)]
     ratio = trained(NetworkRatio(data, members, settings=settings))
-    assert len(next(ratio._network.parameters())) == 2
+    assert len(next(ratio.network.parameters())) == 2
     rows = torch.arange(20).expand(3, -1)
     beta = ratio(rows, rows.roll(1, 1))
     torch.testing.assert_close(beta[0], beta[1], rtol=1e-6, atol=1e-6)
     assert (beta[0] - beta[2]).abs().max() > 1e-3
+
+
+def test_a_table_of_all_rows_and_classes_is_what_the_network_says(monkeypatch):
+    data = toy_rows(400)
+    members = [Member(0.1, 1), Member(0.9, 2), Member(0.5, 1)]
+    ratio = NetworkRatio(data, members, settings=RatioSettings(iterations=50))
+    history = run_phase(*ratio.phases)
+    rows = torch.stack(
+        [torch.randperm(400, generator=torch.Generator().manual_seed(n)) for n in range(3)]
+    )
+    tabulated = ratio(rows, rows.roll(1, 1))
+    monkeypatch.setattr("equipoise.density_ratio.LARGEST_TABLE", 2 * 400 * 2 - 1)
+    ratio.phases[0].finish(history)
+    torch.testing.assert_close(ratio(rows, rows.roll(1, 1)), tabulated)
 
 
 def test_no_weight_and_bad_options():
@@ -188,7 +202,9 @@ def test_a_network_out_of_patience_stays_as_if_trained_alone():
 
 def test_ratios_are_cut_at_fifty():
     data = toy_rows(400)
-    ratio = trained(NetworkRatio(data, [Member(0.5, 0)], settings=RatioSettings(iterations=10)))
-    ratio._chosen.critic.layers[-1].bias.data.fill_(10.0)
+    ratio = NetworkRatio(data, [Member(0.5, 0)], settings=RatioSettings(iterations=10))
+    history = run_phase(*ratio.phases)
+    ratio.network.critic.layers[-1].bias.data.fill_(10.0)
+    ratio.phases[0].finish(history)
     rows = torch.arange(5)[None]
     assert (ratio(rows, rows.roll(1, 1)) == 50).all()

@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     "errors",
+    "cores",
     "words",
     "notions",
     "scales",

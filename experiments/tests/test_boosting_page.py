@@ -315,8 +315,14 @@ COST = {
     "limit_times_plain": 6.0,
     "limit_minutes": 15.0,
     "cost": {
-        "independence": {"plain_seconds": 2.0, "fair_seconds": 8.0, "times_plain": 4.0},
-        "separation": {"plain_seconds": 2.0, "fair_seconds": 14.0, "times_plain": 7.0},
+        name: {
+            "plain_seconds": 2.0,
+            "same_trees_seconds": 1.0,
+            "fair_seconds": fair,
+            "times_plain": fair / 2,
+            "times_same_trees": fair,
+        }
+        for name, fair in {"independence": 8.0, "separation": 14.0}.items()
     },
     "many_rows_minutes": 3.25,
 }
@@ -324,7 +330,7 @@ COST = {
 
 def test_limits_are_said_to_be_met_or_not():
     text = boosting_cost(COST)
-    assert "| separation | 2.00 | 14.00 | 7.0 | 6 |" in text
+    assert "| separation | 2.00 | 1.00 | 14.00 | 7.0 | 14.0 |" in text
     assert (
         "One fair member on 26 000 rows takes at most 7.0 times plain LightGBM; the limit of 6 is "
         "not met. 1 000 000 rows take 3.2 minutes; the limit of 15 is met."

@@ -41,7 +41,10 @@ class CriticSettings:
 
     ``steps`` is the paper's T', the number of critic updates per predictor update.
     ``gradient_penalty`` is the weight of a penalty on gradients above one between real and
-    resampled pairs (after Gulrajani et al. 2017). ``prefix`` opens the names of options in errors.
+    resampled pairs (after Gulrajani et al. 2017). With ``last_pass_shared`` the pass of the last
+    step also gives value and gradient for the predictor, which then are those of the critic just
+    before this step; the paper makes one more pass after it. ``prefix`` opens the names of options
+    in errors.
     """
 
     divergence: str = "js"
@@ -50,6 +53,7 @@ class CriticSettings:
     normalization: Normalization = "none"
     gradient_penalty: float = 0.0
     optimizer: OptimizerSettings = field(default_factory=lambda: CRITIC_OPTIMIZER)
+    last_pass_shared: bool = False
     prefix: InitVar[str] = "critic_"
 
     def __post_init__(self, prefix: str) -> None:
@@ -141,17 +145,13 @@ class CriticGame(nn.Module):
         score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation. A
         ``lasting`` value can still be differentiated after the critics were trained further.
         """
-        standardized = self._standardized(score)
         context = _contexts(attribute, resampled, outcome)
+        if self.settings.last_pass_shared:
+            return self._play_sharing(score, context, weights)
+        standardized = self._standardized(score)
         fixed = _pairs(standardized.detach(), context)
-        with torch.enable_grad():
-            for _ in range(self.settings.steps):
-                value = self.forward(fixed, weights)
-                losses, shares = [value], [-torch.ones_like(value)]
-                if self.settings.gradient_penalty:
-                    losses.append(self._gradient_excess(fixed))
-                    shares.append(torch.full_like(value, self.settings.gradient_penalty))
-                minimize(losses, self.optimizer, shares)
+        for _ in range(self.settings.steps):
+            self._train(fixed, weights)
         pairs = _pairs(standardized, context)
         if lasting:
             copies = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
@@ -159,6 +159,32 @@ class CriticGame(nn.Module):
             return lasting_value
         with frozen(self.critic):
             return self.forward(pairs, weights)
+
+    def _play_sharing(self, score: Tensor, context: Tensor, weights: Weights) -> Tensor:
+        """As `play`; the pass of the last step reaches the score, too."""
+        with torch.enable_grad():
+            seen = score.detach().requires_grad_()
+            standardized = self._standardized(seen)
+            pairs = _pairs(standardized, context)
+        fixed = pairs.detach()
+        for _ in range(self.settings.steps - 1):
+            self._train(fixed, weights)
+        value = self._train(pairs, weights)
+        assert seen.grad is not None
+        # The critics go up their value, so the gradient has the other sign. The difference is zero
+        # and carries the gradient.
+        return value.detach() - (seen.grad * (score - score.detach())).sum((1, 2))
+
+    def _train(self, pairs: Tensor, weights: Weights) -> Tensor:
+        """Take one step of the critics; return their value (K,) before it."""
+        with torch.enable_grad():
+            value: Tensor = self.forward(pairs, weights)
+            losses, shares = [value], [-torch.ones_like(value)]
+            if self.settings.gradient_penalty:
+                losses.append(self._gradient_excess(pairs.detach()))
+                shares.append(torch.full_like(value, self.settings.gradient_penalty))
+            minimize(losses, self.optimizer, shares)
+        return value
 
     def value(
         self,

@@ -8,7 +8,7 @@ and Y are discrete, beta can be counted. Otherwise a small network estimates it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -23,11 +23,12 @@ from equipoise.training import (
     History,
     Member,
     NetworkStep,
+    OptimizerSettings,
     Phase,
     TrainingData,
     TrainingSettings,
 )
-from equipoise.training.data import RowSet, generators, row_numbers, streams_of
+from equipoise.training.data import RowSet, generators, row_numbers, streams_of, take
 from equipoise.training.loop import gradients_on, minimize
 from equipoise.training.stopping import EarlyStopping, set_aside
 
@@ -39,19 +40,28 @@ HIDDEN = (64, 64)
 HELD_OUT = 0.2
 #: Larger ratios are clamped, since one such pair would outweigh the rest of its batch.
 LARGEST_RATIO = 50.0
+#: Most numbers in a table of beta for all rows and classes.
+LARGEST_TABLE = 20_000_000
+#: Rows for which the table is filled at once, so that the layers stay in the processor's cache.
+PART = 4_096
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatioSettings(TrainingSettings):
     """How the density-ratio network trains: it is stopped early on held-out rows.
 
-    With ``patience=None`` no rows are held out, and the last iterate is used.
+    With ``patience=None`` no rows are held out, and the last iterate is used. Large steps that
+    decay reach the held-out loss of small constant ones on large and small data sets, in a quarter
+    of the time.
     """
 
-    iterations: int = 5_000
-    schedule: Literal["decay", "constant"] = "constant"
-    check_every: int = 100
-    patience: int | None = 500
+    iterations: int = 300
+    batch_size: int = 1_000
+    optimizer: OptimizerSettings = field(
+        default_factory=lambda: OptimizerSettings(learning_rate=1e-2)
+    )
+    check_every: int = 25
+    patience: int | None = 150
 
 
 @gradients_on()
@@ -150,15 +160,18 @@ class NetworkRatio:
         self, data: TrainingData, members: Sequence[Member], *, settings: RatioSettings
     ) -> None:
         assert data.attribute is not None
-        self._data = data
+        self.data = data
         streams, self._which = streams_of(members)
-        self._network = RatioNetwork(
+        self.network = RatioNetwork(
             data.attribute.shape[1],
             data.outcome.shape[1],
             generators=generators([seed for seed, _ in streams], "density ratio"),
         ).to(data.x)
-        self._optimizer = settings.optimizer.build(self._network.parameters())
-        self._chosen: RatioNetwork
+        self._optimizer = settings.optimizer.build(self.network.parameters())
+        #: Beta of every row and class (streams, n, classes), so that no batch needs the network
+        #: again; None if Y is continuous or the table would be too large.
+        self.table: Tensor | None = None
+        self._of_all: MembersRatio
         self._stopping: EarlyStopping | None = None
         if settings.patience is not None:
             parts = [
@@ -168,7 +181,7 @@ class NetworkRatio:
             held_out = torch.stack([aside for _, aside in parts]).to(data.x.device)
             streams = [(seed, rows) for (seed, _), (rows, _) in zip(streams, parts, strict=True)]
             self._stopping = EarlyStopping(
-                (tensor for _, tensor in member_tensors(self._network)),
+                (tensor for _, tensor in member_tensors(self.network)),
                 lambda _: self._loss(held_out, held_out.roll(1, 1)),
                 patience=settings.patience,
             )
@@ -176,7 +189,7 @@ class NetworkRatio:
             Phase(
                 label="density ratio",
                 needed_by="density_ratio='network'",
-                step=NetworkStep(self._network, self._update, [self._optimizer], settings),
+                step=NetworkStep(self.network, self._update, [self._optimizer], settings),
                 batches=BatchStream(
                     [Member(0.0, seed, rows) for seed, rows in streams],
                     len(data),
@@ -192,17 +205,20 @@ class NetworkRatio:
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
-        assert self._data.attribute is not None
-        return self._chosen.ratio(self._data.attribute[resampled], self._data.outcome[rows])
+        return self._of_all(rows, resampled)
+
+    def part(self, members: slice) -> MembersRatio:
+        """Return beta for some of the members, once the phase is trained."""
+        return MembersRatio(self, self._which[members])
 
     def _loss(self, rows: Tensor, resampled: Tensor) -> Tensor:
-        attribute = self._data.attribute
+        attribute = self.data.attribute
         assert attribute is not None
-        return self._network.loss(
+        return self.network.loss(
             attribute[rows],
             attribute[resampled],
-            self._data.outcome[rows],
-            self._data.pair_weights(rows, resampled),
+            self.data.outcome[rows],
+            self.data.pair_weights(rows, resampled),
         )
 
     def _update(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
@@ -210,11 +226,58 @@ class NetworkRatio:
         minimize(loss, self._optimizer)
         return loss.detach(), torch.zeros_like(loss)
 
+    def _tabulated(self) -> Tensor | None:
+        data = self.data
+        if data.outcome_class is None:
+            return None
+        classes = int(data.outcome_class.max()) + 1
+        streams = self.network.critic.members
+        if streams * len(data) * classes > LARGEST_TABLE:
+            return None
+        assert data.attribute is not None
+        beta = data.x.new_ones(streams, len(data), classes)
+        for number in range(classes):
+            of_class = (data.outcome_class == number).nonzero()[:1]
+            if not len(of_class):
+                continue
+            for first in range(0, len(data), PART):
+                attribute = data.attribute[first : first + PART].expand(streams, -1, -1)
+                outcome = data.outcome[of_class].expand(*attribute.shape[:2], -1)
+                beta[:, first : first + PART, number] = self.network.ratio(attribute, outcome)
+        return beta
+
     def _finish(self, history: History) -> History:
-        self._chosen = select_members(self._network, self._which).requires_grad_(False)
+        self.table = self._tabulated()
+        self._of_all = self.part(slice(None))
         if self._stopping is None:
             return history
         # If the held-out loss was never finite, the best network is still the random start.
         never_finite = self._stopping.least.isinf().cpu().numpy() & (history.stopped_at == 0)
         stopped_at = np.where(never_finite, history.iterations[0], history.stopped_at)
         return replace(history, stopped_at=stopped_at)
+
+
+class MembersRatio:
+    """Beta for some members, from networks that a `NetworkRatio` has trained."""
+
+    def __init__(self, trained: NetworkRatio, which: Sequence[int]) -> None:
+        self._trained, self._which = trained, which
+        self._stream = torch.tensor(which, device=trained.data.x.device)[:, None]
+        self._chosen: RatioNetwork | None = None
+
+    def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
+        """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
+        data, table = self._trained.data, self._trained.table
+        if table is not None:
+            assert data.outcome_class is not None
+            _, n, classes = table.shape
+            place = (self._stream * n + resampled) * classes + take(data.outcome_class, rows)
+            return take(table.view(-1), place)
+        assert data.attribute is not None
+        if self._chosen is None:
+            chosen = select_members(self._trained.network, self._which)
+            self._chosen = chosen.requires_grad_(False)
+        return self._chosen.ratio(data.attribute[resampled], data.outcome[rows])
+
+
+DensityRatio = CountedRatio | NetworkRatio | MembersRatio

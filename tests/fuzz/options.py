@@ -49,6 +49,7 @@ OPTIONS: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
     "sensitive_at_prediction": ((False, True), ("yes", None, 2)),
     "random_state": ((0, 1, 2**32 - 1, np.int64(7), None), ("0", -1, 1.5, (1,), True)),
     "device": (("cpu", "auto"), ("gpu", None, 3, "cpu:x", "")),
+    "n_jobs": ((None, 1, 2, -1), ("1", 0, 1.5, True)),
     "verbose": ((0,), ("1", None, -1, 1.5)),
     "loss": (("squared", "absolute", "huber"), (*_NO_WORD, "l2")),
     "task": (("classification", "regression"), _NO_WORD),

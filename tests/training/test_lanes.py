@@ -8,11 +8,12 @@ import torch
 from torch import nn
 
 from equipoise import FairClassifier, FairFrontier
+from equipoise.cores import torch_threads
 from equipoise.datasets import make_synthetic
 from equipoise.methods import METHODS, Capabilities, Declaration, register_method
 from equipoise.training import Member
 from equipoise.training.data import BatchStream
-from equipoise.training.loop import Lane, RunState, one_thread_each, run, share_weights
+from equipoise.training.loop import Lane, RunState, run, share_weights
 
 DATA = make_synthetic(200, random_state=3)
 #: Two groups, since some methods cannot have more.
@@ -37,6 +38,7 @@ def fitted(threads, **options):
         evaluate_every=10,
         metrics=["KS-GSP"],
         random_state=2,
+        n_jobs=threads,
     )
     frontier.fit(DATA.X, DATA.y, sensitive_features=GROUP, **fit)
     assert torch.get_num_threads() == threads
@@ -107,6 +109,18 @@ def test_a_lane_has_at_least_six_members_and_one_thread_of_torch(threads, sizes)
         assert not own & other
 
 
+@pytest.mark.parametrize(("hidden", "expected"), [((6,), 1), ((700, 700), 3)])
+def test_small_members_without_lanes_have_one_thread_of_torch(hidden, expected):
+    Witness.seen = set()
+    torch.set_num_threads(3)
+    model = FairClassifier(
+        method="witness of lanes", hidden=hidden, members=4, iterations=2, batch_size=60
+    )
+    model.fit(DATA.X, DATA.y, sensitive_features=GROUP)
+    assert {(of_torch, size) for _, of_torch, size in Witness.seen} == {(expected, 4)}
+    assert torch.get_num_threads() == 3
+
+
 class Stop(Exception):
     """Ends a fit as a crash would."""
 
@@ -159,7 +173,7 @@ def in_lanes(*steps, iterations=20, interrupted=lambda: False):
     members = [Member(0.5, seed) for seed in range(whole.members)]
     batches = BatchStream(members, 30, batch_size=5, device=torch.device("cpu"))
     state = RunState.at_start(batches, iterations)
-    with one_thread_each(lanes):
+    with torch_threads(1):
         history = run(whole, batches, state, check_every=10, interrupted=interrupted, lanes=lanes)
     return whole.modules.weight.tolist(), state, history
 

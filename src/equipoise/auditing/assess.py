@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -19,6 +20,7 @@ from equipoise.auditing.inputs import (
 )
 from equipoise.auditing.result import ALL_ROWS, Audit, AuditRow, NotAssessed
 from equipoise.auditing.several import Audits
+from equipoise.cores import count_jobs, in_threads
 from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
 from equipoise.inference.bootstrap import (
@@ -40,7 +42,6 @@ from equipoise.metrics.registry import METRICS, Metric
 from equipoise.metrics.sample import (
     SMALL_GROUP,
     Intersection,
-    Sample,
     Scored,
     Threshold,
     UtilityMeasure,
@@ -83,6 +84,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
     sample_weight: Any = None,
+    n_jobs: int | None = None,
 ) -> Audit | Audits:
     """Assess how unfair scores are, how sure that is, and for whom.
 
@@ -133,6 +135,10 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     sample_weight : array or Series, shape (n,), optional
         How much each row counts, above 0. Only ratios of weights count; unequal ones make intervals
         wider. Certificates, permutation tests and measures of dependence take no weights.
+    n_jobs : int, optional
+        Number of threads; -1 is all cores. By default it is the number of threads of torch
+        (``OMP_NUM_THREADS``), at most the cores that this process may use. Every number is the same
+        in any number of threads.
 
     Returns
     -------
@@ -151,6 +157,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
       attribute  value  p_value
     0       sex  0.294    0.001
     """
+    jobs = count_jobs(n_jobs)
     settings = AuditSettings(
         notion=notion,
         threshold=threshold,
@@ -173,7 +180,8 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         "sample_weight": sample_weight,
     }
     if not isinstance(scores, Mapping):
-        return audit_of(read_data(scores, y, sensitive_features, settings, **reading), settings)
+        arrived = read_data(scores, y, sensitive_features, settings, **reading)
+        return audit_of(arrived, settings, jobs=jobs)
     if len(scores) < 2:
         raise InputError(
             f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
@@ -181,24 +189,27 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         )
     # Whoever compares models on these rows picks one of them: certificates must hold for all.
     settings = replace(settings, candidates=max(candidates, len(scores)))
-    arrived = {
+    several = {
         str(name): read_data(each, y, sensitive_features, settings, **reading)
         for name, each in scores.items()
     }
-    audits = {name: audit_of(each, settings) for name, each in arrived.items()}
-    return Audits(audits, *_compared_utility(list(arrived.values()), settings))
+    audits = {name: audit_of(each, settings, jobs=jobs) for name, each in several.items()}
+    return Audits(audits, *_compared_utility(list(several.values()), settings))
 
 
 def audit_of(
     arrived: AuditData | Sequence[AuditData],
     settings: AuditSettings,
     single: AuditData | None = None,
+    *,
+    jobs: int = 1,
 ) -> Audit:
     """Audit one column of scores that was read before.
 
     Where rows stand for many, the same rows may arrive several times, each time with some of the
     sensitive columns, all discrete ones together; then `single` are some of the rows, each for
-    itself, with all columns: measures of dependence and permutation tests need them.
+    itself, with all columns: measures of dependence and permutation tests need them. `jobs` is the
+    number of threads.
     """
     given = [arrived] if isinstance(arrived, AuditData) else list(arrived)
     notions = settings.notions(outcome_given=given[0].y is not None)
@@ -210,7 +221,7 @@ def audit_of(
     data = ordered[0]
     rows_apart = data if single is None else single.sorted()
     assessor = _Assessor(parts, settings, notions, rows_apart)
-    found = list(assessor.rows())
+    found = assessor.rows(jobs)
     rows = [row for row in found if isinstance(row, AuditRow)]
     names = rows_apart.table.names
     columns = tuple(assessor.part_of(name).data.table[name] for name in names)
@@ -304,20 +315,30 @@ class _Assessor:
         """Rows for what depends on no sensitive column."""
         return self.parts[0].data
 
-    def rows(self) -> Rows:
-        """Every number: utility, then unfairness by attribute, then groups."""
-        yield from self._utility()
+    def rows(self, jobs: int) -> list[AuditRow | NotAssessed]:
+        """Every number, computed in so many threads.
+
+        First comes utility, then unfairness by attribute, then groups.
+        """
+        makers = in_threads(lambda make: list(make()), self._makers(), jobs)
+        return [row for rows in makers for row in rows]
+
+    def _makers(self) -> Iterator[Callable[[], Rows]]:
+        """Yield functions that make the rows; none needs another."""
+        yield self._utility
         table = self.single.table
         for name in table.names:
             part = self.part_of(name)
-            yield from self._comparisons(part, part.data.table[name])
+            column = part.data.table[name]
+            yield partial(self._gaps, (part, column), attribute=name)
+            yield partial(self._comparisons, part, column)
             yield from self._dependence(SensitiveTable((table[name],)), name)
         if len(table.columns) > 1:
-            samples = [
-                part.scored.against(part.data.table[name])
+            pairs = [
+                (part, part.data.table[name])
                 for name, part in ((name, self.part_of(name)) for name in table.names)
             ]
-            yield from self._gaps(*samples, attribute=", ".join(table.names))
+            yield partial(self._gaps, *pairs, attribute=", ".join(table.names))
             yield from self._dependence(table, ", ".join(table.names))
         crossed = None
         discrete = self.single.discrete
@@ -327,13 +348,14 @@ class _Assessor:
                 crossed = intersect(part.data.discrete)
             except InputError as too_many:
                 names = " x ".join(column.name for column in discrete)
-                yield NotAssessed("intersections", names, str(too_many))
+                yield partial(iter, [NotAssessed("intersections", names, str(too_many))])
         if crossed is not None:
-            yield from self._comparisons(part, crossed.column)
+            yield partial(self._gaps, (part, crossed.column), attribute=crossed.column.name)
+            yield partial(self._comparisons, part, crossed.column)
             # Where all columns are discrete, it is the test of all columns.
             if self.data.weights is None and len(discrete) < len(table.columns):
-                yield from self._tests(SensitiveTable(discrete), crossed.column.name)
-        yield from self._groups(crossed)
+                yield partial(self._tests, SensitiveTable(discrete), crossed.column.name)
+        yield partial(self._groups, crossed)
 
     def _utility(self) -> Rows:
         measures: tuple[UtilityMeasure, ...] = ()
@@ -354,7 +376,6 @@ class _Assessor:
     def _comparisons(self, part: _Part, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
         settings, data = self.settings, part.data
-        yield from self._gaps(part.scored.against(column), attribute=column.name)
         sample = part.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
         for metric in METRICS.values():
@@ -393,9 +414,10 @@ class _Assessor:
         fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
         return fits and self.settings.notion is None
 
-    def _gaps(self, *samples: Sample, attribute: str) -> Rows:
+    def _gaps(self, *columns: tuple[_Part, SensitiveColumn], attribute: str) -> Rows:
         """Gaps over the groups of these columns."""
         settings = self.settings
+        samples = [part.scored.against(column) for part, column in columns]
         for metric in (METRICS[name] for name in GAPS):
             if metric.notion not in self.notions:
                 continue
@@ -413,28 +435,32 @@ class _Assessor:
             )
             yield AuditRow(str(metric.notion), metric.name, attribute, ALL_ROWS, estimate)
 
-    def _dependence(self, table: SensitiveTable, attribute: str) -> Rows:
-        """Measures of dependence on these columns jointly, and the test of it."""
+    def _dependence(self, table: SensitiveTable, attribute: str) -> Iterator[Callable[[], Rows]]:
+        """As `_makers`: measures of dependence on these columns jointly, and the test of it."""
         if self.data.weights is not None:
             why = "does not take row weights"
-            yield from (NotAssessed(name, attribute, why) for name in (*MEASURES, TEST))
+            yield partial(iter, [NotAssessed(name, attribute, why) for name in (*MEASURES, TEST)])
             return
-        known = self._known(table)
         for notion in self.notions:
             for name in MEASURES:
-                found = dependence_interval(
-                    name,
-                    self.single.scores,
-                    table,
-                    **self._given(notion),
-                    draws=self.settings.draws,
-                    level=self.settings.level,
-                    random_state=self.settings.random_state,
-                )
-                estimate = replace(found, note=notes(found.note, _used(found.n, known)))
-                metric = f"{name}|Y" if notion.conditions_on_outcome else name
-                yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
-        yield from self._tests(table, attribute)
+                yield partial(self._measure, name, table, attribute, notion)
+        yield partial(self._tests, table, attribute)
+
+    def _measure(self, name: str, table: SensitiveTable, attribute: str, notion: Notion) -> Rows:
+        """One measure of dependence on these columns jointly."""
+        found = dependence_interval(
+            name,
+            self.single.scores,
+            table,
+            **self._given(notion),
+            draws=self.settings.draws,
+            level=self.settings.level,
+            random_state=self.settings.random_state,
+        )
+        used = _used(found.n, self._known(table))
+        estimate = replace(found, note=notes(found.note, used))
+        metric = f"{name}|Y" if notion.conditions_on_outcome else name
+        yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
 
     def _known(self, table: SensitiveTable) -> int:
         """Of how many rows these columns are known; of rows that were drawn, about so many."""

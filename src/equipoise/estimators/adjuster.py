@@ -76,7 +76,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     notion, strength, method, divergence, density_ratio, scaling, normalization, critic_steps
     critic_normalization, gradient_penalty, optimizer, learning_rate, critic_learning_rate
     momentum, schedule, iterations, epochs, sensitive_types, missing_sensitive, random_state, device
-    verbose
+    n_jobs, verbose
         All as for :class:`FairClassifier`.
 
     Attributes

@@ -74,6 +74,7 @@ class Options:
     missing_sensitive: Literal["error", "skip"] = "error"
     sensitive_at_prediction: bool = False
     random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
     verbose: int = 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, NoReturn
 
@@ -69,7 +69,8 @@ class BoostingEstimator(FairEstimator):
             notion=Notion.parse(self.notion),
             method=self.method,
             density_ratio=self.density_ratio,
-            critic=self._critic(),
+            # A round costs little more than its passes through the critic, so each is used twice.
+            critic=replace(self._critic(), last_pass_shared=True),
             training=TrainingSettings(
                 iterations=self.rounds,
                 batch_size=self.batch_size,
@@ -122,7 +123,7 @@ class FairBoostingClassifier(Classifies, BoostingEstimator):
         The critic, as for :class:`FairClassifier`; critic_steps is per round.
     batch_size : int
         Number of rows on which a round computes the penalty; the task loss uses all rows.
-    sensitive_types, missing_sensitive, sensitive_at_prediction, random_state, verbose
+    sensitive_types, missing_sensitive, sensitive_at_prediction, random_state, n_jobs, verbose
         As for :class:`FairClassifier`.
 
     Attributes
@@ -160,7 +161,7 @@ class FairBoostingRegressor(Regresses, BoostingEstimator):
     notion, strength, method, divergence, density_ratio, rounds, learning_rate, library, lightgbm
     xgboost, warmup, early_stopping, members, critic_hidden, critic_steps, critic_normalization
     gradient_penalty, critic_learning_rate, batch_size, sensitive_types, missing_sensitive
-    sensitive_at_prediction, random_state, verbose
+    sensitive_at_prediction, random_state, n_jobs, verbose
         All as for :class:`FairBoostingClassifier`.
 
     Examples

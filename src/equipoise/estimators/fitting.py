@@ -27,6 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 from torch import Tensor
 
+from equipoise.cores import count_jobs
 from equipoise.errors import (
     ConvergenceWarning,
     InputError,
@@ -61,7 +62,7 @@ Positions = NDArray[np.intp]
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 #: Options that a resumed run may change, or that its identity covers in another way.
-_NOT_IN_IDENTITY = ("verbose", "device", "network", "estimator", "cv")
+_NOT_IN_IDENTITY = ("verbose", "n_jobs", "device", "network", "estimator", "cv")
 
 #: Rows in which features are compared with sensitive columns before they are in all rows.
 _FIRST_ROWS = 100
@@ -509,7 +510,9 @@ class Fitting(Generic[Model]):
         model._count_members(0)
         check_choice("loss", model.loss, LOSSES)
         self.model = model
-        self.recipe = replace(model._recipe(), changed=changed_options(model))
+        count_jobs(model.n_jobs)
+        changed = changed_options(model)
+        self.recipe = replace(model._recipe(), changed=changed, n_jobs=model.n_jobs)
         _check_aware(model)
         self.device = read_device(model.device)
 

@@ -292,6 +292,10 @@ class FairClassifier(Classifies, NetworkEstimator):
         threads and the same versions.
     device : "auto", "cpu", "cuda", ...
         Where to train.
+    n_jobs : int, optional
+        Number of threads that train parts of the members on a CPU; -1 is all cores. By default it
+        is the number of threads of torch (``OMP_NUM_THREADS``), at most the cores that this process
+        may use. Results are the same up to rounding.
     verbose : 0 or 1
         1 shows progress on standard error.
 
@@ -339,7 +343,7 @@ class FairRegressor(Regresses, NetworkEstimator):
     linear_path, normalization, critic_hidden, critic_steps, critic_normalization, gradient_penalty
     optimizer, learning_rate, critic_learning_rate, momentum, weight_decay, schedule, iterations
     epochs, batch_size, early_stopping, members, sensitive_types, missing_sensitive
-    sensitive_at_prediction, random_state, device, verbose
+    sensitive_at_prediction, random_state, device, n_jobs, verbose
         All as for :class:`FairClassifier`.
 
     Examples
@@ -386,7 +390,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NetworkEsti
     critic_hidden, critic_normalization, gradient_penalty, optimizer, learning_rate
     critic_learning_rate, momentum, weight_decay, schedule, iterations, epochs, batch_size
     early_stopping, sensitive_types, missing_sensitive, sensitive_at_prediction, random_state
-    device, verbose
+    device, n_jobs, verbose
         All as for :class:`FairClassifier`.
 
     Examples

@@ -67,8 +67,8 @@ class FairFrontier(Fits):
         :class:`FairBoostingClassifier`, :class:`FairBoostingRegressor` or :class:`FairAdjuster`,
         which fits its model to the training rows once, with its options. The
         estimators of a list, all classifiers or all regressors, train on the same rows and compete
-        on one front. The frontier trains copies and sets ``strength``, ``random_state`` and
-        ``verbose`` of each. ``set_params`` replaces a list as a whole.
+        on one front. The frontier trains copies and sets ``strength``, ``random_state``,
+        ``n_jobs`` and ``verbose`` of each. ``set_params`` replaces a list as a whole.
     strengths : tuple of float in [0, 1)
         Weights of the penalty; 0 is plain training. The default has 17, most of them above 0.7,
         where unfairness falls.
@@ -87,6 +87,8 @@ class FairFrontier(Fits):
         Share or positions of the rows that pick the model, and of those that report on it.
     random_state : int, RandomState or None
         Seed of the first members; it also draws the validation and test rows.
+    n_jobs : int, optional
+        As for :class:`FairClassifier`.
     verbose : 0 or 1
         1 shows progress on standard error, with the best utility among the snapshots whose first
         metric is at most 0.1 for all attributes.
@@ -135,6 +137,7 @@ class FairFrontier(Fits):
         validation: Part = 0.2,
         test: Part = 0.2,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
         engine: Engine = "local",
     ) -> None:
@@ -147,6 +150,7 @@ class FairFrontier(Fits):
         self.validation = validation
         self.test = test
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
         self.engine = engine
 

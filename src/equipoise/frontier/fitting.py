@@ -246,6 +246,7 @@ def _fittings(frontier: FairFrontier, seed: int) -> dict[str, Fitting[Predicts]]
         copied = clone(model).set_params(
             strength=max(frontier.strengths),
             random_state=seed,
+            n_jobs=frontier.n_jobs,
             verbose=frontier.verbose,
             **alone,
         )

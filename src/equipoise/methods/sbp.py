@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from equipoise.critic import Weights
-from equipoise.density_ratio import build_density_ratio
+from equipoise.density_ratio import DensityRatio, NetworkRatio, build_density_ratio
 from equipoise.methods.declaration import GAME, Capabilities, Context, Declaration
 from equipoise.training import phases_of
 from equipoise.training.data import take
@@ -20,15 +20,22 @@ class SBP:
     the paper's SBP_NW.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, density_ratio: DensityRatio | None = None) -> None:
         self._data = context.data
         self._attribute = context.attribute
         self._outcome = context.outcome
-        kind = "none" if self._outcome is None else context.density_ratio
-        self._density_ratio = build_density_ratio(context.data, context.members, kind=kind)
+        if density_ratio is None and self._outcome is not None:
+            given = context.data, context.members
+            density_ratio = build_density_ratio(*given, kind=context.density_ratio)
+        self._density_ratio = density_ratio
         self.phases = phases_of(self._density_ratio)
         self._game = context.game(self._attribute.shape[1], self._outcome)
         self.networks: nn.Module = self._game
+
+    def part(self, context: Context, members: slice) -> SBP:
+        """Return the method of some members, for whom the phases of this one train, too."""
+        assert isinstance(self._density_ratio, NetworkRatio)
+        return SBP(context, density_ratio=self._density_ratio.part(members))
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         return self._game.play(penalized, *self._pairs(rows, resampled))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -33,14 +34,16 @@ from equipoise.tables import SensitiveTable
 from equipoise.training import (
     Member,
     Method,
+    Objective,
     Predictor,
     Supervision,
     Task,
     Trained,
     TrainingData,
     TrainingSettings,
+    phases_of,
 )
-from equipoise.training.loop import gradients_on
+from equipoise.training.loop import Lane, Step, gradients_on
 from equipoise.training.predictor import averaged
 
 
@@ -63,6 +66,8 @@ class Recipe(ABC):
     density_ratio: RatioKind
     critic: CriticSettings
     training: TrainingSettings
+    #: How many threads train parts of the members, as `count_jobs` reads it.
+    n_jobs: int | None = None
     #: Options that differ from their defaults; those without an effect are refused.
     changed: Mapping[str, Any] = field(default_factory=dict)
 
@@ -156,6 +161,31 @@ class PredictorRun:
     penalized: bool  # whether any member has a strength above 0
     on_check: Callable[[int, Predictor], bool] | None
     supervision: Supervision | None
+    #: The method of all members and the part of them that this run has, in a lane.
+    whole: tuple[Method | Objective | None, slice] = (None, slice(None))
+
+    def lanes(
+        self,
+        count: int,
+        method: Method | Objective | None,
+        step: Callable[[PredictorRun, slice], Step],
+    ) -> list[Lane]:
+        """Split the members into lanes, with the step of each part of this run.
+
+        What the phases of a method train belongs to all members. Unless it has a method ``part``,
+        which shares that, there are no lanes.
+        """
+        if count < 2 or (phases_of(method) and not hasattr(method, "part")):
+            return []
+        members = self.context.members
+        ends = [len(members) * number // count for number in range(count + 1)]
+        lanes = []
+        for part in (slice(*each) for each in pairwise(ends)):
+            context = replace(self.context, members=members[part])
+            lanes.append(
+                Lane(part, step(replace(self, context=context, whole=(method, part)), part))
+            )
+        return lanes
 
     @property
     def watched(self) -> dict[str, Any]:
@@ -171,7 +201,12 @@ class PredictorRun:
         if not self.penalized:
             return None
         assert self.declared.build is not None
-        return self.declared.build(replace(self.context, penalized_width=width))
+        context = replace(self.context, penalized_width=width)
+        of_all, members = self.whole
+        if phases_of(of_all):
+            part: Method = of_all.part(context, members)  # type: ignore[union-attr]
+            return part
+        return self.declared.build(context)
 
 
 @dataclass(frozen=True)

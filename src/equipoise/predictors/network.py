@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import get_args
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_flag, check_widths, refuse_unread
 from equipoise.methods import Context
 from equipoise.networks import (
@@ -35,7 +36,6 @@ from equipoise.training import (
     Predictor,
     Trained,
     TrainingSettings,
-    phases_of,
     solved,
     train,
 )
@@ -47,6 +47,8 @@ from equipoise.training.stopping import EarlyStopping, TradeOff
 #: Fewest members of a lane. With fewer the cost of calling operations, for which threads wait in
 #: turn, is larger than that of computing them.
 LEAST_MEMBERS = 6
+#: Multiplications in the largest layer of an iteration from which on several threads may share it.
+LARGE_PRODUCT = 100_000_000
 #: There is at most one piece for so many rows: with more a network learns few rows by heart.
 ROWS_OF_A_PIECE = 10
 
@@ -126,17 +128,19 @@ class NetworkRecipe(Recipe):
                 ),
                 patience=settings.patience,
             )
-        return train(
-            data,
-            members,
-            predictor=predictor,
-            method=method,
-            settings=settings,
-            stopping=stopping,
-            has_critic=declared.has_critic,
-            lanes=self._lanes(run, predictor, method),
-            **run.watched,
-        )
+        lanes = self._lanes(run, predictor, method)
+        with torch_threads(1) if self._is_small(predictor, len(members)) else nullcontext():
+            return train(
+                data,
+                members,
+                predictor=predictor,
+                method=method,
+                settings=settings,
+                stopping=stopping,
+                has_critic=declared.has_critic,
+                lanes=lanes,
+                **run.watched,
+            )
 
     def _built(
         self, run: PredictorRun
@@ -178,29 +182,28 @@ class NetworkRecipe(Recipe):
             and not run.penalized
         )
 
+    def _is_small(self, predictor: Predictor, members: int) -> bool:
+        """Whether one thread multiplies the matrices of an iteration about as fast as several."""
+        sizes = [weight[0].numel() for weight in predictor.parameters()]
+        return members * self.training.batch_size * max(sizes) < LARGE_PRODUCT
+
     def _lanes(
         self, run: PredictorRun, predictor: Predictor, method: Method | Objective | None
     ) -> list[Lane]:
-        """Split many members on a CPU into lanes, one for each of torch's threads.
+        """Split many members on a CPU into lanes.
 
-        Phases before the run and layers of a user's network belong to all members at once, so
-        there are no lanes.
+        Layers of a user's network belong to all members at once, so there are no lanes.
         """
         data, members = run.context.data, run.context.members
-        count = min(torch.get_num_threads(), len(members) // LEAST_MEMBERS)
-        alone = predictor.network.of_user or phases_of(method) or data.x.device.type != "cpu"
-        if count < 2 or alone:
+        if predictor.network.of_user or data.x.device.type != "cpu":
             return []
-        ends = [len(members) * number // count for number in range(count + 1)]
-        lanes = []
-        for first, end in pairwise(ends):
-            part = members[first:end]
-            own, its_method, settings = self._built(
-                replace(run, context=replace(run.context, members=part))
-            )
-            step = PredictorStep(own, data, part, method=its_method, settings=settings)
-            lanes.append(Lane(slice(first, end), step))
-        return lanes
+
+        def step(part: PredictorRun, _: slice) -> PredictorStep:
+            own, its_method, settings = self._built(part)
+            members = part.context.members
+            return PredictorStep(own, data, members, method=its_method, settings=settings)
+
+        return run.lanes(min(count_jobs(self.n_jobs), len(members) // LEAST_MEMBERS), method, step)
 
     def _predictor(
         self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int], linear_path: bool

@@ -227,15 +227,13 @@ class BatchStream:
         """Draw the row numbers of the next epoch, (batches, 2, streams, B), onto the device."""
         self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
-        orders = [
-            rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
-            for rows, random in zip(self._rows, self._generators, strict=True)
-        ]
-        order = torch.stack(orders)
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2
-        both = torch.stack([order, order.roll(-shift, dims=1)])
-        batches = both.view(2, len(order), self.batches_per_epoch, self.batch_size)
-        epoch = batches.permute(2, 0, 1, 3).contiguous()
+        shape = self.batches_per_epoch, 2, len(self._rows), self.batch_size
+        epoch = torch.empty(shape, dtype=torch.long, device="cpu")
+        for stream, (rows, random) in enumerate(zip(self._rows, self._generators, strict=True)):
+            order = rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
+            for part, moved in enumerate((order, order.roll(-shift))):
+                epoch[:, part, stream] = moved.view(-1, self.batch_size)
         if self.device.type == "cuda":
             # A copy from pinned memory does not block the host.
             with torch.cuda.device(self.device):

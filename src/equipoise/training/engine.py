@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from equipoise.cores import torch_threads
 from equipoise.errors import InputError
 from equipoise.networks import GlobalStreams, member_tensors
 from equipoise.training.checkpoints import Checkpoints, Identity, Stateful, Store, digest, parts_of
@@ -26,7 +27,6 @@ from equipoise.training.loop import (
     TrainingSettings,
     catch_first_interrupt,
     gradients_on,
-    one_thread_each,
     run,
     share_weights,
 )
@@ -118,7 +118,7 @@ def train(
             },
         )
     keep = None if checkpoints is None else checkpoints.keep
-    with catch_first_interrupt() as interrupted, one_thread_each(lanes):
+    with catch_first_interrupt() as interrupted, torch_threads(1) if lanes else nullcontext():
         failures: list[tuple[Failure, ...]] = [() for _ in members]
         interrupted_in = ""
         for n, (phase, phase_state) in enumerate(zip(phases, phase_states, strict=True)):

@@ -53,14 +53,15 @@ class OptimizerSettings:
         """Return the optimizer for these parameters, which must be on their device already."""
         weights = list(parameters)
         rate: float | Tensor = self.learning_rate
-        fused = None
-        if weights[0].is_cuda:
-            # One kernel updates all weights. A CUDA graph reads the learning rate from a tensor.
-            fused = True
+        on_cuda = weights[0].is_cuda
+        if on_cuda:
+            # A CUDA graph reads the learning rate from a tensor.
             rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
+        # One call updates all weights; torch has it for these devices.
+        fused = weights[0].device.type in ("cpu", "cuda")
         if self.kind == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=fused)
-        adam = torch.optim.Adam(weights, lr=rate, fused=fused, capturable=bool(fused))
+        adam = torch.optim.Adam(weights, lr=rate, fused=fused, capturable=on_cuda)
         # torch warns about steps before a CUDA graph is captured; ours are intended.
         adam._warned_capturable_if_run_uncaptured = True
         return adam
@@ -255,7 +256,10 @@ def minimize(
     Members share no weights, so the gradient of the sum over members is each member's own gradient.
     """
     terms = [losses] if isinstance(losses, Tensor) else list(losses)
-    optimizer.zero_grad(set_to_none=True)
+    # What `zero_grad` does, without its bookkeeping, which takes longer than a small layer.
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            weight.grad = None
     # Shares are passed as gradients of the losses, which saves a multiplication.
     torch.autograd.backward(
         terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
@@ -424,23 +428,6 @@ def share_weights(whole: nn.Module, lane: Lane) -> None:
     pairs = zip(member_tensors(whole), member_tensors(lane.step.modules), strict=True)
     for (_, of_all), (_, of_lane) in pairs:
         of_lane.data = of_all.data[lane.members]
-
-
-@contextmanager
-def one_thread_each(lanes: Sequence[Lane]) -> Iterator[None]:
-    """Let torch use one thread in each lane, and as many as before afterwards.
-
-    Threads that share one product wait for each other at every operation. Beside another busy
-    program they wait for the slowest, so that two of them are slower than one.
-    """
-    before = torch.get_num_threads()
-    if lanes:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if lanes:
-            torch.set_num_threads(before)
 
 
 def _in_lanes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Growing:
     ) -> None:
         self.library, self.objective = library, objective
         self._most_rounds = most_rounds
+        self._first = 0  # number of the model of the first member
         self._parameters = parameters
         self.rows = torch.stack([row_numbers(member.rows, len(data)) for member in members])
         every_row = all(member.rows is None for member in members)
@@ -86,19 +88,31 @@ class Growing:
         start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
         self.trees = BoostedTrees(self.forest, start)
 
+    def part(self, members: slice) -> Growing:
+        """Return some of these members; their models, outputs and rounds are those of the whole."""
+        part = copy.copy(self)
+        for name in ("rows", "target", "weight", "level", "unit", "outputs"):
+            setattr(part, name, getattr(self, name)[members])
+        if self._position is not None:
+            part._position = self._position[members]
+        part._first = members.start
+        # `share_weights` makes its tensors those of the whole.
+        part.trees = BoostedTrees(self.forest, self.trees.start[members])
+        return part
+
     def positions(self, rows: Tensor) -> Tensor:
         """Return the positions of rows (K, B) of the data among each member's training rows."""
         return rows if self._position is None else self._position.gather(1, rows)
 
     def grow(self, member: int, gradient: Tensor, hessian: Tensor) -> None:
         """Add a round to one member by gradient and Hessian (m, o)."""
-        model = self.forest.models[member]
+        model = self.forest.models[self._first + member]
         with self.library.explain_errors(self._parameters):
             model.grow(gradient, hessian)
         self.outputs[member] = model.training_outputs()
 
     def rounds(self, member: int) -> int:
-        return self.forest.models[member].rounds()
+        return self.forest.models[self._first + member].rounds()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of rounds, the text of the trees and the outputs of every member."""
@@ -163,7 +177,7 @@ class BoostingStep:
     The task has gradient and Hessian on all rows. The penalty is computed on a batch. Its gradient
     on the rows of the batch, scaled up to all rows, is right on average. Its Hessian is a constant:
     the largest Hessian that the task can have. Over the first ``warmup`` rounds the strength grows
-    from 0, since scores that are still constant depend on nothing.
+    from 0, since scores that are still constant depend on nothing; while it is 0, no critic trains.
     """
 
     def __init__(
@@ -183,6 +197,10 @@ class BoostingStep:
         self._strength = strengths_of(members)
         weight = growing.weight
         self._task_weight = None if bool((weight == 1).all()) else mean_one(weight)
+        # The task's gradient has the same factors as the penalty's. So the balance of the two is
+        # that of a network.
+        scale = growing.objective.share * weight.sum(-1) * growing.unit
+        self._scale = scale[:, None, None]
         self._warmup = warmup
         self._share = 1.0
         networks = [] if method is None else [method.networks]
@@ -197,22 +215,20 @@ class BoostingStep:
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         growing, objective = self._growing, self._growing.objective
         strength = self._share * self._strength[:, None, None]
-        weight = growing.weight[..., None]
+        weight: Tensor | float = 1.0 if self._task_weight is None else growing.weight[..., None]
         gradient, hessian = objective.gradients(growing.outputs, growing.target, growing.unit)
-        gradient = (1 - strength) * weight * gradient
-        largest = torch.full_like(hessian, objective.largest_hessian)
-        hessian = self._hessian_factor * weight * torch.lerp(hessian, largest, strength)
+        # In place, since each of these is as large as all members' outputs.
+        gradient.mul_((1 - strength) * weight)
+        hessian.lerp_(hessian.new_tensor(objective.largest_hessian), strength)
+        hessian.mul_(self._hessian_factor * weight)
         penalty = torch.zeros(len(gradient), dtype=gradient.dtype, device=gradient.device)
-        if self._method is not None:
+        if self._method is not None and self._share > 0:
             positions = growing.positions(rows)[..., None].expand(-1, -1, gradient.shape[-1])
             penalty, of_penalty = self._penalty(
                 growing.outputs.gather(1, positions), rows, resampled
             )
-            # The task's gradient has the same factors. So the balance of task and penalty is that
-            # of a network.
-            scale = objective.share * growing.weight.sum(-1) * growing.unit
-            of_penalty = strength * scale[:, None, None] * of_penalty
-            gradient = gradient.scatter_add(1, positions, of_penalty)
+            of_penalty = strength * self._scale * of_penalty
+            gradient.scatter_add_(1, positions, of_penalty)
         task = objective.loss(
             growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
         )
@@ -234,7 +250,7 @@ class BoostingStep:
     def _grow(self, gradient: Tensor, hessian: Tensor) -> None:
         """Add a round to every member that was not returned to earlier rounds."""
         # A sum is finite only if all of its terms are; one number per member is cheap to read.
-        finite = (gradient + hessian).flatten(1).sum(1).isfinite().tolist()
+        finite = (gradient.flatten(1).sum(1) + hessian.flatten(1).sum(1)).isfinite().tolist()
         for member, rounds in enumerate(self._growing.trees.rounds.tolist()):
             if finite[member] and rounds == self._growing.rounds(member):
                 self._growing.grow(member, gradient[member], hessian[member])

@@ -110,6 +110,8 @@ class Library(ABC):
     needs_parameter: ClassVar[Mapping[str, str]] = MappingProxyType({})
     #: Its own objective for each task, if it has one.
     objectives: ClassVar[Mapping[str, str]]
+    #: Its parameter for the number of threads.
+    threads: ClassVar[str]
     #: Name in its module of the exception that it raises for a bad parameter.
     error: ClassVar[str]
     #: Largest power of two that it can read.

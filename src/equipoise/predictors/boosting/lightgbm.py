@@ -8,6 +8,7 @@ LightGBM reads it.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -44,6 +45,7 @@ class LightGBM(Library):
     extra = "boosting"
     array_prefix = "trees"
     error = "basic.LightGBMError"
+    threads = "num_threads"
     largest_power = 900
     objectives: ClassVar[Mapping[str, str]] = {
         "binary": "binary",
@@ -181,6 +183,20 @@ def _complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**REPRODUCIBLE, **parameters, "metric": "none", "verbosity": -1}
 
 
+_heard = threading.local()
+
+
+def _be_quiet() -> None:
+    """Let LightGBM print nothing in this thread: each thread has its own level of messages.
+
+    Whatever reads a verbosity sets the level, and rows of nothing are the cheapest to read.
+    """
+    if not hasattr(_heard, "quiet"):
+        nothing, dataset = np.zeros((2, 1)), LightGBM().module("boosting").Dataset
+        dataset(nothing, params={"verbosity": -1}).construct()
+        _heard.quiet = True
+
+
 class _LightGBMModel(TreeModel):
     """A LightGBM model. If it was resumed, ``before`` is the text of its first ``rounds`` rounds.
 
@@ -197,6 +213,7 @@ class _LightGBMModel(TreeModel):
         self._complete: tuple[int, Any] | None = None  # rounds, and a booster with all trees
 
     def grow(self, gradient: Tensor, hessian: Tensor) -> None:
+        _be_quiet()
         # One output has shape (m,), several have (m, o).
         gradients = gradient.squeeze(-1).numpy(), hessian.squeeze(-1).numpy()
         self._booster.update(fobj=None if self.plan.own else lambda *_: gradients)

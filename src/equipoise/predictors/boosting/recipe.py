@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
 from equipoise.predictors.boosting.trees import LIBRARIES
@@ -15,6 +16,10 @@ from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Predictor, Trained, train
 from equipoise.training.checkpoints import Stateful
 from equipoise.training.stopping import EarlyStopping, TradeOff
+
+#: With fewer training rows several threads grow the trees of one model hardly faster than one,
+#: and many times slower beside another busy program.
+ROWS_FOR_THREADS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,9 @@ class BoostingRecipe(Recipe):
     def carry_out(self, run: PredictorRun) -> Trained:
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
+        jobs = count_jobs(self.n_jobs)
+        # Each lane grows its trees with its share of the threads, and few rows need only one.
+        threads = max(1, jobs // len(members)) if len(data) >= ROWS_FOR_THREADS else 1
         growing = Growing(
             data,
             members,
@@ -55,6 +63,7 @@ class BoostingRecipe(Recipe):
             categorical=run.inputs.categorical,
             parameters={
                 **library.chosen,
+                library.threads: threads,
                 **library.checked(self.parameters),
                 "learning_rate": self.learning_rate,
             },
@@ -64,8 +73,20 @@ class BoostingRecipe(Recipe):
         # A penalty on the score needs no features. Methods take their precision from ``x``, and
         # features are in double precision here.
         without_features = replace(data, x=data.outcome[:, :0])
-        context = replace(run.context, data=without_features, members=members)
-        method = replace(run, context=context).method(run.inputs.n_outputs)
+        context = replace(run.context, data=without_features)
+        run = replace(run, context=context)
+
+        def lane_step(part: PredictorRun, chosen: slice) -> BoostingStep:
+            of_lane = growing.part(chosen)
+            return BoostingStep(
+                Predictor(of_lane.trees, TASKS[task]),
+                of_lane,
+                part.context.members,
+                method=part.method(part.inputs.n_outputs),
+                warmup=self.warmup,
+            )
+
+        method = run.method(run.inputs.n_outputs)
         kept: dict[str, Stateful] = {"trees": growing}
         watched = run.watched
         stopping = None
@@ -91,13 +112,14 @@ class BoostingRecipe(Recipe):
                 identity=replace(identity, stated={**identity.stated, **version}),
                 parts={**run.supervision.parts, **kept},
             )
-        with growing.forest.caching():
+        with growing.forest.caching(), torch_threads(1):
             return train(
                 data,
                 members,
                 predictor=predictor,
                 method=method,
                 step=BoostingStep(predictor, growing, members, method=method, warmup=self.warmup),
+                lanes=run.lanes(min(jobs, len(members)), method, lane_step),
                 settings=self.training,
                 has_critic=run.declared.has_critic,
                 stopping=stopping,

@@ -44,6 +44,7 @@ class XGBoost(Library):
     extra = "xgboost"
     array_prefix = "xgboost"
     error = "core.XGBoostError"
+    threads = "nthread"
     largest_power = 100
     objectives: ClassVar[Mapping[str, str]] = {
         "binary": "binary:logistic",
