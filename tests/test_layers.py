@@ -19,6 +19,7 @@ ORDER = (
     "words",
     "notions",
     "scales",
+    "cluster",
     "pareto",
     "tables",
     "datasets",
@@ -38,6 +39,7 @@ ORDER = (
     "report",
     "auditing",
     "files",
+    "distributed",
     "runs",
     "cli",
 )
@@ -51,6 +53,7 @@ OPTIONAL = (
     "fairlearn",
     "dcor",
     "maxcorr",
+    "ray",
 )
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

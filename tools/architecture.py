@@ -234,11 +234,11 @@ def iteration() -> list[tuple[int, str, str]]:
 
 #: Rooms from what comes in to what goes out, as data flow.
 FLOORS = (
-    ("what comes in", ("tables", "datasets", "files")),
+    ("what comes in", ("tables", "datasets", "files", "cluster")),
     ("the paper, in four files", ("divergences", "critic", "density_ratio", "penalty")),
     ("the engine", ("networks", "training", "methods", "predictors")),
     ("numbers", ("metrics", "inference", "pareto")),
-    ("what users call", ("estimators", "frontier", "auditing")),
+    ("what users call", ("estimators", "frontier", "auditing", "distributed")),
     ("what they keep and read", ("storage", "report", "runs", "cli")),
 )
 

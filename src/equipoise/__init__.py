@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equipoise.auditing import audit as audit
     from equipoise.datasets import load_dataset as load_dataset
+    from equipoise.distributed.auditing import audit_files as audit_files
     from equipoise.estimators import FairAdjuster as FairAdjuster
     from equipoise.estimators import FairBoostingClassifier as FairBoostingClassifier
     from equipoise.estimators import FairBoostingRegressor as FairBoostingRegressor
@@ -32,6 +33,7 @@ _HOMES = {
     "SBPPenalty": "equipoise.penalty",
     "SensitiveTable": "equipoise.tables",
     "audit": "equipoise.auditing.assess",
+    "audit_files": "equipoise.distributed.auditing",
     "load": "equipoise.frontier",
     "load_dataset": "equipoise.datasets",
 }

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from equipoise.auditing.groups import bands, calibration, group_rows, histograms
+from equipoise.auditing.groups import bands, calibration, group_rows, histograms, joined
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
@@ -24,10 +25,11 @@ from equipoise.errors import InputError
 from equipoise.inference import Estimate, permutation_test
 from equipoise.inference.bootstrap import (
     estimates_of,
+    hidden_in_bins,
     utility_differences,
     utility_intervals,
 )
-from equipoise.inference.certificate import certificate_of
+from equipoise.inference.certificate import CERTIFIED, certificate_of
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import holm, notes
 from equipoise.inference.gap import gap_estimates
@@ -49,6 +51,7 @@ from equipoise.metrics.sample import (
 from equipoise.notions import Notion
 from equipoise.report.page import Source
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
+from equipoise.tables.sensitive_table import describe
 
 
 @overload
@@ -178,7 +181,7 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
     }
     if not isinstance(scores, Mapping):
         arrived = read_data(scores, y, sensitive_features, settings, **reading)
-        return _audit_one(arrived, settings, jobs)
+        return audit_of(arrived, settings, jobs=jobs)
     if len(scores) < 2:
         raise InputError(
             f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
@@ -190,37 +193,56 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
         str(name): read_data(each, y, sensitive_features, settings, **reading)
         for name, each in scores.items()
     }
-    audits = {name: _audit_one(each, settings, jobs) for name, each in several.items()}
+    audits = {name: audit_of(each, settings, jobs=jobs) for name, each in several.items()}
     return Audits(audits, *_compared_utility(list(several.values()), settings))
 
 
-def _audit_one(arrived: AuditData, settings: AuditSettings, jobs: int) -> Audit:
-    """Audit one column of scores."""
-    notions = settings.notions(outcome_given=arrived.y is not None)
+def audit_of(
+    arrived: AuditData | Sequence[AuditData],
+    settings: AuditSettings,
+    single: AuditData | None = None,
+    *,
+    jobs: int = 1,
+) -> Audit:
+    """Audit one column of scores that was read before.
+
+    Where rows stand for many, the same rows may arrive several times, each time with some of the
+    sensitive columns, all discrete ones together; then `single` are some of the rows, each for
+    itself, with all columns: measures of dependence and permutation tests need them. `jobs` is the
+    number of threads.
+    """
+    given = [arrived] if isinstance(arrived, AuditData) else list(arrived)
+    notions = settings.notions(outcome_given=given[0].y is not None)
     if not isinstance(settings.threshold, str):
-        arrived.scored(settings)  # an error about a score must name its position on arrival
-    data = arrived.sorted()
-    scored = data.scored(settings)
-    found = _Assessor(data, scored, settings, notions).rows(jobs)
+        for each in given:
+            each.scored(settings)  # an error about a score must name its position on arrival
+    ordered = [each.sorted() for each in given]
+    parts = tuple(_Part(each, each.scored(settings)) for each in ordered)
+    data = ordered[0]
+    rows_apart = data if single is None else single.sorted()
+    assessor = _Assessor(parts, settings, notions, rows_apart)
+    found = assessor.rows(jobs)
     rows = [row for row in found if isinstance(row, AuditRow)]
-    jointly = ", ".join(data.table.names) if len(data.table.names) > 1 else ""
+    names = rows_apart.table.names
+    columns = tuple(assessor.part_of(name).data.table[name] for name in names)
+    cut = parts[0].scored.threshold
     return Audit(
-        rows=tuple(_adjusted(rows, jointly)),
+        rows=tuple(_adjusted(rows, ", ".join(names) if len(names) > 1 else "")),
         not_assessed=tuple(row for row in found if isinstance(row, NotAssessed)),
         settings=settings,
         notions=tuple(map(str, notions)),
-        n=len(data.scores),
+        n=data.n,
         outcome=data.outcome,
         outcome_words=data.outcome_words,
-        threshold=None if scored.threshold is None else float(scored.threshold[0]),
-        sensitive=data.table.describe(),
-        attributes=data.table.names,
-        crossed=crossed_name(data.table) if settings.intersections else "",
-        histograms=histograms(data),
-        bands=bands(data),
-        calibration=calibration(data, settings.level),
+        threshold=None if cut is None else float(cut[0]),
+        sensitive=describe(columns, [assessor.part_of(name).data.people for name in names]),
+        attributes=names,
+        crossed=crossed_name(rows_apart.table) if settings.intersections else "",
+        histograms=joined(map(histograms, ordered), names),
+        bands=joined(map(bands, ordered), names),
+        calibration=joined((calibration(each, settings.level) for each in ordered), names),
         weighted=data.weights is not None,
-        source=Source(sha256=arrived.digest()),
+        source=Source(sha256=given[0].digest()),
         remedy=_remedy(data, settings),
         repeat="audit(scores, y, sensitive_features)",
     )
@@ -268,48 +290,71 @@ TEST = "permutation test"
 FAMILIES = (("gap", "gap given Y"), ("decision gap", "decision gap given Y"), (TEST,))
 
 
+class _Part(NamedTuple):
+    """Rows with some or all sensitive columns."""
+
+    data: AuditData  # sorted
+    scored: Scored  # made of `data`
+
+
 @dataclass(frozen=True, eq=False)
 class _Assessor:
     """Makes the rows of one audit."""
 
-    data: AuditData  # sorted
-    scored: Scored  # made of `data`
+    parts: tuple[_Part, ...]  # the same rows, each with other columns
     settings: AuditSettings
     notions: tuple[Notion, ...]
+    single: AuditData  # sorted rows of which each stands for itself, with all columns
+
+    def part_of(self, name: str) -> _Part:
+        """The rows with this column."""
+        return next(part for part in self.parts if name in part.data.table.names)
+
+    @property
+    def data(self) -> AuditData:
+        """Rows for what depends on no sensitive column."""
+        return self.parts[0].data
 
     def rows(self, jobs: int) -> list[AuditRow | NotAssessed]:
         """Every number, computed in so many threads.
 
         First comes utility, then unfairness by attribute, then groups.
         """
-        parts = in_threads(lambda part: list(part()), self._parts(), jobs)
-        return [row for part in parts for row in part]
+        makers = in_threads(lambda make: list(make()), self._makers(), jobs)
+        return [row for rows in makers for row in rows]
 
-    def _parts(self) -> Iterator[Callable[[], Rows]]:
+    def _makers(self) -> Iterator[Callable[[], Rows]]:
         """Yield functions that make the rows; none needs another."""
         yield self._utility
-        table = self.data.table
-        for column in table.columns:
-            yield partial(self._gaps, column, attribute=column.name)
-            yield partial(self._comparisons, column)
-            yield from self._dependence(SensitiveTable((column,)), column.name)
+        table = self.single.table
+        for name in table.names:
+            part = self.part_of(name)
+            column = part.data.table[name]
+            yield partial(self._gaps, (part, column), attribute=name)
+            yield partial(self._comparisons, part, column)
+            yield from self._dependence(SensitiveTable((table[name],)), name)
         if len(table.columns) > 1:
-            yield partial(self._gaps, *table.columns, attribute=", ".join(table.names))
+            pairs = [
+                (part, part.data.table[name])
+                for name, part in ((name, self.part_of(name)) for name in table.names)
+            ]
+            yield partial(self._gaps, *pairs, attribute=", ".join(table.names))
             yield from self._dependence(table, ", ".join(table.names))
         crossed = None
-        if self.settings.intersections and len(self.data.discrete) > 1:
+        discrete = self.single.discrete
+        if self.settings.intersections and len(discrete) > 1:
+            part = self.part_of(discrete[0].name)
             try:
-                crossed = intersect(self.data.discrete)
+                crossed = intersect(part.data.discrete)
             except InputError as too_many:
-                names = " x ".join(column.name for column in self.data.discrete)
+                names = " x ".join(column.name for column in discrete)
                 yield partial(iter, [NotAssessed("intersections", names, str(too_many))])
         if crossed is not None:
-            yield partial(self._gaps, crossed.column, attribute=crossed.column.name)
-            yield partial(self._comparisons, crossed.column)
+            yield partial(self._gaps, (part, crossed.column), attribute=crossed.column.name)
+            yield partial(self._comparisons, part, crossed.column)
             # Where all columns are discrete, it is the test of all columns.
-            if self.data.weights is None and len(self.data.discrete) < len(table.columns):
-                discrete = SensitiveTable(self.data.discrete)
-                yield partial(self._tests, discrete, crossed.column.name)
+            if self.data.weights is None and len(discrete) < len(table.columns):
+                yield partial(self._tests, SensitiveTable(discrete), crossed.column.name)
         yield partial(self._groups, crossed)
 
     def _utility(self) -> Rows:
@@ -319,7 +364,7 @@ class _Assessor:
         elif self.data.outcome == "continuous":
             measures = ("MAE", "R2")
         found = utility_intervals(
-            self.scored,
+            self.parts[0].scored,
             measures,
             draws=self.settings.draws,
             level=self.settings.level,
@@ -328,10 +373,10 @@ class _Assessor:
         for measure, (estimate,) in zip(measures, found, strict=True):
             yield AuditRow("", measure, "", ALL_ROWS, estimate)
 
-    def _comparisons(self, column: SensitiveColumn) -> Rows:
+    def _comparisons(self, part: _Part, column: SensitiveColumn) -> Rows:
         """Metrics that compare groups or ranges of one column."""
-        settings = self.settings
-        sample = self.scored.against(column, settings.references.get(column.name))
+        settings, data = self.settings, part.data
+        sample = part.scored.against(column, settings.references.get(column.name))
         chosen: list[Metric] = []
         for metric in METRICS.values():
             # Gaps and measures of dependence have rows of their own.
@@ -343,19 +388,21 @@ class _Assessor:
                 chosen.append(metric)
             else:
                 yield NotAssessed(metric.name, column.name, problem)
-        small = _small_groups(column)
+        small = _small_groups(column, data.people)
         found = estimates_of(chosen, sample, settings.draws, settings.level, settings.random_state)
         for metric, estimate in zip(chosen, found, strict=True):
             bound, remark = certificate_of(
                 metric,
-                self.data.scores,
+                data.ranked,
                 column,
-                self.data.y,
-                self.data.outcome,
+                data.y,
+                data.outcome,
                 level=settings.level,
                 candidates=settings.candidates,
-                weights=self.data.weights,
+                weights=data.weights,
+                people=data.people,
             )
+            bound += hidden_in_bins(sample, metric.notion) if metric.name in CERTIFIED else 0.0
             caveat = metric.caveat(self.data.outcome)
             estimate = estimate.certified(bound, notes(caveat, remark, small))
             yield AuditRow(str(metric.notion or ""), metric.name, column.name, ALL_ROWS, estimate)
@@ -367,10 +414,10 @@ class _Assessor:
         fits = self.data.outcome in metric.outcomes and column.kind in metric.attributes
         return fits and self.settings.notion is None
 
-    def _gaps(self, *columns: SensitiveColumn, attribute: str) -> Rows:
+    def _gaps(self, *columns: tuple[_Part, SensitiveColumn], attribute: str) -> Rows:
         """Gaps over the groups of these columns."""
         settings = self.settings
-        samples = [self.scored.against(column) for column in columns]
+        samples = [part.scored.against(column) for part, column in columns]
         for metric in (METRICS[name] for name in GAPS):
             if metric.notion not in self.notions:
                 continue
@@ -389,7 +436,7 @@ class _Assessor:
             yield AuditRow(str(metric.notion), metric.name, attribute, ALL_ROWS, estimate)
 
     def _dependence(self, table: SensitiveTable, attribute: str) -> Iterator[Callable[[], Rows]]:
-        """As `_parts`: measures of dependence on these columns jointly, and the test of it."""
+        """As `_makers`: measures of dependence on these columns jointly, and the test of it."""
         if self.data.weights is not None:
             why = "does not take row weights"
             yield partial(iter, [NotAssessed(name, attribute, why) for name in (*MEASURES, TEST)])
@@ -403,25 +450,29 @@ class _Assessor:
         """One measure of dependence on these columns jointly."""
         found = dependence_interval(
             name,
-            self.data.scores,
+            self.single.scores,
             table,
             **self._given(notion),
             draws=self.settings.draws,
             level=self.settings.level,
             random_state=self.settings.random_state,
         )
-        known = int(table.known.sum())
-        used = f"computed on {found.n} of {known} rows" if found.n < known else ""
+        used = _used(found.n, self._known(table))
         estimate = replace(found, note=notes(found.note, used))
         metric = f"{name}|Y" if notion.conditions_on_outcome else name
         yield AuditRow(str(notion), metric, attribute, ALL_ROWS, estimate)
 
+    def _known(self, table: SensitiveTable) -> int:
+        """Of how many rows these columns are known; of rows that were drawn, about so many."""
+        return round(self.data.n * float(table.known.mean()))
+
     def _tests(self, table: SensitiveTable, attribute: str) -> Rows:
         """Whether scores depend on these columns jointly, notion by notion."""
+        known = self._known(table)
         for notion in self.notions:
             try:
                 found = permutation_test(
-                    self.data.scores,
+                    self.single.scores,
                     table,
                     **self._given(notion),
                     permutations=self.settings.permutations,
@@ -430,22 +481,28 @@ class _Assessor:
             except InputError as impossible:
                 yield NotAssessed(TEST, attribute, str(impossible))
                 continue
-            yield AuditRow(str(notion), TEST, attribute, ALL_ROWS, found)
+            estimate = replace(found, note=notes(found.note, _used(found.n, known)))
+            yield AuditRow(str(notion), TEST, attribute, ALL_ROWS, estimate)
 
     def _given(self, notion: Notion) -> dict[str, Any]:
         """What a notion is conditioned on."""
         given = notion.conditions_on_outcome
-        return {"y": self.data.y, "outcome": self.data.outcome} if given else {}
+        return {"y": self.single.y, "outcome": self.single.outcome} if given else {}
 
     def _groups(self, crossed: Intersection | None) -> Rows:
-        threshold = None if self.scored.threshold is None else float(self.scored.threshold[0])
-        columns = [*self.data.table.columns, *([] if crossed is None else [crossed.column])]
-        for column in columns:
-            yield from group_rows(column, self.data, threshold, self.settings.level)
-        for combination in () if crossed is None else crossed.empty:
+        cut = self.parts[0].scored.threshold
+        threshold = None if cut is None else float(cut[0])
+        for name in self.single.table.names:
+            data = self.part_of(name).data
+            yield from group_rows(data.table[name], data, threshold, self.settings.level)
+        if crossed is None:
+            return
+        data = self.part_of(self.single.discrete[0].name).data
+        yield from group_rows(crossed.column, data, threshold, self.settings.level)
+        for combination in crossed.empty:
             estimate = Estimate(reason="no row has this combination")
             group = group_label(combination)
-            yield AuditRow("", "mean score", columns[-1].name, group, estimate)
+            yield AuditRow("", "mean score", crossed.column.name, group, estimate)
 
 
 def _adjusted(rows: Sequence[AuditRow], jointly: str) -> Iterator[AuditRow]:
@@ -466,10 +523,16 @@ def _adjusted(rows: Sequence[AuditRow], jointly: str) -> Iterator[AuditRow]:
         yield replace(row, estimate=replace(row.estimate, p_adjusted=adjusted))
 
 
-def _small_groups(column: SensitiveColumn) -> str:
+def _used(rows: int, known: int) -> str:
+    """How many rows a number is computed from, if not from all."""
+    return f"computed on {rows} of {known} rows" if rows < known else ""
+
+
+def _small_groups(column: SensitiveColumn, people: NDArray[np.float64]) -> str:
     """How many groups are small; a sum over groups rests on them as much as on the others."""
     if column.codes is None:
         return ""
-    sizes = np.bincount(column.codes[~column.missing], minlength=len(column.categories))
+    known = ~column.missing
+    sizes = np.bincount(column.codes[known], people[known], len(column.categories))
     small = int((sizes < SMALL_GROUP).sum())
     return f"{small} of {len(sizes)} groups with fewer than {SMALL_GROUP} rows" if small else ""

@@ -6,7 +6,7 @@ all at once, so that one may say who is worst and who is best off after looking 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from equipoise.auditing.inputs import AuditData
 from equipoise.auditing.result import MISSING, AuditRow
 from equipoise.inference.groups import group_estimates, rate_interval
 from equipoise.metrics.by_group import ByGroup, Given, calibration_cells, grouping
+from equipoise.metrics.outcome import repeated_quantiles
 from equipoise.metrics.sample import SMALL_GROUP, even_ranges
 from equipoise.tables import SensitiveColumn
 
@@ -38,16 +39,17 @@ def group_rows(
     ("F vs M"): the lowest and the highest of those with at least `SMALL_GROUP` rows, or of all
     where fewer than two are so large.
     """
-    labels, codes = grouping(column)
+    people = None if data.repeats is None else data.people
+    labels, codes = grouping(column, people)
     given = _given(data, threshold)
     quantities = tuple(given.quantities())
     notions = {quantity.name: str(quantity.notion or "") for quantity in quantities}
-    known = ByGroup(column.name, labels, codes, quantities, data.weights)
+    known = ByGroup(column.name, labels, codes, quantities, data.weights, people)
     found = group_estimates(known, level=level, simultaneous=True, least=SMALL_GROUP)
     listed = [found]
     if bool((codes < 0).any()):
         where = np.where(codes < 0, 0, -1)
-        without = ByGroup(column.name, (MISSING,), where, quantities, data.weights)
+        without = ByGroup(column.name, (MISSING,), where, quantities, data.weights, people)
         listed.append(group_estimates(without, level=level))
     for some in listed:
         for g, label in enumerate(some.groups):
@@ -76,22 +78,25 @@ def calibration(data: AuditData, level: float) -> pd.DataFrame:
     all scores lie in [0, 1].
     """
     columns = ["attribute", "group", "score_low", "score_high", "n", "expected", "observed"]
-    tables = []
+    tables, people = [], data.people
     positive = data.positive
     if positive is not None and data.scores.min() >= 0 and data.scores.max() <= 1:
         for column in data.table.columns:
-            labels, codes = grouping(column)
-            for cell in calibration_cells(data.scores, codes, len(labels)):
-                observed = float(positive[cell.rows].mean())
-                low, high = rate_interval(observed, len(cell.rows), level)
+            labels, codes = grouping(column, people)
+            for cell in calibration_cells(data.scores, codes, len(labels), people):
+                n = people[cell.rows].sum()
+                observed = float(np.average(positive[cell.rows], weights=people[cell.rows]))
+                low, high = rate_interval(observed, n, level)
                 tables.append(
                     {
                         "attribute": column.name,
                         "group": labels[cell.group],
                         "score_low": cell.low,
                         "score_high": cell.high,
-                        "n": len(cell.rows),
-                        "expected": float(data.scores[cell.rows].mean()),
+                        "n": int(n),
+                        "expected": float(
+                            np.average(data.scores[cell.rows], weights=people[cell.rows])
+                        ),
                         "observed": observed,
                         "low": low,
                         "high": high,
@@ -107,7 +112,8 @@ def histograms(data: AuditData) -> pd.DataFrame:
     all groups and reach from the 0.1 % to the 99.9 % quantile; what lies beyond counts in the
     outermost bins.
     """
-    low, high = np.quantile(data.scores, [0.001, 0.999])
+    people = data.people
+    low, high = repeated_quantiles(data.scores, people, [0.001, 0.999])
     if low == high:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, _BINS + 1)
@@ -120,11 +126,11 @@ def histograms(data: AuditData) -> pd.DataFrame:
             table = {
                 "attribute": column.name,
                 "group": label,
-                "n": int(rows.sum()),
+                "n": int(people[rows].sum()),
                 "low": edges[:-1],
                 "high": edges[1:],
-                "share": np.bincount(place[rows], minlength=_BINS) / rows.sum(),
-                **_quantiles(data.scores[rows]),
+                "share": np.bincount(place[rows], people[rows], _BINS) / people[rows].sum(),
+                **_quantiles(data.scores[rows], people[rows]),
             }
             tables.append(pd.DataFrame(table))
     columns = ["attribute", "group", "n", "low", "high", "share", *QUANTILES]
@@ -142,13 +148,25 @@ def bands(data: AuditData) -> pd.DataFrame:
         if column.values is None:
             continue
         known = ~column.missing
-        values, scores = column.values[known], data.scores[known]
-        ranges = even_ranges(values, _MOST_POSITIONS)
+        values, scores, people = column.values[known], data.scores[known], data.people[known]
+        ranges = even_ranges(values, _MOST_POSITIONS, people)
         for inside in (ranges == number for number in range(ranges.max() + 1)):
-            place = {"attribute": column.name, "position": float(np.median(values[inside]))}
-            rows.append({**place, "n": int(inside.sum()), **_quantiles(scores[inside])})
+            (middle,) = repeated_quantiles(values[inside], people[inside], [0.5]).tolist()
+            place = {"attribute": column.name, "position": middle}
+            n = int(people[inside].sum())
+            rows.append({**place, "n": n, **_quantiles(scores[inside], people[inside])})
     return pd.DataFrame(rows, columns=["attribute", "position", "n", *QUANTILES])
 
 
-def _quantiles(scores: Floats) -> dict[str, float]:
-    return dict(zip(QUANTILES, np.quantile(scores, LEVELS).tolist(), strict=True))
+def joined(tables: Iterable[pd.DataFrame], attributes: Sequence[str]) -> pd.DataFrame:
+    """Tables of these attributes as one, in their order."""
+    all_of_them = list(tables)
+    filled = [table for table in all_of_them if len(table)]  # an empty one has no types
+    found = pd.concat(filled or all_of_them[:1], ignore_index=True)
+    order = found["attribute"].map(list(attributes).index)
+    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _quantiles(scores: Floats, people: Floats) -> dict[str, float]:
+    found = repeated_quantiles(scores, people, LEVELS)
+    return dict(zip(QUANTILES, found.tolist(), strict=True))

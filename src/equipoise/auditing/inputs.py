@@ -26,7 +26,7 @@ from equipoise.errors import (
 from equipoise.inference.verdict import DEFAULT_LIMIT, Decisions, Favourable, limits_of
 from equipoise.metrics.arrays import as_numbers
 from equipoise.metrics.outcome import OutcomeKind, outcome_array, outcome_kind
-from equipoise.metrics.sample import Scored, Threshold, prepare
+from equipoise.metrics.sample import Repeats, Scored, Threshold, prepare
 from equipoise.notions import Notion
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable, check_aligned
 
@@ -97,6 +97,22 @@ class AuditData:
     outcome_words: str  # what y is, for people
     table: SensitiveTable
     weights: Floats | None = None  # how much each row counts; None where all count the same
+    repeats: Repeats | None = None  # rows that stand for many; then there are no weights
+
+    @property
+    def n(self) -> int:
+        """Number of rows that were audited."""
+        return int(self.people.sum())
+
+    @property
+    def people(self) -> Floats:
+        """How many rows each row stands for, (n,)."""
+        return np.ones(len(self.scores)) if self.repeats is None else self.repeats.number
+
+    @property
+    def ranked(self) -> Floats:
+        """Scores whose order counts, (n,): of a bin of scores its lowest."""
+        return self.scores if self.repeats is None else self.repeats.lowest
 
     @property
     def discrete(self) -> tuple[SensitiveColumn, ...]:
@@ -118,13 +134,15 @@ class AuditData:
             weights=self.weights,
             threshold=settings.threshold,
             outcome=self.outcome,
+            repeats=self.repeats,
         )
 
     def digest(self) -> str:
         """SHA-256 of all values, in the order in which they came."""
         found = hashlib.sha256()
         columns = [c.values if c.values is not None else c.codes for c in self.table.columns]
-        for values in (self.scores, self.y, self.weights, *columns):
+        number = None if self.repeats is None else self.repeats.number
+        for values in (self.scores, self.y, self.weights, number, *columns):
             if values is not None:
                 plain = values.astype(str) if values.dtype.kind == "O" else values
                 found.update(np.ascontiguousarray(plain).tobytes())
@@ -140,13 +158,14 @@ class AuditData:
             keys.append(np.unique(self.y, return_inverse=True)[1])
         if self.weights is not None:
             keys.append(self.weights)
-        order = np.lexsort([*keys, self.scores])
+        order = np.lexsort([*keys, self.scores, self.ranked])
         return replace(
             self,
             scores=self.scores[order],
             y=None if self.y is None else self.y[order],
             table=self.table.take(order),
             weights=None if self.weights is None else self.weights[order],
+            repeats=None if self.repeats is None else self.repeats.take(order),
         )
 
 
@@ -166,8 +185,15 @@ def read_data(
     )
     column = _read_scores(scores)
     n = len(column)
-    values, kind, words = _read_outcome(y, n, settings)
+    values, kind, words = read_outcome(y, n, settings)
     table = _read_table(sensitive_features, n, types, missing)
+    check_names(table, settings)
+    _refuse_repeats(column, values, table)
+    return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
+
+
+def check_names(table: SensitiveTable, settings: AuditSettings) -> None:
+    """Refuse references and limits of columns that the table does not have."""
     for name in settings.references:  # `Scored.against` looks at the categories
         if name not in table.names:
             raise InputError(
@@ -175,10 +201,8 @@ def read_data(
                 f"({', '.join(map(repr, table.names))}), got {name!r}"
                 f"{did_you_mean(name, table.names)}"
             )
-    _refuse_repeats(column, values, table)
     crossed = crossed_name(table) if settings.intersections else ""
     limits_of("max_gap", settings.max_gap, [*table.names, *([crossed] if crossed else [])])
-    return AuditData(column, values, kind, words, table, _read_weights(sample_weight, n))
 
 
 def crossed_name(table: SensitiveTable) -> str:
@@ -219,10 +243,10 @@ def _read_scores(scores: Any) -> Floats:
     return as_numbers("scores", scores).cpu().numpy()
 
 
-def _read_outcome(
+def read_outcome(
     y: Any, n: int, settings: AuditSettings
 ) -> tuple[NDArray[Any] | None, OutcomeKind | None, str]:
-    """Outcome, its kind, and what it is in words."""
+    """Outcome, its kind, and what it is in words; y may be distinct values for n rows."""
     if y is None:
         if settings.positive is not None or settings.outcome is not None:
             option = "positive" if settings.positive is not None else "outcome"

@@ -16,7 +16,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -134,6 +134,23 @@ def separator() -> Any:
     )
 
 
+def engine_option() -> Any:
+    """The option that says where a command runs."""
+    return option(
+        "NAME",
+        "local, or ray: on a Ray cluster, for Parquet files of any number of rows; DATA may then "
+        "be a pattern in quotes, such as 'data/*.parquet'.",
+        "local",
+    )
+
+
+def workers_option() -> Any:
+    """The option that limits how many files a cluster works on."""
+    return option(
+        "N", "Files worked on at a time, with --engine ray.  [default: as many as it has cores]"
+    )
+
+
 def switch(name: str, help: str) -> Any:
     """An option without a value."""
     return typer.Option(False, name, help=help)
@@ -150,6 +167,9 @@ def data_file(
     """The argument that names the data."""
     return typer.Argument(default, metavar="DATA", help=help)
 
+
+if TYPE_CHECKING:
+    from equipoise.cluster import Engine
 
 Text = str | None
 Whole = int | None
@@ -448,7 +468,9 @@ def select(
 def predict(
     run: RunFolder,
     data: Path = data_file(..., "File with the features; no sensitive column is needed."),
-    out: Path = option("FILE", "File to write, .parquet or .csv.", ...),
+    out: Path = option(
+        "FILE", "File to write, .parquet or .csv; with --engine ray, the folder for files.", ...
+    ),
     id: Names = columns("Columns to copy beside the scores.  [default: those of the run]"),
     threshold: Real = option(
         "X", "A decision is score > threshold.  [default: that of the selection]"
@@ -458,6 +480,8 @@ def predict(
         "Between the values of a text file.  [default: as at fit for a file of the same ending, or "
         "by its name]",
     ),
+    engine: str = engine_option(),
+    workers: Whole = workers_option(),
     overwrite: bool = switch("--overwrite", "Replace the file of scores --out."),
     json: AsJson = False,
     debug: Debug = False,
@@ -472,11 +496,20 @@ def predict(
     --------
       equipoise predict run new_people.csv --out scores.parquet
       equipoise predict run new_people.csv --out scores.csv --id person --threshold 0.4
+      equipoise predict run "people/*.parquet" --out scores --engine ray
     """
     from equipoise.runs.scoring import predict_with_run
 
     return predict_with_run(
-        run, data, out, id=id, threshold=threshold, sep=sep, overwrite=overwrite
+        run,
+        data,
+        out,
+        id=id,
+        threshold=threshold,
+        sep=sep,
+        overwrite=overwrite,
+        engine=cast("Engine", engine),
+        workers=workers,
     )
 
 
@@ -509,6 +542,8 @@ def audit(
         "RULE", "error, or skip rows without a sensitive value.  [default: error]"
     ),
     sep: Text = separator(),
+    engine: str = engine_option(),
+    workers: Whole = workers_option(),
     out: Path = option("FOLDER", "Folder to write the audit to.", Path("audit")),
     overwrite: bool = switch("--overwrite", "Replace the audit in --out."),
     json: AsJson = False,
@@ -525,6 +560,7 @@ def audit(
       equipoise audit scored.csv --score risk --target default --sensitive age,sex
       equipoise audit scored.csv --score risk --sensitive age --favourable low --threshold 0.5
       equipoise audit scored.csv --score old,new --target default --sensitive age --max-gap 0.05
+      equipoise audit "scores/*.parquet" --score risk --sensitive age --engine ray
     """
     from equipoise.runs.auditing import audit_file
 
@@ -535,7 +571,12 @@ def audit(
         scores=score,
         sensitive=sensitive,
         target=target,
-        options=_given(context, but=("data", "out", "overwrite", "score", "sensitive", "target")),
+        engine=cast("Engine", engine),
+        workers=workers,
+        options=_given(
+            context,
+            but=("data", "out", "overwrite", "score", "sensitive", "target", "engine", "workers"),
+        ),
     )
 
 

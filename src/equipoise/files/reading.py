@@ -137,6 +137,13 @@ def column_names(file: DataFile) -> list[str]:
         return list(schema.names)
 
 
+def column_types(file: DataFile) -> dict[str, pa.DataType]:
+    """Return names and types of the columns of a Parquet or Arrow file without reading rows."""
+    opened, schema = _open_binary(file)
+    with opened:
+        return dict(zip(schema.names, schema.types, strict=True))
+
+
 def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pd.DataFrame]:
     """Regroup batches of any length into frames of ``rows`` rows."""
     waiting: list[pa.RecordBatch] = []

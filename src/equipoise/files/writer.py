@@ -34,16 +34,18 @@ class ScoreWriter:
 
     Frames are written to a temporary file beside ``path``. It is renamed to ``path`` when the block
     ends without an error; otherwise it is removed and an older file stays. With ``overwrite`` an
-    older file of scores is replaced, and nothing else ever. While
-    one process writes, others are refused. In a .csv file, text that a spreadsheet would run as a
-    formula gets an apostrophe.
+    older file of scores is replaced, and nothing else ever. While one process writes, others are
+    refused after ``wait`` seconds. In a .csv file, text that a spreadsheet would run as a formula
+    gets an apostrophe.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, wait: float = 0.0
+    ) -> None:
         self.path = checked_target(path, "out")
         if self.path.suffix not in (".parquet", ".csv"):
             raise InputError(f"out must end in .parquet or .csv, got '{self.path}'; rename it")
-        self._overwrite = overwrite
+        self._overwrite, self._wait = overwrite, wait
         self._claim()
         self._open = ExitStack()
         self._schema: pa.Schema | None = None
@@ -51,7 +53,7 @@ class ScoreWriter:
 
     def __enter__(self) -> ScoreWriter:
         lock = lock_beside(self.path)
-        self._open.enter_context(only_writer(lock, argument="out", what=self.path))
+        self._open.enter_context(only_writer(lock, argument="out", what=self.path, wait=self._wait))
         return self
 
     def _claim(self) -> None:

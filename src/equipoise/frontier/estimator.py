@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from equipoise.cluster import Engine
 from equipoise.errors import InputError, check_number, needs
 from equipoise.estimators.fitting import FitRun, Fits
 from equipoise.estimators.network import PAPER_SEEDS, PAPER_STRENGTHS, FairClassifier
@@ -91,6 +92,10 @@ class FairFrontier(Fits):
     verbose : 0 or 1
         1 shows progress on standard error, with the best utility among the snapshots whose first
         metric is at most 0.1 for all attributes.
+    engine : {"local", "ray"}
+        "ray" spreads networks over the cores of a Ray cluster; every worker holds all rows. The
+        results are the same up to rounding. It takes neither checkpoint nor callback, and shows no
+        progress; what a lost worker trained is trained again.
 
     Attributes
     ----------
@@ -134,6 +139,7 @@ class FairFrontier(Fits):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        engine: Engine = "local",
     ) -> None:
         self.estimator = estimator
         self.strengths = strengths
@@ -146,6 +152,7 @@ class FairFrontier(Fits):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.engine = engine
 
     @classmethod
     def as_in_paper(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
 from torch import Tensor
 
-from equipoise.errors import InputError, check_flag, check_whole
+from equipoise.cluster import Cluster, Engine, connected
+from equipoise.errors import InputError, check_choice, check_flag, check_whole, refuse_unread
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
     UTILITIES,
@@ -41,6 +44,7 @@ from equipoise.frontier.snapshots import (
     Snapshots,
     TrainedEstimator,
     entries_of,
+    gathered,
     joined,
     scores_of,
     table_of,
@@ -53,7 +57,7 @@ from equipoise.predictors import FAMILIES
 from equipoise.storage import CheckpointFile
 from equipoise.tables import take_rows
 from equipoise.tables.columns import check_aligned
-from equipoise.training import Health, Member, Predictor, Progress
+from equipoise.training import Health, History, Member, Predictor, Progress
 from equipoise.training.data import TrainingData
 from equipoise.training.health import HEALTH_ROWS, Utility, compare, judge_health
 
@@ -85,6 +89,7 @@ class Roles:
 def check_options(frontier: FairFrontier) -> None:
     """Refuse options that no rows can be trained with, before there are any rows."""
     seed = read_seed(frontier.random_state)
+    check_choice("engine", frontier.engine, get_args(Engine))
     _members(frontier, seed)
     _fittings(frontier, seed)
     metrics: Any = frontier.metrics
@@ -103,6 +108,7 @@ def fit_curve(
 ) -> Curve:
     """Train all members of every estimator and keep the snapshots on a front."""
     seed = read_seed(frontier.random_state)
+    check_choice("engine", frontier.engine, get_args(Engine))
     members = _members(frontier, seed)
     fittings = _fittings(frontier, seed)
     if sensitive_features is None:
@@ -110,6 +116,8 @@ def fit_curve(
             "sensitive_features is required to measure unfairness, got None; call "
             "fit(X, y, sensitive_features=A)"
         )
+    if frontier.engine == "ray":
+        _check_spreadable(run, fittings)
     if run.file is not None:
         for fitting in fittings.values():
             fitting.recipe.check_resumable()
@@ -162,11 +170,16 @@ def fit_curve(
     entries = [entry for training in trainings for entry in training.entries]
     trained: dict[str, TrainedEstimator] = {}
     parts: list[Snapshots] = []
-    for training in trainings:
-        trained[training.name], part, ended = training.run(entries, parts, run, frontier.verbose)
-        parts.append(part)
-        if ended:
-            break
+    with connected() if frontier.engine == "ray" else nullcontext() as cluster:
+        for training in trainings:
+            trained[training.name], part, ended = (
+                training.run(entries, parts, run, frontier.verbose)
+                if cluster is None
+                else (*training.spread(cluster), False)
+            )
+            parts.append(part)
+            if ended:
+                break
     snapshots = joined(parts)
     health, scores = {}, {}
     for number in snapshots.weights:
@@ -405,6 +418,44 @@ class _Training:
         )
         return estimator, recorded, bool(trained.interrupted_at) or trained.called_off
 
+    def spread(self, cluster: Cluster) -> tuple[TrainedEstimator, Snapshots]:
+        """Train members on the workers of a cluster, those of one strength on the same one."""
+        strengths = list(dict.fromkeys(member.strength for member in self.members))
+        # Plain members go with others: by themselves they would have no penalty to record.
+        plain = [strength for strength in strengths if strength == 0]
+        penalized = [strength for strength in strengths if strength > 0]
+        count = max(1, min(len(penalized), cluster.cores))
+        dealt = [penalized[first::count] for first in range(count)]
+        dealt[-1] += plain
+        found = list(cluster.in_order(partial(_train_some, self), dealt))
+        # An average comes after the members, and is named by its strength.
+        places = [
+            [place for place, entry in enumerate(self.entries) if entry.strength in some]
+            for some in dealt
+        ]
+        order = np.argsort(
+            np.concatenate([[p for p in some if p < len(self.members)] for some in places])
+        )
+        estimators = [estimator for estimator, _ in found]
+        healths = [each for estimator in estimators for each in estimator.member_health]
+        failures = [each for estimator in estimators for each in estimator.failures]
+        whole = replace(
+            estimators[0],
+            entries=self.entries,
+            history=_side_by_side([estimator.history for estimator in estimators], order),
+            member_health=tuple(healths[place] for place in order),
+            template=self.fitting.model,
+            failures=tuple(failures[place] for place in order),
+        )
+        return whole, gathered([snapshots for _, snapshots in found], places)
+
+    def of_strengths(self, some: Sequence[float]) -> _Training:
+        """The training of the members of these strengths alone."""
+        members = [member for member in self.members if member.strength in some]
+        ensemble = any(entry.is_average for entry in self.entries)
+        entries = entries_of(members, ensemble=ensemble, predictor=self.name)
+        return replace(self, members=members, entries=entries)
+
     def assess(
         self, trained: TrainedEstimator, snapshots: Snapshots, number: int, entry: Entry
     ) -> tuple[Health, Floats]:
@@ -461,6 +512,57 @@ class _Training:
     def health_rows(self) -> TrainingData:
         """The training rows on which health is measured."""
         return self.fitting.data.sample(HEALTH_ROWS)
+
+
+def _train_some(
+    training: _Training, strengths: Sequence[float]
+) -> tuple[TrainedEstimator, Snapshots]:
+    """Train the members of some strengths, on a worker of a cluster."""
+    some = training.of_strengths(strengths)
+    estimator, snapshots, _ = some.run(
+        some.entries, [], FitRun(callback=None, options={}), verbose=0
+    )
+    return estimator, snapshots
+
+
+def _side_by_side(histories: Sequence[History], order: NDArray[np.intp]) -> History:
+    """The history of members that trained apart, in this order."""
+    longest = max(histories, key=lambda history: len(history.iterations))
+    checks = len(longest.iterations)
+
+    def joined_columns(name: str) -> Any:
+        # Members that all stopped have no later checks; their losses stay as they were.
+        padded = [
+            np.pad(values, ((0, checks - len(values)), (0, 0)), mode="edge")
+            for values in (getattr(history, name) for history in histories)
+        ]
+        return np.concatenate(padded, axis=1)[:, order]
+
+    stopped_at = np.concatenate([history.stopped_at for history in histories])[order]
+    return History(
+        longest.iterations, joined_columns("task"), joined_columns("penalty"), stopped_at
+    )
+
+
+def _check_spreadable(run: FitRun, fittings: Mapping[str, Fitting[Predicts]]) -> None:
+    """Refuse what needs all members in one process."""
+    for option, value in (("checkpoint", run.file), ("callback", run.callback)):
+        if value is not None:
+            remedy = "set engine='local'; what a lost worker trained is trained again"
+            refuse_unread(option, value, "engine='ray'", remedy)
+    for fitting in fittings.values():
+        family = FAMILIES[fitting.model.family]
+        if not family.weights_suffice:
+            raise InputError(
+                f"estimator must be networks for engine='ray', got {family.many}, which stay in "
+                "the process that grows them; set engine='local'"
+            )
+    devices = {fitting.device.type for fitting in fittings.values()}
+    if devices != {"cpu"}:
+        raise InputError(
+            f"device must be 'cpu' for engine='ray', which spreads members over cores, got "
+            f"{', '.join(sorted(devices))}; set device='cpu', or engine='local'"
+        )
 
 
 def _best_in_words(snapshots: Snapshots) -> str:

@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -195,19 +196,47 @@ def joined(parts: Sequence[Snapshots]) -> Snapshots:
     """Put the snapshots of several estimators into one table; keep those on a front of all."""
     if len(parts) == 1:
         return parts[0]
-    entries = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
+    firsts = np.cumsum([0, *(int(part.entry.max()) + 1 for part in parts)])
+    places = [range(first, last) for first, last in pairwise(firsts.tolist())]
+    return _on_fronts(_one_table(parts, places))
+
+
+def gathered(parts: Sequence[Snapshots], places: Sequence[Sequence[int]]) -> Snapshots:
+    """Put snapshots of members that trained apart into the table of all that trained together.
+
+    places: for each part, the positions of its entries among all.
+    """
+    table = _one_table(parts, places)
+    order = np.lexsort((table.entry, table.iteration))
+    position = {int(number): place for place, number in enumerate(order)}
+    columns = {name: getattr(table, name)[order] for name in ("entry", *_MEASURED)}
+    weights = {position[number]: found for number, found in table.weights.items()}
+    return _on_fronts(replace(table, weights=dict(sorted(weights.items())), **columns))
+
+
+#: What is measured of a snapshot, besides whose it is.
+_MEASURED = ("iteration", "utility", "threshold", "unfairness")
+
+
+def _one_table(parts: Sequence[Snapshots], places: Sequence[Sequence[int]]) -> Snapshots:
+    """The snapshots of all parts, one part after the other, with entries at these places."""
     firsts = np.cumsum([0, *(len(part.utility) for part in parts)]).tolist()
-    names = ("iteration", "utility", "threshold", "unfairness")
-    together = Snapshots(
+    return Snapshots(
         criteria=parts[0].criteria,
-        entry=np.concatenate([p.entry + first for p, first in zip(parts, entries, strict=False)]),
+        entry=np.concatenate(
+            [np.asarray(place)[part.entry] for part, place in zip(parts, places, strict=True)]
+        ),
         weights={
             first + number: weights
             for part, first in zip(parts, firsts, strict=False)
             for number, weights in part.weights.items()
         },
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _MEASURED},
     )
+
+
+def _on_fronts(together: Snapshots) -> Snapshots:
+    """Keep the weights of those that are on a front of all."""
     # A snapshot that is on no front of its own part is on no front of the whole.
     best = together.best(list(together.weights))
     weights = {number: found for number, found in together.weights.items() if number in best}

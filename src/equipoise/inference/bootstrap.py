@@ -43,7 +43,7 @@ from equipoise.errors import InputError, check_level, check_whole
 from equipoise.inference.certificate import CERTIFIED, largest_distance
 from equipoise.inference.dependence_intervals import dependence_interval
 from equipoise.inference.estimate import Estimate, notes, upper_quantile
-from equipoise.inference.gap import gap_estimates
+from equipoise.inference.gap import gap_estimates, in_bins
 from equipoise.metrics.arrays import Floats, Integers
 from equipoise.metrics.dependence import MEASURES
 from equipoise.metrics.gap import GAPS
@@ -143,10 +143,12 @@ def estimates_of(
 ) -> Iterator[Estimate]:
     """Every metric of every member, in this order; each draw serves all metrics."""
     members, n = sample.scored.scores.shape
-    known = int((~sample.column.missing).sum())
+    repeats = sample.scored.repeats
+    known = int(sample.scored.people[torch.from_numpy(~sample.column.missing)].sum())
     problems = {metric.name: metric.why_not(sample) for metric in metrics}
-    # Rows can be summed up only if each counts once.
-    many = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
+    # Rows can be summed up only if each counts once; some arrive summed up.
+    once = n > EXACT_ROWS and bool((sample.scored.weights == 1).all())
+    many = repeats is not None or once
     exact: dict[str, Computed] = {}
     by_row: list[Metric] = []
     by_count: list[Metric] = []
@@ -170,7 +172,8 @@ def estimates_of(
         problem = problems[metric.name]
         short = np.zeros(members)
         if metric.missed is not None and metric.name in exact:
-            short = metric.missed(sample).cpu().numpy()
+            blur = hidden_in_bins(sample, metric.notion)
+            short = metric.missed(sample).cpu().numpy() + blur
         if problem is None and metric.name in GAPS:
             yield from gap_estimates(metric, sample, level=level, random_state=seed)
             continue
@@ -202,8 +205,31 @@ def estimates_of(
                 )
             if metric in careful and metric.needs_decisions and sample.scored.threshold_found:
                 remarks.append(THRESHOLD_FOUND)
+            if metric.missed is not None:
+                remarks.append(in_bins(blur))
             note = notes(*remarks)
             yield Estimate(value=value, low=low, high=high, level=level, n=known, note=note)
+
+
+def hidden_in_bins(sample: Sample, notion: Notion | None) -> float:
+    """By how much KS-GSP or KS-GEO may be too small because scores are in bins.
+
+    Each of its distances may be, by at most the share of the set of Y that is in one bin
+    (`compress`).
+    """
+    repeats = sample.scored.repeats
+    if repeats is None:
+        return 0.0
+    bins = torch.from_numpy(np.unique(repeats.lowest, return_inverse=True)[1])
+    within = sample.within(notion)
+    cells = bins * within.n_bins + within.codes
+    n_bins = int(bins.max()) + 1
+    people = torch.bincount(cells, sample.weights[0], n_bins * within.n_bins)
+    pooled = within.pool(people.view(n_bins, -1), -1)
+    coarse = torch.bincount(bins, torch.from_numpy(repeats.coarse).to(people), n_bins) > 0
+    shares = (pooled / pooled.sum(0) * coarse[:, None]).amax(0)
+    of_sets = shares[:, None].expand(-1, sample.attribute.n_sets)
+    return float(within.combine(sample.attribute.combine(of_sets, -1), -1))
 
 
 def _dependence_measure(metric: Metric) -> str | None:
@@ -328,6 +354,7 @@ def _small_cells(sample: Sample, notion: Notion | None) -> list[tuple[int, int]]
     present = sample.weights[0] > 0
     bins = torch.bincount(
         (attribute.codes * within.n_bins + within.codes)[present],
+        sample.scored.people[present],
         minlength=attribute.n_bins * within.n_bins,
     ).view(-1, within.n_bins)
     sets = within.pool(attribute.pool(bins, 0), 1)
@@ -623,11 +650,12 @@ def utility_intervals(
     each score: above `EXACT_ROWS` rows, scores are first divided into bins of equal frequency,
     which changes an AUC by at most half the share of a bin.
     """
-    n = scored.scores.shape[-1]
-    countable = list(measures) == ["AUC"] and columns == 1 and bool((scored.weights == 1).all())
+    n, repeats = scored.scores.shape[-1], scored.repeats
+    countable = list(measures) == ["AUC"] and columns == 1
+    many = repeats is not None or (n > EXACT_ROWS and bool((scored.weights == 1).all()))
     drawn = (
         [_auc_of_counts(scored, draws, random_state)]
-        if countable and n > EXACT_ROWS
+        if countable and many
         else _utilities(scored, measures, columns, draws, random_state)
     )
     found = []
@@ -678,7 +706,7 @@ def utility_differences(
 def _utility_estimate(
     measure: UtilityMeasure, value: float, drawn: Floats, level: float, scored: Scored
 ) -> Estimate:
-    n = scored.scores.shape[-1]
+    n = int(scored.people.sum())
     if not math.isfinite(value):
         reason = f"its value, {value}, is not finite; rescale scores and y"
         return Estimate(level=level, n=n, reason=reason)
@@ -688,14 +716,34 @@ def _utility_estimate(
     note = ""
     if measure in ("AUC", "macro AUC"):
         assert scored.y is not None
-        sizes = torch.unique(scored.y[scored.weights[0] > 0], return_counts=True)[1].tolist()
+        present = scored.weights[0] > 0
+        people = torch.bincount(scored.y[present].to(torch.int64), scored.people[present])
+        sizes = people[people > 0].to(torch.int64).tolist()
         # With several classes, the interval for the smallest class is long enough for the mean.
         near = auc_interval(value, min(sizes), sum(sizes) - min(sizes), level)
-        low, high = float(np.fmin(low, near[0])), float(np.fmax(high, near[1]))
+        # Positives and negatives that share a bin count half, as ties do.
+        tied = _tied_in_bins(scored) / 2
+        low = max(float(np.fmin(low, near[0])) - tied, 0.0)
+        high = min(float(np.fmax(high, near[1])) + tied, 1.0)
+        note = f"scores are in bins: {tied:.2g} of it is uncertain; intervals count it" * (tied > 0)
     elif len(kept) and np.ptp(kept) <= 1e-12 * abs(value):
         low = high = math.nan
         note = "no interval: all draws have the same value, so its error cannot be estimated"
     return Estimate(value=value, low=low, high=high, level=level, n=n, note=note)
+
+
+def _tied_in_bins(scored: Scored) -> float:
+    """Share of the pairs of a positive and a negative whose order bins of scores hide."""
+    if scored.repeats is None or scored.y is None:
+        return 0.0
+    bins = np.unique(scored.repeats.lowest, return_inverse=True)[1]
+    shares = []
+    for positive in (0, 1):
+        rows = (scored.y == positive).numpy()
+        people = scored.repeats.number * rows
+        coarse = np.bincount(bins, people * scored.repeats.coarse)
+        shares.append(coarse / people.sum())
+    return float(shares[0] @ shares[1])
 
 
 def auc_interval(auc: float, positives: int, negatives: int, level: float) -> tuple[float, float]:
@@ -738,7 +786,8 @@ def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
     for score, value in zip(scored.scores.cpu().numpy(), scored.utility("AUC")[0], strict=True):
         bins = equal_frequency(score, SCORE_EDGES)
         levels = int(bins.max()) + 1
-        counts = np.bincount(2 * bins + positive, minlength=2 * levels).astype(np.float64)
+        people = scored.people.cpu().numpy()
+        counts = np.bincount(2 * bins + positive, people, 2 * levels).astype(np.float64)
         scores = torch.arange(levels, dtype=torch.float64).repeat_interleave(2)[None]
         small = replace(
             scored,

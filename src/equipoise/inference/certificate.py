@@ -67,7 +67,13 @@ from scipy.stats import beta
 
 from equipoise.errors import InputError, check_level, check_whole
 from equipoise.metrics.arrays import Floats, Mask, as_scores
-from equipoise.metrics.outcome import OutcomeKind, kind_where_given, outcome_array, rows_of
+from equipoise.metrics.outcome import (
+    OutcomeKind,
+    kind_where_given,
+    outcome_array,
+    repeated_quantiles,
+    rows_of,
+)
 from equipoise.metrics.partition import DECILES
 from equipoise.metrics.registry import Metric
 from equipoise.metrics.sample import Sample
@@ -137,6 +143,7 @@ def certify(
     candidates: int | None = None,
     thresholds: Sequence[float] | None = None,
     outcome_thresholds: Sequence[float] | None = None,
+    people: Floats | None = None,
 ) -> Certificate:
     """Bound KS-GSP, or KS-GEO when y is given, in the population.
 
@@ -157,6 +164,8 @@ def certify(
     thresholds, outcome_thresholds : sequence of float, optional
         Thresholds of a continuous column or outcome; must not be chosen on these rows. By default
         the deciles of these rows, as in KS-GSP and KS-GEO.
+    people : array of shape (n,), optional
+        How many equal rows each row stands for; by default one.
 
     Returns
     -------
@@ -181,16 +190,18 @@ def certify(
     rows = rows_of(matrix, SensitiveTable((column,)), y)
     known_y = None if y is None else outcome_array(y)
     of_column = None if column.values is None else column.values[rows]
-    column_cuts = _cuts(of_column, thresholds, "thresholds")
+    counts = np.ones(len(column.missing)) if people is None else people
+    column_cuts = _cuts(of_column, thresholds, "thresholds", counts[rows])
     # The deciles of y count every row, also those with a missing attribute.
     of_outcome = known_y if kind == "continuous" else None
-    outcome_cuts = _cuts(of_outcome, outcome_thresholds, "outcome_thresholds")
+    outcome_cuts = _cuts(of_outcome, outcome_thresholds, "outcome_thresholds", counts)
     used_y = None if known_y is None else known_y[rows]
     comparisons = list(_comparisons(column.take(rows), column_cuts, used_y, outcome_cuts))
     # Number of possible sets for each set that is compared.
     of_each = column_cuts.family / max(len(column_cuts.at), 1)
     of_each *= outcome_cuts.family / max(len(outcome_cuts.at), 1)
-    estimate, upper = _bound(matrix[:, rows], comparisons, (1 - level) / of_each, candidates)
+    error = (1 - level) / of_each
+    estimate, upper = _bound(matrix[:, rows], counts[rows], comparisons, error, candidates)
     if column.codes is not None:  # distances of G groups add up to at most G - 1
         classes = 1 if used_y is None or outcome_cuts.at else len(np.unique(used_y))
         upper = np.minimum(upper, classes * (len(column.categories) - 1))
@@ -202,7 +213,7 @@ def certify(
         upper=upper.reshape(shape),
         level=level,
         candidates=candidates,
-        rows=len(rows),
+        rows=int(counts[rows].sum()),
         thresholds=column_cuts.at,
         outcome_thresholds=outcome_cuts.at,
     )
@@ -218,8 +229,12 @@ def certificate_of(
     level: float,
     candidates: int,
     weights: Floats | None = None,
+    people: Floats | None = None,
 ) -> tuple[float, str]:
-    """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note that says why."""
+    """Largest bound of a metric for scores (n,) or (K, n), or NaN and a note that says why.
+
+    `people` is as in `certify`.
+    """
     if metric.name not in CERTIFIED:
         return math.nan, ""
     if weights is not None:
@@ -233,6 +248,7 @@ def certificate_of(
             outcome=outcome if given else None,
             level=level,
             candidates=candidates,
+            people=people,
         )
     except InputError as impossible:
         return math.nan, f"no certificate: {impossible}"
@@ -291,17 +307,21 @@ def _tail_of_sum(r: float, m: int, n: int) -> float:
 
 
 def _bound(
-    scores: Floats, comparisons: Sequence[_Comparison], error: float, candidates: int
+    scores: Floats,
+    people: Floats,
+    comparisons: Sequence[_Comparison],
+    error: float,
+    candidates: int,
 ) -> tuple[Floats, Floats]:
-    """Estimate and bound, (K,) each, for scores (K, n)."""
+    """Estimate and bound, (K,) each, for scores (K, n) of rows that stand for people (n,)."""
     factors = sum(not comparison.factor_known for comparison in comparisons)
     factor_error = _FACTOR_SHARE * error / factors if factors else 0.0
     radius_error = (1 - _FACTOR_SHARE * bool(factors)) * error / (len(comparisons) * candidates)
     estimate, upper = np.zeros(len(scores)), np.zeros(len(scores))
     orders = np.argsort(scores, axis=1, kind="stable")
     for comparison in comparisons:
-        n = int(comparison.stratum.sum())
-        n_inside = int((comparison.inside & comparison.stratum).sum())
+        n = int(people[comparison.stratum].sum())
+        n_inside = int(people[comparison.inside & comparison.stratum].sum())
         n_others = n - n_inside
         if n_inside == 0 or (n_others == 0 and comparison.factor_known):
             raise InputError(
@@ -319,7 +339,7 @@ def _bound(
             upper += comparison.weight * largest_share
             continue
         pairs = zip(scores, orders, strict=True)
-        distance = np.array([_largest_difference(*pair, comparison) for pair in pairs])
+        distance = np.array([_largest_difference(*pair, people, comparison) for pair in pairs])
         # The row that defines the threshold is not a draw from the others.
         at_cut = int(comparison.by_rank and n_others > 1)
         reach = radius(n_inside, n_others - at_cut, radius_error) + at_cut / n_others
@@ -329,16 +349,17 @@ def _bound(
     return estimate, upper
 
 
-def _largest_difference(score: Floats, order: NDArray[np.intp], comparison: _Comparison) -> float:
+def _largest_difference(
+    score: Floats, order: NDArray[np.intp], people: Floats, comparison: _Comparison
+) -> float:
     """Largest abs(F_B - F_R) of the two samples of one comparison."""
     rows = order[comparison.stratum[order]]
     inside = comparison.inside[rows]
     ascending = score[rows]
     last_of_ties = np.append(ascending[1:] != ascending[:-1], True)
-    below_inside = np.cumsum(inside)[last_of_ties]
-    below_others = np.flatnonzero(last_of_ties) + 1 - below_inside
-    n_inside = below_inside[-1]
-    return float(np.abs(below_inside / n_inside - below_others / (len(rows) - n_inside)).max())
+    below_inside = np.cumsum(people[rows] * inside)[last_of_ties]
+    below_others = np.cumsum(people[rows])[last_of_ties] - below_inside
+    return float(np.abs(below_inside / below_inside[-1] - below_others / below_others[-1]).max())
 
 
 def _comparisons(
@@ -373,7 +394,9 @@ def _comparisons(
             )
 
 
-def _cuts(values: NDArray[Any] | None, given: Sequence[float] | None, argument: str) -> _Cuts:
+def _cuts(
+    values: NDArray[Any] | None, given: Sequence[float] | None, argument: str, people: Floats
+) -> _Cuts:
     """The given thresholds, or those at the deciles of the values; none for a discrete variable."""
     if values is None:
         if given is not None:
@@ -390,9 +413,9 @@ def _cuts(values: NDArray[Any] | None, given: Sequence[float] | None, argument: 
             )
         return _Cuts(tuple(cuts.tolist()), len(cuts), by_rank=False)
     distinct = np.unique(values)
-    deciles = np.quantile(values, DECILES)
+    deciles = repeated_quantiles(values, people, DECILES)
     place = np.searchsorted(distinct, deciles, side="right")  # number of values up to a decile
-    if len(distinct) < len(values):
+    if len(distinct) < people.sum():
         return _Cuts(
             tuple(distinct[np.maximum(place, 1) - 1].tolist()), len(distinct), by_rank=False
         )

@@ -27,8 +27,8 @@ and all candidates share the error probability equally.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,6 +72,7 @@ def gap_estimates(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from equipoise.metrics import find_metric, prepare
     >>> from equipoise.tables import SensitiveTable
     >>> age = np.linspace(18, 90, 2000).round()
@@ -93,8 +94,7 @@ def gap_estimates(
         seed=random_state,
     )
     members = len(samples[0].scored.scores)
-    missing = np.logical_and.reduce([sample.column.missing for sample in samples])
-    n = int((~missing).sum())
+    n = _known_rows(samples)
     if not found.comparisons:
         return [Estimate(level=level, n=n, reason=too_few(found))] * members
     reach = found.reach(level)[0]
@@ -102,14 +102,17 @@ def gap_estimates(
     widening = torch.stack(
         [torch.cat([each.widening(k) for each in found.comparisons]) for k in range(members)]
     )
+    blur = torch.stack(
+        [torch.cat([each.blur(k) for each in found.comparisons]) for k in range(members)]
+    )
     beyond = distances > reach * (1 + 1e-9)  # as for the gap itself
     per_distance = reach * (widening - 1) / distances.clamp(min=1e-300)
     lows = torch.where(beyond, (distances - reach) / (1 + per_distance), 0.0).amax(-1).tolist()
-    highs = (distances + reach * widening).clamp(max=1).amax(-1).tolist()
+    highs = (distances + blur + reach * widening).clamp(max=1).amax(-1).tolist()
     values = found.beyond[0].amax(-1).tolist()
     observed = found.standardized[0, :, None]
     reached = (found.permuted >= observed * (1 - 1e-9) - 1e-12).sum(-1).tolist()
-    bounds, remark = _certificates(found, members, level, candidates)
+    bounds, remark = _certificates(found, distances + blur, level, candidates)
     decides = GAPS[metric.name] and samples[0].scored.threshold_found
     taken = "the threshold was found on these rows but is treated as given" if decides else ""
     estimates = []
@@ -128,11 +131,27 @@ def gap_estimates(
                 certificate=bounds[k],
                 n=n,
                 unjudged=listed_sizes(found) if found.small else "",
-                note=notes(taken, remark),
+                note=notes(taken, remark, in_bins(float(blur[k].max()))),
                 where=where,
             )
         )
     return estimates
+
+
+def _known_rows(samples: Sequence[Sample]) -> int:
+    """Rows in which one of the columns is known; at least so many, of rows that stand for many."""
+    known = [torch.from_numpy(~sample.column.missing) for sample in samples]
+    if len({len(each) for each in known}) == 1:
+        return int(samples[0].scored.people[torch.stack(known).any(0)].sum())
+    pairs = zip(samples, known, strict=True)
+    return max(int(sample.scored.people[each].sum()) for sample, each in pairs)
+
+
+def in_bins(blur: float) -> str:
+    """How far scores in bins may hide a distance, for a note; "" where no bin has several."""
+    if blur == 0:
+        return ""
+    return f"scores are in bins, which hides at most {blur:.2g} of a distance; intervals count it"
 
 
 def _where(found: Gaps, member: int, chance: Tensor, *, decisions: bool) -> tuple[str, float]:
@@ -148,23 +167,24 @@ def _where(found: Gaps, member: int, chance: Tensor, *, decisions: bool) -> tupl
 
 
 def _certificates(
-    found: Gaps, members: int, level: float, candidates: int
+    found: Gaps, distances: Tensor, level: float, candidates: int
 ) -> tuple[list[float], str]:
-    """Upper bounds (K,) of the largest D, or NaN and a note that says why."""
-    none = [math.nan] * members
-    weights = found.comparisons[0].weights[0]
-    counted = weights[weights > 0]
-    if bool((counted != counted[0]).any()):
+    """Upper bounds (K,) of the largest of D (K, G), or NaN and a note that says why."""
+    none = [math.nan] * len(distances)
+    per_person = torch.cat(
+        [each.weights[0, each.rows] / each.people[each.rows] for each in found.comparisons]
+    )
+    if bool((per_person != per_person[0]).any()):
         return none, "no certificate: it holds only for rows of equal weight"
     if any(comparison.strata is not None for comparison in found.comparisons):
         return none, "no certificate: ranks among people of similar y are estimated"
-    error = (1 - level) / (found.distances.shape[-1] * candidates)
+    error = (1 - level) / (distances.shape[-1] * candidates)
     radii = []
     for comparison in found.comparisons:
-        inside = comparison.groups.sizes(comparison.rows.long()).tolist()
-        others = [int(comparison.rows.sum()) - size for size in inside]
+        inside = comparison.groups.sizes(comparison.people.long()).tolist()
+        others = [int(comparison.people.sum()) - size for size in inside]
         # The tail of Bretagnolle's inequality is that of Massart's at an error e times smaller.
         share = error if comparison.groups.spans.levels else error / math.e
         radii += [radius(m, n, share) for m, n in zip(inside, others, strict=True)]
-    bounds = found.distances[0] + weights.new_tensor(radii)
+    bounds = distances + distances.new_tensor(radii)
     return bounds.clamp(max=1).amax(-1).tolist(), ""

@@ -90,16 +90,22 @@ def effective_rows(weights: Floats) -> float:
 
 
 def mean_interval(
-    values: Floats, weights: Floats | None, level: float, limits: Interval
+    values: Floats,
+    weights: Floats | None,
+    level: float,
+    limits: Interval,
+    n: float | None = None,
 ) -> Interval:
     """Student's t interval, or Hoeffding's within `limits` if values are few or all equal.
 
-    values, weights: (n,); limits: the smallest and largest value among the rows of all groups.
+    values, weights: (m,); limits: the smallest and largest value among the rows of all groups; n:
+    the effective number of rows, by default that of the weights.
     """
     # One power of two reduces values and limits.
     small, power = reduced(np.concatenate([values, limits]))
     small, (low, high) = small[:-2], small[-2:].tolist()
-    n = float(len(small)) if weights is None else effective_rows(weights)
+    if n is None:
+        n = float(len(small)) if weights is None else effective_rows(weights)
     mean = weighted_mean(small, weights)
     if n <= FEW_ROWS or bool((small == small[0]).all()):
         reach = (high - low) * math.sqrt(math.log(2 / (1 - level)) / (2 * n))
@@ -195,7 +201,7 @@ def group_estimates(
     for quantity in found.quantities:
         name = quantity.name
         random = np.random.default_rng(random_state)
-        inference = _Inference(quantity, found.weights, everybody, draws, random)
+        inference = _Inference(quantity, found, everybody, draws, random)
         known = [inference.on(rows) for rows in found.rows]
         of_groups[name] = tuple(_estimate(one, level, shared) for one in known)
         overall[name] = _estimate(inference.on(everybody), level, 1)
@@ -219,16 +225,16 @@ class _Inference:
     """Values and intervals of one quantity on any set of rows."""
 
     quantity: Quantity
-    weights: Floats | None
+    data: ByGroup
     everybody: Integers
     draws: int
     random: np.random.Generator
 
     def on(self, rows: Integers) -> _Known:
-        quantity, weights = self.quantity, self.weights
+        quantity, weights, people = self.quantity, self.data.shares, self.data.people
         value, reason = quantity.of(rows, weights)
         counted = quantity.rows_of(rows, weights)
-        n = len(counted)
+        n = len(counted) if people is None else int(people[counted].sum())
         if reason:
             return _Known(math.nan, n, reason, _no_interval)
         if quantity.call is not None:
@@ -236,14 +242,15 @@ class _Inference:
         assert quantity.values is not None
         values = quantity.values[counted]
         shares = None if weights is None else weights[counted]
-        effective = float(n) if shares is None else effective_rows(shares)
-        note = "" if shares is None else f"weighted, like {effective:.4g} rows of equal weight"
+        unequal = shares is not None and people is None
+        effective = effective_rows(shares) if unequal and shares is not None else float(n)
+        note = f"weighted, like {effective:.4g} rows of equal weight" if unequal else ""
 
         def of_rate(level: float, shared: int) -> Interval:
             return rate_interval(value, effective, level, shared)
 
         def of_mean(level: float, _shared: int) -> Interval:
-            low, high = mean_interval(values, shares, level, self._limits)
+            low, high = mean_interval(values, shares, level, self._limits, effective)
             return max(low, quantity.limits[0]), min(high, quantity.limits[1])
 
         def of_root_mean_square(level: float, _shared: int) -> Interval:
@@ -251,7 +258,8 @@ class _Inference:
             power = exponent(np.array(self._limits))
             largest = float(np.square(np.ldexp(self._limits, -power)).max())
             squares = np.ldexp(values, -power) ** 2
-            ends = np.maximum(mean_interval(squares, shares, level, (0.0, largest)), 0.0)
+            limits = (0.0, largest)
+            ends = np.maximum(mean_interval(squares, shares, level, limits, effective), 0.0)
             low, high = np.ldexp(np.sqrt(ends), power).tolist()
             return low, high
 
@@ -270,7 +278,7 @@ class _Inference:
         if n <= FEW_ROWS:
             return _Known(value, n, "", _no_interval, f"no interval for {n} rows")
         drawn = [
-            self.quantity.of(counted[self.random.integers(n, size=n)], self.weights)[0]
+            self.quantity.of(counted[self.random.integers(n, size=n)], self.data.weights)[0]
             for _ in range(self.draws)
         ]
         defined = np.array([each for each in drawn if math.isfinite(each)])

@@ -219,6 +219,8 @@ class ByGroup:
         Group of every row; -1 for rows without a group.
     quantities : tuple of Quantity
     weights : array (n,) or None
+    people : array (n,) or None
+        How many equal rows each row stands for, where it is not one; then there are no weights.
     """
 
     attribute: str
@@ -226,6 +228,12 @@ class ByGroup:
     codes: Integers
     quantities: tuple[Quantity, ...]
     weights: Floats | None = None
+    people: Floats | None = None
+
+    @property
+    def shares(self) -> Floats | None:
+        """How much each row counts in a mean, (n,); None where all count the same."""
+        return self.weights if self.people is None else self.people
 
     @cached_property
     def rows(self) -> tuple[Integers, ...]:
@@ -236,7 +244,7 @@ class ByGroup:
 
     @cached_property
     def _found(self) -> dict[str, list[tuple[float, str]]]:
-        return {q.name: [q.of(rows, self.weights) for rows in self.rows] for q in self.quantities}
+        return {q.name: [q.of(rows, self.shares) for rows in self.rows] for q in self.quantities}
 
     @property
     def by_group(self) -> pd.DataFrame:
@@ -255,14 +263,17 @@ class ByGroup:
     @property
     def counts(self) -> pd.DataFrame:
         """Number of rows that count, such as those with the positive outcome for a TPR."""
-        columns = {q.name: [int(q.counted[r].sum()) for r in self.rows] for q in self.quantities}
+        one = np.ones(len(self.codes)) if self.people is None else self.people
+        columns = {
+            q.name: [int(one[r][q.counted[r]].sum()) for r in self.rows] for q in self.quantities
+        }
         return pd.DataFrame(columns, index=pd.Index(self.groups, name=self.attribute))
 
     @property
     def overall(self) -> pd.Series[float]:
         """The value of each number among all rows that have a group."""
         known = np.flatnonzero(self.codes >= 0)
-        return pd.Series({q.name: q.of(known, self.weights)[0] for q in self.quantities})
+        return pd.Series({q.name: q.of(known, self.shares)[0] for q in self.quantities})
 
     def difference(self, method: Method = "between_groups") -> pd.Series[float]:
         """Highest minus lowest group, or the largest distance of a group from all rows.
@@ -629,12 +640,14 @@ def _groups(sensitive_features: Any, n: int) -> tuple[str, tuple[str, ...], Inte
     return " x ".join(table.names), labels, codes
 
 
-def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
+def grouping(
+    column: SensitiveColumn, people: Floats | None = None
+) -> tuple[tuple[str, ...], Integers]:
     """Groups of a discrete column; ranges of equal frequency of a continuous one.
 
     Returns their labels and the group (n,) of every row, -1 where the attribute is missing. There
     are at most `MOST_RANGES` ranges, and so few that each has about `SMALL_GROUP` rows. The label
-    of a range is its smallest and its largest value.
+    of a range is its smallest and its largest value. Rows stand for as many as `people` (n,) says.
 
     >>> grouping(SensitiveTable.from_data({"age": range(20, 80)})["age"])[0]
     ('20 to 49', '50 to 79')
@@ -643,7 +656,7 @@ def grouping(column: SensitiveColumn) -> tuple[tuple[str, ...], Integers]:
         return tuple(map(group_label, column.categories)), column.codes
     assert column.values is not None
     known = column.values[~column.missing]
-    inside = even_ranges(known, MOST_RANGES)
+    inside = even_ranges(known, MOST_RANGES, None if people is None else people[~column.missing])
     codes = np.full(len(column.values), -1, dtype=np.int64)
     codes[~column.missing] = inside
     return _range_labels([known[inside == band] for band in range(inside.max() + 1)]), codes
@@ -678,12 +691,14 @@ class CalibrationCell(NamedTuple):
     rows: Integers  # positions
 
 
-def calibration_cells(scores: Floats, codes: Integers, n_groups: int) -> list[CalibrationCell]:
+def calibration_cells(
+    scores: Floats, codes: Integers, n_groups: int, people: Floats | None = None
+) -> list[CalibrationCell]:
     """Rows by group and tenth of the score; equal scores share a tenth, empty cells are left out.
 
-    scores, codes: (n,); rows with code -1 have no group.
+    scores, codes: (n,); rows with code -1 have no group. Rows stand for as many as `people` says.
     """
-    tenths = equal_frequency(scores, _DECILES)
+    tenths = equal_frequency(scores, _DECILES, people)
     cells = []
     for tenth in range(int(tenths.max()) + 1):
         inside = np.flatnonzero(tenths == tenth)

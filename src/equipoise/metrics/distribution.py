@@ -111,17 +111,19 @@ def ks_missed(sample: Sample, *, notion: Notion) -> Tensor:
     only, and what lies between is missed. Nothing lies between equal scores, and draws of sets with
     fewer than `SMALL_GROUP` rows are not limited to their scores.
     """
+    people = sample.scored.people
 
     def missed(ranking: Ranking, rows: Tensor) -> Tensor:
         weights = sample.weights[0] * rows
         inside = [weights * sample.attribute.inside(j) for j in range(sample.attribute.n_sets)]
         of_sets = torch.stack(
             [
-                (each.square().sum() / each.sum() ** 2) * ((each > 0).sum() >= SMALL_GROUP)
+                ((each.square() / people).sum() / each.sum() ** 2)
+                * (people[each > 0].sum() >= SMALL_GROUP)
                 for each in inside
             ]
         )
-        distinct = ranking.ends.to(weights.dtype).mean(-1)
+        distinct = ranking.ends.to(weights.dtype).sum(-1) / people[rows].sum()
         return _MISSED * distinct[None, :, None] * of_sets
 
     return _combined(sample, notion, missed)[0]

@@ -113,11 +113,12 @@ class Groups:
         return Groups(self.codes, self.spans.take(groups), labels)
 
 
-def groups_of(column: SensitiveColumn, rows: Tensor, weights: Tensor) -> Groups:
-    """All groups of a column among these rows (n,), including small ones; weights: (n,).
+def groups_of(column: SensitiveColumn, people: Tensor, weights: Tensor) -> Groups:
+    """All groups of a column among the rows with people, including small ones; both (n,).
 
     If two groups are complements of each other, only the smaller one is listed.
     """
+    rows = people > 0
     if column.codes is not None:
         cells = len(column.categories)
         codes = torch.from_numpy(np.maximum(column.codes, 0)).to(rows.device)
@@ -126,13 +127,13 @@ def groups_of(column: SensitiveColumn, rows: Tensor, weights: Tensor) -> Groups:
     else:
         assert column.values is not None
         values = torch.from_numpy(np.nan_to_num(column.values)).to(rows.device)
-        inside, weighed = values[rows], weights[rows] / weights[rows].mean()
+        inside, weighed = values[rows], weights[rows] * (people.sum() / weights[rows].sum())
         cuts = quantiles(inside, weighed, _CUTS)
         codes = torch.searchsorted(cuts, values)
         spans = _ranges(cuts)
         labels = _range_labels(column.name, inside, codes[rows], spans)
     found = Groups(codes, spans, labels)
-    sizes, n = found.sizes(rows.to(torch.int64)).tolist(), int(rows.sum())
+    sizes, n = found.sizes(people.to(torch.int64)).tolist(), int(people.sum())
     kept = []
     for g, (size, first, last) in enumerate(zip(sizes, spans.first, spans.last, strict=True)):
         # The complement of a group at one end is the group at the other end.
@@ -233,10 +234,16 @@ class GroupComparison:
 
     ranking: Ranking  # of K scores over the m rows; its order indexes all n rows
     groups: Groups  # those that are judged
-    rows: Tensor  # boolean (n,)
+    people: Tensor  # (n,): how many rows each row stands for; 0 for rows that are not compared
     weights: Tensor  # (R, n)
     strata: Tensor | None  # int64 (n,): A is permuted within these; None: among all rows
     small: tuple[Small, ...]  # groups with too few rows to judge
+    coarse: Tensor | None  # boolean (n,): whether a row's bin of scores has several; None: no bins
+
+    @property
+    def rows(self) -> Tensor:
+        """Which rows are compared, boolean (n,)."""
+        return self.people > 0
 
     def distances(self) -> Tensor:
         """D of every group, (R, K, G)."""
@@ -260,7 +267,7 @@ class GroupComparison:
     def _per_row(self) -> tuple[Tensor, Tensor]:
         """One over the effective number of rows inside and outside each group, (R, G) both."""
         weights = self.weights * self.rows
-        squares = weights.square()
+        squares = weights.square() / self.people.clamp(min=1)
         inside, of_squares = self.groups.sizes(weights), self.groups.sizes(squares)
         outside = weights.sum(-1, keepdim=True) - inside
         others = squares.sum(-1, keepdim=True) - of_squares
@@ -273,23 +280,41 @@ class GroupComparison:
         everybody. Otherwise a group may have a share nearer to one half. With many distinct scores
         D is the largest of many differences, and this makes none.
         """
-        ends = self.ranking.ends[member]
-        ties = int(ends.sum())
-        order, spans = self.ranking.order[member], self.groups.spans
-        weights = self.weights[0, order]
+        ties = int(self.ranking.ends[member].sum())
         if self.strata is not None or not 1 < ties <= _MOST_TIED:
-            return weights.new_ones(len(self.groups))
-        place = ends.cumsum(0) - ends.to(torch.int64)  # of each row among the distinct scores
-        cells = weights.new_zeros(ties * spans.cells)
-        cells.index_add_(0, place.to(torch.int64) * spans.cells + self.groups.codes[order], weights)
-        up_to = cells.view(ties, -1).cumsum(0)
-        inside, everybody = spans.sums(up_to), up_to.sum(-1, keepdim=True)
+            return self.weights.new_ones(len(self.groups))
+        up_to = self._of_ties(member, self.weights[0]).cumsum(0)
+        inside, everybody = self.groups.spans.sums(up_to), up_to.sum(-1, keepdim=True)
         own, others = inside / inside[-1], (everybody - inside) / (everybody - inside)[-1]
         share = everybody / everybody[-1]
         few, many = (each[0] for each in self._per_row())
         apart = (own * (1 - own) * few + others * (1 - others) * many).amax(0)
         alike = (share * (1 - share)).amax() * (few + many)
         return (apart / alike).clamp(min=1).sqrt()
+
+    def _of_ties(self, member: int, weights: Tensor) -> Tensor:
+        """Sums of weights (n,) by distinct score and cell, (ties, C), the lowest score first."""
+        ends, order = self.ranking.ends[member], self.ranking.order[member]
+        place = ends.cumsum(0) - ends.to(torch.int64)  # of each row among the distinct scores
+        cells = weights.new_zeros(int(ends.sum()) * self.groups.spans.cells)
+        numbers = place.to(torch.int64) * self.groups.spans.cells + self.groups.codes[order]
+        return cells.index_add_(0, numbers, weights[order]).view(-1, self.groups.spans.cells)
+
+    def blur(self, member: int) -> Tensor:
+        """By how much D may be too small because scores are in bins, (G,).
+
+        D is read between bins. Inside a bin the distribution function of the group rises by at
+        most the group's share of the bin, and that of the others by at most theirs. So a
+        difference inside exceeds the larger of those at its ends by at most the smaller share.
+        """
+        if self.coarse is None:
+            return self.weights.new_zeros(len(self.groups))
+        by_bin = self._of_ties(member, self.weights[0])
+        coarse = self._of_ties(member, self.weights[0] * self.coarse).sum(-1) > 0
+        inside, everybody = self.groups.spans.sums(by_bin), by_bin.sum(-1, keepdim=True)
+        others = everybody - inside
+        shares = torch.minimum(inside / inside.sum(0), others / others.sum(0))
+        return (shares * coarse[:, None]).amax(0)
 
     def permuted(self, member: int, permutations: int, seed: int) -> Floats:
         """Largest D(g) / s(g) of each permutation, (permutations,)."""
@@ -298,7 +323,8 @@ class GroupComparison:
         strata = torch.zeros_like(codes) if self.strata is None else self.strata[self.rows]
         shape = (int(strata.max()) + 1, spans.cells)
         cells = strata * spans.cells + codes
-        counts = torch.bincount(cells, minlength=math.prod(shape)).view(shape).cpu().numpy()
+        people = torch.bincount(cells, self.people[self.rows], minlength=math.prod(shape))
+        counts = people.view(shape).cpu().numpy().astype(np.int64)
         if spans.levels:  # sorted by size, so that names and order of levels do not matter
             order = np.lexsort(counts)
             counts = np.ascontiguousarray(counts[:, order])
@@ -308,10 +334,9 @@ class GroupComparison:
 
     def _ties(self, member: int) -> tuple[int, ...] | None:
         """Sizes of the sets of equal scores, lowest first; None if ties are ignored."""
-        ends = self.ranking.ends[member].nonzero()[:, 0]
-        if self.strata is not None or len(ends) > _MOST_TIED:
+        if self.strata is not None or int(self.ranking.ends[member].sum()) > _MOST_TIED:
             return None
-        return tuple(np.diff(ends.cpu().numpy(), prepend=-1).tolist())
+        return tuple(self._of_ties(member, self.people).sum(-1).to(torch.int64).tolist())
 
     def threshold(self, member: int, group: int) -> float:
         """The score above which the group and the others differ most."""
@@ -550,27 +575,32 @@ def _comparisons(sample: Sample, notion: Notion, decisions: bool) -> Iterator[Gr
     """The sets of rows inside which groups are compared."""
     scored = sample.scored
     # With several weightings, groups are those of the sample with equal weights.
-    known = torch.from_numpy(~sample.column.missing).to(sample.weights)
-    base = sample.weights[0] if len(sample.weights) == 1 else known
-    counted = base > 0
+    people = scored.people * torch.from_numpy(~sample.column.missing).to(sample.weights)
+    base = sample.weights[0] if len(sample.weights) == 1 else people
+    people = people * (base > 0)
+    counted = people > 0
     ranking = rank(scored.responses) if decisions else scored.ranking
     if notion.conditions_on_outcome and scored.outcome_kind == "continuous":
         assert scored.y is not None
         scores, strata = rank_among_alike(scored.scores, scored.y, counted)
-        yield _comparison(sample, "", rank(scores), counted, base, strata)
+        yield _comparison(sample, "", rank(scores), people, base, strata)
         return
     within = sample.within(notion)
     for s, label in enumerate(within.labels):
-        rows = counted & within.inside(s)
         where = label if notion.conditions_on_outcome else ""
-        yield _comparison(sample, where, ranking, rows, base, None)
+        yield _comparison(sample, where, ranking, people * within.inside(s), base, None)
 
 
 def _comparison(
-    sample: Sample, where: str, ranking: Ranking, rows: Tensor, base: Tensor, strata: Tensor | None
+    sample: Sample,
+    where: str,
+    ranking: Ranking,
+    people: Tensor,
+    base: Tensor,
+    strata: Tensor | None,
 ) -> GroupComparison:
-    groups = groups_of(sample.column, rows, base)
-    sizes, n = groups.sizes(rows.to(torch.int64)).cpu().numpy(), int(rows.sum())
+    groups, rows = groups_of(sample.column, people, base), people > 0
+    sizes, n = groups.sizes(people.to(torch.int64)).cpu().numpy(), int(people.sum())
     enough = np.minimum(sizes, n - sizes) >= SMALL_GROUP
     if where:
         labels = tuple(f"{label}, {where}" for label in groups.labels)
@@ -580,7 +610,11 @@ def _comparison(
     )
     kept = ranking if bool(rows.all()) else ranking.restrict(rows)
     judged = groups.take(np.flatnonzero(enough))
-    return GroupComparison(kept, judged, rows, sample.weights, strata, small)
+    repeats = sample.scored.repeats
+    # Decisions are exact: a threshold lies between two bins.
+    binned = repeats is not None and ranking is sample.scored.ranking
+    coarse = torch.from_numpy(repeats.coarse).to(rows.device) if repeats and binned else None
+    return GroupComparison(kept, judged, people, sample.weights, strata, small, coarse)
 
 
 def _compute(sample: Sample, notion: Notion, decisions: bool) -> Computed:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from equipoise.errors import InputError, check_choice, check_count
 from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers
-from equipoise.metrics.partition import Partition, by_decile
+from equipoise.metrics.partition import Partition, by_decile, quantiles
 from equipoise.tables import MAX_DISCRETE_NUMBERS, SensitiveTable
 from equipoise.tables.columns import read_values
 
@@ -145,15 +145,37 @@ def range_label(low: float, high: float, digits: int) -> str:
     return f"{low:.{digits}g}" if low == high else f"{low:.{digits}g} to {high:.{digits}g}"
 
 
-def equal_frequency(values: NDArray[Any], groups: int) -> Integers:
+def equal_frequency(values: NDArray[Any], groups: int, people: Floats | None = None) -> Integers:
     """Divide values (n,) into at most `groups` groups of equal size, numbered 0, 1, ...
+
+    A value stands for as many rows as `people` (n,) says.
 
     >>> equal_frequency(np.array([3.0, 1.0, 1.0, 2.0]), 2)
     array([1, 0, 0, 1])
+    >>> equal_frequency(np.array([3.0, 1.0, 2.0]), 2, people=np.array([1.0, 2.0, 1.0]))
+    array([1, 0, 1])
     """
-    cuts = np.quantile(values, np.arange(1, groups) / groups)
+    cuts = repeated_quantiles(values, people, np.arange(1, groups) / groups)
     places = np.searchsorted(cuts, values, side="left")
     return np.unique(places, return_inverse=True)[1].astype(np.int64)
+
+
+def repeated_quantiles(
+    values: NDArray[Any], people: Floats | None, levels: Floats | Sequence[float]
+) -> Floats:
+    """``numpy.quantile`` of values (n,), each repeated as often as `people` (n,) says.
+
+    >>> repeated_quantiles(np.array([3.0, 1.0]), np.array([1.0, 2.0]), [0.5, 0.75])
+    array([1., 2.])
+    """
+    if people is None:
+        return np.asarray(np.quantile(values, levels))
+    found = quantiles(
+        torch.from_numpy(np.asarray(values, np.float64)),
+        torch.from_numpy(people),
+        np.atleast_1d(levels).tolist(),
+    )
+    return found.numpy()
 
 
 def ranks_within(values: Floats, strata: Integers) -> Floats:

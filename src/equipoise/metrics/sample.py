@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InputError, check_count
-from equipoise.metrics.arrays import Floats, Integers, as_numbers, as_scores, as_weights
+from equipoise.metrics.arrays import Floats, Integers, Mask, as_numbers, as_scores, as_weights
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency, outcome_kind, split_outcome
 from equipoise.metrics.partition import Partition, Ranking, by_decile, everybody, rank
 from equipoise.metrics.utility import (
@@ -47,6 +47,22 @@ MAX_COMBINATIONS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
+class Repeats:
+    """Rows that stand for many, such as counts of a data set that does not fit into memory.
+
+    Scores may be in bins. The score of a row is then the mean of the rows that it stands for.
+    """
+
+    number: Floats  # (n,): how many rows each row stands for
+    lowest: Floats  # (n,): lowest score of its bin, which all rows of the bin share
+    coarse: Mask  # (n,): whether its bin holds several distinct scores
+
+    def take(self, rows: Any) -> Repeats:
+        """These rows (positions or a mask)."""
+        return Repeats(self.number[rows], self.lowest[rows], self.coarse[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class Scored:
     """Scores of K members with the outcome, R weightings of the rows, and the thresholds."""
 
@@ -58,6 +74,14 @@ class Scored:
     outcome_kind: OutcomeKind | None
     y: Tensor | None  # (n,): numbers, or the position of the class in sorted order
     threshold_found: bool = False  # whether Youden's J chose the threshold on these rows
+    repeats: Repeats | None = None  # None: every row stands for itself
+
+    @property
+    def people(self) -> Tensor:
+        """How many rows each row stands for, (n,)."""
+        if self.repeats is None:
+            return torch.ones_like(self.weights[0])
+        return torch.from_numpy(self.repeats.number).to(self.weights)
 
     @property
     def responses(self) -> Tensor:
@@ -101,6 +125,7 @@ class Scored:
             weights=weights,
             outcome=None if self.outcome is None else self.outcome.take(rows),
             y=None if self.y is None else self.y[rows],
+            repeats=None if self.repeats is None else self.repeats.take(rows.cpu().numpy()),
         )
 
     def against(self, column: SensitiveColumn, reference: Hashable | None = None) -> Sample:
@@ -205,18 +230,19 @@ def prepare(
     weights: Any = None,
     threshold: Threshold = "paper",
     outcome: OutcomeKind | None = None,
+    repeats: Repeats | None = None,
 ) -> Scored:
     """Check scores, outcome and weights, sort the scores once and find the thresholds.
 
     Arguments are those of `equipoise.metrics.measure`. Without y, `outcome` says what the score
-    predicts.
+    predicts. With `repeats`, there is one score and no weights.
     """
     check_aligned(scores=scores, y=y, weights=weights)
     tensor = as_scores(scores)
     n = tensor.shape[-1]
-    rows = as_weights(weights, n, tensor.device)
+    rows = as_weights(weights if repeats is None else repeats.number, n, tensor.device)
     base = rows[0] if len(rows) == 1 else torch.ones_like(rows[0])
-    ranking = rank(tensor)
+    ranking = rank(tensor if repeats is None else as_scores(repeats.lowest))
     kind, parts, values = outcome, None, None
     if y is not None:
         kind = outcome_kind(y, outcome, counted=(base > 0).cpu().numpy())
@@ -239,7 +265,7 @@ def prepare(
     elif threshold is not None:
         cut = _given(threshold, tensor)
     found = isinstance(threshold, str) and cut is not None
-    return Scored(tensor, ranking, rows, cut, parts, kind, values, found)
+    return Scored(tensor, ranking, rows, cut, parts, kind, values, found, repeats)
 
 
 def _given(threshold: Any, scores: Tensor) -> Tensor:
@@ -272,12 +298,14 @@ def _refuse_constant(where: str, present: Tensor) -> None:
         )
 
 
-def even_ranges(values: Floats, most: int) -> Integers:
+def even_ranges(values: Floats, most: int, people: Floats | None = None) -> Integers:
     """Divide values (n,) into ranges of equal frequency, numbered 0, 1, ...
 
-    There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows.
+    There are at most ``most`` ranges, and so few that each has about `SMALL_GROUP` rows. A value
+    stands for as many rows as `people` (n,) says.
     """
-    return equal_frequency(values, int(np.clip(len(values) // SMALL_GROUP, 2, most)))
+    n = len(values) if people is None else int(people.sum())
+    return equal_frequency(values, int(np.clip(n // SMALL_GROUP, 2, most)), people)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,4 +15,7 @@ _STACKS: dict[str, type[Stack]] = {"share": StackedVote, "score_column": Increas
 register_family("network", Family("network", "networks", "iteration", _STACKS))
 for _library in LIBRARIES.values():
     _words = _library.description
-    register_family(_library.family, Family(_words, _words, "round", {"rounds": BoostedTrees}))
+    register_family(
+        _library.family,
+        Family(_words, _words, "round", {"rounds": BoostedTrees}, weights_suffice=False),
+    )

@@ -218,6 +218,8 @@ class Family:
     unit: str  # what training counts, "iteration" or "round"
     #: Its stacks, by the name of a tensor that no other stack has: how a file is recognized.
     stacks: Mapping[str, type[Stack]] = field(default_factory=dict)
+    #: Whether the weights of a member are all of it, also in a process that did not train it.
+    weights_suffice: bool = True
 
 
 _FAMILIES: dict[str, Family] = {}

@@ -9,11 +9,20 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from equipoise.auditing import Audit, Audits, audit
 from equipoise.auditing.inputs import AuditSettings
-from equipoise.errors import InputError, check_choice, check_number, did_you_mean
+from equipoise.cluster import Engine, uses_cluster
+from equipoise.distributed.auditing import audit_files
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    did_you_mean,
+    refuse_unread,
+)
 from equipoise.files import read_table
 from equipoise.files.columns import check_columns, check_weights
 from equipoise.files.contents import label_of
@@ -40,17 +49,65 @@ def audit_file(
     sensitive: Sequence[str],
     target: str | None,
     options: Mapping[str, Any],
+    engine: Engine = "local",
+    workers: int | None = None,
 ) -> Answer:
     """Audit columns of scores and write the audit to the folder ``out``.
 
-    ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``.
+    ``options`` are those of `equipoise.audit`, ``types`` for its ``sensitive_types``. With the
+    engine "ray", ``data`` may be a pattern that names many files.
     """
     put_back(out)
     _claim(out, overwrite=overwrite)
     options = {"sensitive_types" if key == "types" else key: each for key, each in options.items()}
     sep, weight = options.pop("sep", None), options.pop("weight", None)
     _check_options(options, sep, sensitive, target)
-    frame = read_table(data, sep=sep)
+    further = _further(sep, weight)
+    over_cluster = uses_cluster(engine, workers)
+    # A second thread gains little here, and two that wait for each other are many times slower
+    # where other programs use the cores as well.
+    with threadpool_limits(1):
+        if over_cluster:
+            _refuse_for_cluster(scores, sep, weight)
+            counted = audit_files(
+                data,
+                score=scores[0],
+                sensitive=sensitive,
+                target=target,
+                workers=workers,
+                **options,
+            )
+            # Without columns to train on: these rows do not fit into one memory.
+            columns: list[str] = []
+            further = [*further, "--engine", engine]
+            found: Audit | Audits = counted
+            digest = counted.source.sha256
+        else:
+            frame = read_table(data, sep=sep)
+            columns, digest = list(frame.columns), sha256(data)
+            found = _audit_frame(frame, scores, target, sensitive, weight, options)
+    source = Source(data.name, digest)
+    found = _from_file(found, data, source, columns, scores, target, sensitive, further)
+    written = [str(out / name) for name in _write(out, found, overwrite=overwrite)]
+    return Answer(
+        (
+            f"{headline(found)}\nPage: {out / PAGE}",
+            found.summary(),
+            f"Written: {', '.join(written)}",
+        ),
+        {"audit": json.loads(found.to_json()), "files": written},
+    )
+
+
+def _audit_frame(
+    frame: pd.DataFrame,
+    scores: Sequence[str],
+    target: str | None,
+    sensitive: Sequence[str],
+    weight: str | None,
+    options: dict[str, Any],
+) -> Audit | Audits:
+    """Audit the rows of a frame."""
     named = {
         "score": scores,
         "sensitive": sensitive,
@@ -64,26 +121,24 @@ def audit_file(
     if weight is not None:
         check_weights(weight, frame[weight])
         options["sample_weight"] = frame[weight]
-    # A second thread gains little here, and two that wait for each other are many times slower
-    # where other programs use the cores as well.
-    with threadpool_limits(1):
-        found: Audit | Audits = audit(
-            {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
-            None if target is None else frame[target],
-            frame[list(sensitive)],
-            **options,
-        )
-    further = _further(sep, weight)
-    found = _from_file(found, data, frame.columns, scores, target, sensitive, further)
-    written = [str(out / name) for name in _write(out, found, overwrite=overwrite)]
-    return Answer(
-        (
-            f"{headline(found)}\nPage: {out / PAGE}",
-            found.summary(),
-            f"Written: {', '.join(written)}",
-        ),
-        {"audit": json.loads(found.to_json()), "files": written},
+    return audit(
+        {name: frame[name] for name in scores} if len(scores) > 1 else frame[scores[0]],
+        None if target is None else frame[target],
+        frame[list(sensitive)],
+        **options,
     )
+
+
+def _refuse_for_cluster(scores: Sequence[str], sep: str | None, weight: str | None) -> None:
+    """Refuse options that only a file in memory can be audited with."""
+    if len(scores) > 1:
+        raise InputError(
+            f"--score must name one column for --engine ray, got {listed(list(scores))}; audit one "
+            "after the other"
+        )
+    for option, value in (("--sep", sep), ("--weight", weight)):
+        if value is not None:
+            refuse_unread(option, value, "--engine ray", "audit a file without --engine ray")
 
 
 def _check_options(
@@ -139,6 +194,7 @@ def headline(found: Audit | Audits) -> str:
 def _from_file(
     found: Audit | Audits,
     data: Path,
+    source: Source,
     columns: Iterable[str],
     scores: Sequence[str],
     target: str | None,
@@ -163,7 +219,7 @@ def _from_file(
         *further,
     )
     facts: dict[str, Any] = {
-        "source": Source(data.name, sha256(data)),
+        "source": source,
         "remedy": command_line("equipoise", "fit", trains_on, *about, *drop, "--max-gap", limit),
         "repeat": command_line(
             "equipoise", "audit", "MORE_ROWS", "--score", as_argument(tuple(scores)),

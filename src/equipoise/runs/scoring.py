@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.errors import InputError, check_number
+from equipoise.cluster import Engine, connected, uses_cluster
+from equipoise.distributed.sources import FilePart, find_files
+from equipoise.errors import InputError, check_number, refuse_unread
 from equipoise.estimators import Classifies, Regresses
 from equipoise.estimators.fitting import learned_inputs
 from equipoise.files.columns import as_names, check_columns, nearest
@@ -32,8 +36,9 @@ from equipoise.files.writer import PROBLEM, ScoreWriter
 from equipoise.report.page import plain
 from equipoise.runs import Answer
 from equipoise.runs.folder import MODEL, reading
+from equipoise.runs.record import read_document, sha256, write_json
 from equipoise.runs.selecting import read_threshold
-from equipoise.storage.atomic import as_path
+from equipoise.storage.atomic import as_path, claim, foreign_in, lock_beside, only_writer
 from equipoise.tables import LearnedInput
 from equipoise.tables.columns import Family, whole
 
@@ -89,27 +94,40 @@ def predict_with_run(
     threshold: float | None = None,
     sep: str | None = None,
     overwrite: bool = False,
+    engine: Engine = "local",
+    workers: int | None = None,
 ) -> Answer:
-    """Score a file; id columns, threshold and separator are those of the run unless given."""
+    """Score a file; id columns, threshold and separator are those of the run unless given.
+
+    With the engine "ray", ``data`` may be a pattern that names many files, and ``out`` is a folder.
+    """
     if threshold is not None:
         check_number("--threshold", threshold, remedy="; for example --threshold 0.5")
+    over_cluster = uses_cluster(engine, workers)
     if sep is not None:
         check_separator("--sep", sep)
+        if over_cluster:
+            refuse_unread("--sep", sep, "--engine ray", "score a file without --engine ray")
     run, chosen, model = reading(folder, lambda run: (run, read_threshold(run), run.load(MODEL)))
     assert isinstance(model, Classifies | Regresses)
     options = run.record.options
+    keep, cut = options.id if id is None else id, chosen if threshold is None else threshold
+    if over_cluster:
+        files = score_files(
+            model,
+            data,
+            out,
+            id=keep,
+            threshold=cut,
+            model_digest=sha256(run.folder / MODEL),
+            workers=workers,
+            overwrite=overwrite,
+        )
+        return Answer((str(files),), files.document)
     # A .csv file is likely written as the .csv file that was trained on, a .tsv file is not.
     if sep is None and options.sep and layout_of(data) == layout_of(run.record.data.path):
         sep = options.sep
-    scored = score_file(
-        model,
-        data,
-        out,
-        id=options.id if id is None else id,
-        threshold=chosen if threshold is None else threshold,
-        sep=sep,
-        overwrite=overwrite,
-    )
+    scored = score_file(model, data, out, id=keep, threshold=cut, sep=sep, overwrite=overwrite)
     return Answer((str(scored),), scored.document)
 
 
@@ -123,6 +141,7 @@ def score_file(
     sep: str | None = None,
     rows: int = 65_536,
     overwrite: bool = False,
+    wait: float = 0.0,
 ) -> ScoringReport:
     """Score every row of a data file and write one row for each of them.
 
@@ -149,6 +168,8 @@ def score_file(
         Rows held in memory at a time.
     overwrite : bool
         Whether an older file of scores may be replaced; nothing else ever is.
+    wait : float
+        Seconds to wait for another process that writes the same file.
 
     Raises
     ------
@@ -161,7 +182,7 @@ def score_file(
     target = as_path(out, "out")
     if target.exists() and Path(data).exists() and target.samefile(data):
         raise InputError(f"out must not be the data file itself, got '{out}' for both")
-    writer = ScoreWriter(out, overwrite=overwrite)
+    writer = ScoreWriter(out, overwrite=overwrite, wait=wait)
     file = find_data_file(data, sep)
     names = column_names(file)
     scorer.check_columns(names, keep)
@@ -192,6 +213,188 @@ def score_file(
                 "correct them, nothing was written"
             )
     return ScoringReport(writer.path, read, scored, tuple(problems), scorer.notes())
+
+
+#: The file in a folder of scores that says what is finished.
+FINISHED = "finished.json"
+#: Seconds that a worker waits for one that was given up but still writes.
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """What became of the rows of many files."""
+
+    out: Path  # the folder of their scores
+    reports: tuple[ScoringReport, ...]  # one for each file
+    before: int  # files that an earlier run had finished
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {
+            "out": str(self.out),
+            "files": len(self.reports),
+            "finished_before": self.before,
+            "rows": sum(each.rows for each in self.reports),
+            "scored": sum(each.scored for each in self.reports),
+            "reports": [each.document for each in self.reports],
+        }
+
+    def __str__(self) -> str:
+        told = self.document
+        lines = [
+            f"{told['scored']:,} of {told['rows']:,} rows scored, written to {told['files']:,} "
+            f"files in '{self.out}'."
+        ]
+        if self.before:
+            lines.append(f"{self.before:,} of the files were finished before and left as they are.")
+        incomplete = [each for each in self.reports if each.not_scored]
+        for each in incomplete[:_PROBLEMS_IN_ERROR]:
+            row, why = each.problems[0]
+            lines.append(
+                f"'{each.out}' has {each.not_scored:,} without a score; row {row:,}: {why}"
+            )
+        if len(incomplete) > _PROBLEMS_IN_ERROR:
+            lines.append(f"and {len(incomplete) - _PROBLEMS_IN_ERROR:,} more files have such rows")
+        notes = dict.fromkeys(note for each in self.reports for note in each.notes)
+        return "\n".join([*lines, *(f"Note: {note}" for note in notes)])
+
+
+def score_files(
+    model: Classifies | Regresses,
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    id: str | Iterable[str] = (),
+    threshold: float | None = None,
+    model_digest: str,
+    workers: int | None = None,
+    overwrite: bool = False,
+) -> FolderReport:
+    """Score Parquet or Arrow files on a cluster: for each of them a file in the folder ``out``.
+
+    Each file of scores is that of `score_file`. When it is finished, ``finished.json`` says so. If
+    the same is asked again, files are left as they are whose input and scores have not changed
+    since (SHA-256).
+
+    Parameters
+    ----------
+    model, id, threshold
+        As in `score_file`.
+    paths : path, glob or several of them
+    out : path of a folder
+        New, or of the same model and options.
+    model_digest : str
+        What tells the model from others.
+    workers : int, optional
+        Files scored at a time; by default one for each core of the cluster.
+    overwrite : bool
+        Whether scores of another model or other options may be replaced.
+    """
+    keep = as_names("id", id)
+    scorer = _RowScorer(model, threshold)
+    files = find_files(paths, [*keep, *(name for name in scorer.names if name not in keep)])
+    folder = as_path(out, "out").absolute()
+    targets = {f"{file.path.stem}.parquet": file for file in files}
+    if len(targets) < len(files):
+        twice = next(f for f in files if targets[f"{f.path.stem}.parquet"] is not f)
+        same = targets[f"{twice.path.stem}.parquet"]
+        raise InputError(
+            f"paths must name files of different names, as their scores lie in one folder, got "
+            f"{twice} and {same}; score each folder by itself"
+        )
+    if folder.resolve() in {file.path.resolve().parent for file in files}:
+        raise InputError(
+            f"out must not be a folder of the data, got '{folder}'; name another folder"
+        )
+    asked = {"model": model_digest, "id": list(keep), "threshold": threshold}
+    _finished_in(folder, targets, asked, overwrite=overwrite)
+    folder.mkdir(parents=True, exist_ok=True)
+    reports, before = [], 0
+    with (
+        only_writer(lock_beside(folder / FINISHED), argument="out", what=folder),
+        connected(workers) as cluster,
+    ):
+        # Again, now that nobody else writes there.
+        finished, of_others = _finished_in(folder, targets, asked, overwrite=overwrite)
+        for name in of_others:  # at once, so that scores of two models never lie side by side
+            (folder / name).unlink(missing_ok=True)
+        write_json(folder / FINISHED, {"asked": asked, "finished": finished})
+        task = partial(
+            _score_part,
+            model,
+            folder=folder,
+            keep=keep,
+            threshold=threshold,
+            finished=dict(finished),
+        )
+        for name, (record, is_new) in zip(targets, cluster.in_order(task, files), strict=True):
+            before += not is_new
+            if is_new:
+                finished[name] = record
+                write_json(folder / FINISHED, {"asked": asked, "finished": finished})
+            reports.append(_report(folder / name, record))
+    return FolderReport(folder, tuple(reports), before)
+
+
+def _finished_in(
+    folder: Path, targets: Collection[str], asked: Mapping[str, Any], *, overwrite: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """What is known of finished files, and which files are of another model or other options.
+
+    Raises unless the folder is new or holds nothing but scores that may be written there.
+    """
+    own = {FINISHED, *targets}
+    foreign = foreign_in(folder, own.__contains__, written=own)
+    known = read_document(folder / FINISHED) if (folder / FINISHED).is_file() else {}
+    holds_scores = folder.is_dir() and any(name in targets for name in os.listdir(folder))
+    if foreign is None and (known or holds_scores) and "asked" not in known:
+        foreign = f"holds no {FINISHED} of equipoise"
+    finished: dict[str, Any] = dict(known.get("finished", {}))
+    again = known.get("asked", asked) == asked
+    claim(
+        folder,
+        "scores of another model or other options",
+        foreign=foreign,
+        overwrite=overwrite or again,
+        argument="out",
+    )
+    return (finished, []) if again else ({}, [name for name in finished if name in targets])
+
+
+def _score_part(
+    model: Classifies | Regresses,
+    file: FilePart,
+    *,
+    folder: Path,
+    keep: Sequence[str],
+    threshold: float | None,
+    finished: Mapping[str, Any],
+) -> tuple[dict[str, Any], bool]:
+    """Score one file unless it is finished; what is known of it, and whether it was scored now."""
+    target = folder / f"{file.path.stem}.parquet"
+    digest, known = sha256(file.path), finished.get(target.name)
+    unchanged = known is not None and target.is_file() and known["input"] == digest
+    if known is not None and unchanged and known["scores"] == sha256(target):
+        return known, False
+    found = score_file(
+        model, file.path, target, id=keep, threshold=threshold, overwrite=True, wait=_PATIENCE
+    )
+    record = {
+        "input": digest,
+        "scores": sha256(target),
+        "rows": found.rows,
+        "scored": found.scored,
+        "problems": [list(each) for each in found.problems],
+        "notes": list(found.notes),
+    }
+    return record, True
+
+
+def _report(target: Path, record: Mapping[str, Any]) -> ScoringReport:
+    problems = tuple((row, why) for row, why in record["problems"])
+    return ScoringReport(target, record["rows"], record["scored"], problems, tuple(record["notes"]))
 
 
 def _carried(values: pd.Series[Any]) -> pd.Series[Any]:

@@ -272,16 +272,22 @@ class SensitiveTable:
 
     def describe(self) -> str:
         """A text table: column, kind, levels or range, missing values, rule."""
-        rows = {
-            "column": self.names,
-            "kind": [column.kind for column in self.columns],
-            "levels or range": [_extent(column) for column in self.columns],
-            "missing": [str(int(column.missing.sum())) for column in self.columns],
-            "rule": [column.rule for column in self.columns],
-        }
-        return as_text(pd.DataFrame(rows))
+        return describe(self.columns, [np.ones(self.n_rows)] * len(self.columns))
 
     __str__ = describe
+
+
+def describe(columns: Sequence[SensitiveColumn], people: Sequence[NDArray[np.float64]]) -> str:
+    """A text table of columns; the rows of each stand for as many as its `people` (n,) says."""
+    pairs = zip(columns, people, strict=True)
+    rows = {
+        "column": [column.name for column in columns],
+        "kind": [column.kind for column in columns],
+        "levels or range": [_extent(column) for column in columns],
+        "missing": [str(int(number[column.missing].sum())) for column, number in pairs],
+        "rule": [column.rule for column in columns],
+    }
+    return as_text(pd.DataFrame(rows))
 
 
 def _one_hot(codes: NDArray[np.int64], categories: int) -> NDArray[np.float64]:

@@ -1,0 +1,324 @@
+"""Audit and predict on a real cluster of two nodes, whose workers and nodes are really killed."""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+
+from equipoise import (
+    FairBoostingClassifier,
+    FairClassifier,
+    FairFrontier,
+    audit,
+    audit_files,
+)
+from equipoise.cli.commands import app
+from equipoise.cli.running import run
+from equipoise.errors import InputError
+from equipoise.runs.scoring import FINISHED, score_file, score_files
+from tests.error_parts import says
+from tests.test_documentation import run_in_order
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.timeout(240)
+COLUMNS = {"score": "score", "target": "hired", "sensitive": ["age", "sex"]}
+FAST = {"draws": 20, "permutations": 99}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes of one core each."""
+    from ray.cluster_utils import Cluster
+
+    store = {"object_store_memory": 80 * 2**20}
+    head = {"num_cpus": 1, "include_dashboard": False, **store}
+    found = Cluster(initialize_head=True, head_node_args=head)
+    found.add_node(num_cpus=1, **store)
+    ray.init(address=found.address, logging_level="ERROR", log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def people(n, seed=0):
+    random = np.random.default_rng(seed)
+    sex = random.choice(["F", "M"], n, p=[0.4, 0.6])
+    hired = (random.random(n) < 0.3 + 0.2 * (sex == "M")).astype(int)
+    grade = random.normal(size=n) + 2 * hired
+    columns = {"age": random.integers(18, 80, n), "sex": sex, "grade": grade}
+    score = (0.2 * hired + 0.1 * (sex == "M") + random.random(n) / 2).round(2)
+    return pd.DataFrame({**columns, "hired": hired, "score": score})
+
+
+def written(folder, files, rows):
+    folder.mkdir()
+    for number in range(files):
+        people(rows, number).to_parquet(folder / f"part-{number:02d}.parquet")
+    return str(folder / "*.parquet")
+
+
+@pytest.fixture(scope="module")
+def model():
+    rows = people(300)
+    estimator = FairClassifier(iterations=5, random_state=0, device="cpu")
+    return estimator.fit(rows[["grade", "age"]], rows["hired"], sensitive_features=rows[["sex"]])
+
+
+def digests(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.glob("*.parquet")
+    }
+
+
+def at_work(among=None):
+    """Processes of this test that work on a file now, of one node or of all."""
+    found = []
+    for process in (among or psutil.Process()).children(recursive=True):
+        try:
+            if process.cmdline()[:1] == ["ray::_call"]:
+                found.append(process)
+        except psutil.Error:
+            continue  # it has ended
+    return found
+
+
+@contextmanager
+def meanwhile(act, times=1):
+    """Call `act` until it has succeeded so many times, while the block runs."""
+    done, stop = [], threading.Event()
+
+    def repeat():
+        while len(done) < times and not stop.is_set():
+            if act():
+                done.append(time.monotonic())
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stop.set()
+        thread.join(timeout=20)
+
+
+def kill():
+    """Kill a worker that works on something."""
+    for process in at_work():
+        os.kill(process.pid, signal.SIGKILL)
+        return True
+    return False
+
+
+@pytest.fixture
+def lose(cluster):
+    """Kill a worker at the first call that can, and remove a node that works at the second."""
+    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes(timeout=60)
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+
+    def remove():
+        if at_work(raylet):
+            cluster.remove_node(node, allow_graceful=False)
+            return True
+        return False
+
+    losses = [kill, remove]
+
+    def lose_next():
+        done = bool(losses) and losses[0]()
+        if done:
+            del losses[0]
+        return done
+
+    return lose_next
+
+
+def test_an_audit_counts_what_audit_counts_also_when_workers_and_a_node_are_lost(
+    cluster, lose, tmp_path
+):
+    paths = written(tmp_path / "in", 6, 80_000)
+    with meanwhile(lose, times=2) as lost:
+        found = audit_files(paths, **COLUMNS, **FAST)
+    assert len(lost) == 2
+    assert found.to_json() == audit_files(paths, **COLUMNS, **FAST).to_json()
+    rows = pd.concat([people(80_000, seed) for seed in range(6)], ignore_index=True)
+    rates = found.to_frame().query("metric == 'selection rate' and attribute == 'sex'")
+    shares = (rows["score"] > found.threshold).groupby(rows["sex"]).mean()
+    assert dict(zip(rates["group"], rates["value"], strict=True)) == pytest.approx(dict(shares))
+    assert found.n == rates["n"].sum() == len(rows)
+
+
+def test_predict_scores_as_one_process_does_also_when_workers_and_a_node_are_lost(
+    cluster, lose, model, tmp_path
+):
+    paths = written(tmp_path / "in", 6, 40_000)
+    with meanwhile(lose, times=2) as lost:
+        report = score_files(model, paths, tmp_path / "out", model_digest="m")
+    assert len(lost) == 2
+    assert (report.document["scored"], report.before) == (240_000, 0)
+    (tmp_path / "here").mkdir()
+    for path in sorted((tmp_path / "in").iterdir()):
+        score_file(model, path, tmp_path / "here" / path.name)
+    assert digests(tmp_path / "out") == digests(tmp_path / "here")
+    assert not list((tmp_path / "out").glob(".*"))  # nothing half-written
+
+
+def test_a_frontier_trained_on_a_cluster_is_that_of_one_process(cluster):
+    rows = people(1200)
+    models = [FairClassifier(iterations=20, hidden=h, device="cpu") for h in ((8,), (4, 4))]
+    given = {"sensitive_features": rows[["sex", "age"]]}
+    options = {"strengths": (0.0, 0.5, 0.9), "seeds": 2, "ensemble": True, "random_state": 0}
+
+    found = {}
+    for engine in ("local", "ray"):
+        frontier = FairFrontier(models, evaluate_every=10, engine=engine, **options)
+        with meanwhile(kill) if engine == "ray" else nullcontext([0.0]) as killed:
+            found[engine] = frontier.fit(rows[["grade"]], rows["hired"], **given)
+        assert len(killed) == 1
+    tables = [frontier.table() for frontier in found.values()]
+    pd.testing.assert_frame_equal(*tables, atol=1e-3)
+    histories = [frontier.history_ for frontier in found.values()]
+    for name, one in histories[0].items():
+        other = histories[1][name]
+        assert one.iterations.tolist() == other.iterations.tolist()
+        np.testing.assert_allclose(one.task, other.task, rtol=1e-5)
+        np.testing.assert_allclose(one.penalty, other.penalty, rtol=1e-3, atol=1e-6)
+    picked = [frontier.select(max_gap=1, allow_useless=True) for frontier in found.values()]
+    scores = [each.model.predict_proba(rows[["grade"]]) for each in picked]
+    np.testing.assert_allclose(*scores, atol=1e-5)
+    with pytest.raises(InputError) as refused:
+        trees = FairFrontier(FairBoostingClassifier(), engine="ray")
+        trees.fit(rows[["grade"]], rows["hired"], **given)
+    says(refused.value, "estimator", "networks", "boosted trees", "engine='local'")
+    for options in ({"callback": print}, {"checkpoint": "kept", "resume": True}):
+        with pytest.raises(InputError) as refused:
+            frontier.fit(rows[["grade"]], rows["hired"], **given, **options)
+        says(refused.value, next(iter(options)), "no meaning", "engine='ray'", "engine='local'")
+
+
+def test_what_is_finished_is_not_done_again(cluster, model, tmp_path):
+    paths, out = written(tmp_path / "in", 3, 200), tmp_path / "out"
+    score_files(model, paths, out, model_digest="m", id="age")
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    (out / "part-01.parquet").unlink()
+    people(150, 9).to_parquet(tmp_path / "in" / "part-02.parquet")
+    report = score_files(model, paths, out, model_digest="m", id="age")
+    assert (report.before, report.document["rows"]) == (1, 550)
+    after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert {name for name in before if before[name] != after[name]} == {
+        "part-01.parquet",
+        "part-02.parquet",
+    }
+    assert len(pd.read_parquet(out / "part-02.parquet")) == 150
+    for options in ({"model_digest": "other"}, {"model_digest": "m", "threshold": 0.5}):
+        with pytest.raises(InputError) as refused:
+            score_files(model, paths, out, id="age", **{"model_digest": "m"} | options)
+        says(refused.value, "out", "must be new", "another model or other options", "overwrite")
+    report = score_files(model, paths, out, model_digest="other", id="age", overwrite=True)
+    assert report.before == 0
+
+
+def test_nothing_of_the_user_is_overwritten(cluster, model, tmp_path):
+    paths, out = written(tmp_path / "in", 2, 50), tmp_path / "out"
+    out.mkdir()
+    (out / "letter.txt").write_text("mine")
+    with pytest.raises(InputError) as refused:
+        score_files(model, paths, out, model_digest="m", overwrite=True)
+    says(refused.value, "out", "'letter.txt'", "another name")
+    (out / "letter.txt").rename(out / FINISHED)
+    (out / FINISHED).write_text('{"mine": 1}')
+    with pytest.raises(InputError) as refused:
+        score_files(model, paths, out, model_digest="m", overwrite=True)
+    says(refused.value, "out", "must be new", FINISHED, "another name")
+    with pytest.raises(InputError) as refused:
+        score_files(model, paths, tmp_path / "in", model_digest="m", overwrite=True)
+    says(refused.value, "out", "must not be a folder of the data", "another folder")
+    shutil.copytree(tmp_path / "in", tmp_path / "more")
+    with pytest.raises(InputError) as refused:
+        score_files(model, [paths, str(tmp_path / "more" / "*")], out, model_digest="m")
+    says(refused.value, "different names", "part-00.parquet", "each folder by itself")
+
+
+def test_an_error_in_a_worker_is_the_error_of_the_command(cluster, tmp_path):
+    paths = written(tmp_path / "in", 3, 100)
+    bad = people(100).astype({"score": float})
+    bad.loc[41, "score"] = np.inf
+    bad.to_parquet(tmp_path / "in" / "part-01.parquet")
+    with pytest.raises(InputError) as refused:
+        audit_files(paths, **COLUMNS, workers=1)
+    says(refused.value, "part-01.parquet", "'score'", "finite", "inf in row 42", "correct it")
+
+
+def command(*arguments):
+    """Run one command line; its exit code and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(app, [str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+def answer(out):
+    """The JSON of a command; Ray of the fixture may tell of a lost node before it."""
+    return json.loads(out[out.index("{\n") :])
+
+
+def test_the_commands_run_on_the_cluster(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "in", 2, 400)
+    known = pd.concat([people(400, seed) for seed in range(2)], ignore_index=True)
+    audited = ("audit", "in/*.parquet", "--score", "score", "--target", "hired")
+    code, out, err = command(*audited, "--sensitive", "age,sex", "--engine", "ray")
+    assert code == 0, err
+    document = json.loads(Path("audit/audit.json").read_text("utf-8"))
+    alone = audit(known["score"], known["hired"], known[["age", "sex"]])
+    gaps = {row["attribute"]: row["value"] for row in document["rows"] if row["metric"] == "gap"}
+    for row in alone.rows:
+        if row.metric == "gap":
+            assert gaps[row.attribute] == pytest.approx(row.value, abs=1e-12)
+    assert document["source"]["name"] == "*.parquet"
+    known.to_csv("people.csv", index=False)
+    small = ("--strengths", "0.5", "--seeds", "1", "--iterations", "4", "--evaluate-every", "4")
+    fit = ("fit", "people.csv", "--target", "hired", "--sensitive", "sex", "--drop", "score")
+    code, _, err = command(*fit, *small, "--allow-nearest", "--allow-useless", "--device", "cpu")
+    assert code == 0, err
+    predict = ("predict", "run", "in/*.parquet", "--out", "out", "--engine", "ray")
+    code, out, err = command(*predict, "--json")
+    assert code == 0, err
+    assert (answer(out)["scored"], answer(out)["finished_before"]) == (800, 0)
+    assert answer(command(*predict, "--json")[1])["finished_before"] == 2
+    code, _, err = command("predict", "run", "in/part-00.parquet", "--out", "one.parquet")
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("one.parquet"), pd.read_parquet("out/part-00.parquet")
+    )
+    assert sorted(os.listdir("out")) == [FINISHED, "part-00.parquet", "part-01.parquet"]
+
+
+def test_the_code_on_the_page_runs(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_in_order(Path(__file__).parents[2] / "docs" / "ray.md")
+
+
+def test_options_that_have_no_meaning_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    audited = ("audit", "in.parquet", "--sensitive", "sex", "--score")
+    for arguments, parts in (
+        ((*audited, "a,b", "--engine", "ray"), ("--score", "one column", "a and b", "one after")),
+        ((*audited, "a", "--engine", "ray", "--weight", "w"), ("--weight", "no meaning", "'w'")),
+        ((*audited, "a", "--workers", "2"), ("--workers", "no meaning", "--engine ray")),
+        ((*audited, "a", "--engine", "spark"), ("engine", "'local' or 'ray'", "'spark'")),
+    ):
+        code, _, err = command(*arguments)
+        assert code == 1 and says(err, *parts)
