@@ -83,7 +83,11 @@ def density_ratio_toy(
         for number in range(replications)
     ]
     settings = RatioSettings(
-        optimizer=_DESCENT, batch_size=_BATCH, iterations=iterations, patience=None
+        optimizer=_DESCENT,
+        batch_size=_BATCH,
+        iterations=iterations,
+        patience=None,
+        schedule="constant",
     )
     network = NetworkRatio(data, members, settings=settings)
     for phase in network.phases:

@@ -358,6 +358,7 @@ REFUSED = {
     "sensitive_types": ("?", 1, {"age": "?"}, {"?": "discrete"}),
     "random_state": ("?", -1, 0.5, True, [1]),
     "device": ("?", 0.5, True, [1], None),
+    "engine": (None, "?", 1),
     "n_jobs": ("?", 0, 1.5, True, [1]),
     "verbose": ("?", None, 2),
 }

@@ -221,23 +221,25 @@ def test_there_are_more_parts_the_more_rows_there_are_as_long_as_chance_is_small
 
 
 @pytest.mark.parametrize("given_outcome", [False, True])
-def test_a_divergence_is_counted_on_the_rows_set_aside_given_y_where_the_notion_says_so(
-    given_outcome,
-):
+@pytest.mark.parametrize("training", [None, range(120, 150)], ids=["aside", "with training rows"])
+def test_a_divergence_is_counted_given_y_where_the_notion_says_so(given_outcome, training):
+    """On the rows set aside, and on training rows where they are known; the task on the former."""
     data = simulate()
-    rows = torch.arange(0, 120)
+    aside = torch.arange(0, 120)
+    rows = torch.arange(0, 120 if training is None else 150)
     network = StackedMLP(4, (6,), 1, generators=generators([1], "predictor"), normalization="none")
     predictor = Predictor(network.to(data.x), TASKS["binary"])
-    members = [Member(0.5, 0, aside=RowSet(rows))]
+    seen = None if training is None else RowSet(training)
+    members = [Member(0.5, 0, seen, aside=RowSet(aside))]
     counted = TradeOff(predictor, data, members, counts=True, given_outcome=given_outcome)
     output, score = predictor(data.x[rows][None])
-    task = functional.binary_cross_entropy_with_logits(output[0, :, 0], data.target[rows])
+    task = functional.binary_cross_entropy_with_logits(output[0, :120, 0], data.target[aside])
     stratum = data.outcome_class[rows] if given_outcome else torch.zeros_like(rows)
     expected = counted_divergence(
         equal_parts(score.movedim(-1, 1), 4),
         equal_parts(data.attribute[rows].T[None], 4),
         stratum[None],
-        torch.full((1, 120), 1 / 120),
+        torch.full((1, len(rows)), 1 / len(rows)),
         parts=4,
     )
     # What the critic saw on the training rows, 9 here, does not count.

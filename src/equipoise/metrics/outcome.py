@@ -171,7 +171,7 @@ def repeated_quantiles(
     if people is None:
         return np.asarray(np.quantile(values, levels))
     found = quantiles(
-        torch.from_numpy(np.asarray(values, np.float64)),
+        torch.from_numpy(np.array(values, np.float64)),
         torch.from_numpy(people),
         np.atleast_1d(levels).tolist(),
     )

@@ -143,12 +143,13 @@ class EarlyStopping:
 
 
 class TradeOff:
-    """(1 - strength) * task + strength * penalty of each member on the rows it set aside.
+    """(1 - strength) * task + strength * penalty of each member; the task on rows it set aside.
 
     With ``counts`` the penalty is a divergence, and `counted_divergence` measures it: a critic that
-    is still learning would see little dependence at first, and the start would look best. Any other
-    penalty counts as it was on the training rows. ``given_outcome`` says whether the notion
-    conditions on Y.
+    is still learning would see little dependence at first, and the start would look best. It is
+    counted on training rows, too, since networks learn outcomes by heart but hardly dependence. On
+    fewer rows chance would decide which weights look fair. Any other penalty counts as it was on
+    the training rows. ``given_outcome`` says whether the notion conditions on Y.
     """
 
     def __init__(
@@ -163,11 +164,14 @@ class TradeOff:
         self._predictor = predictor
         device = data.x.device
         rows = torch.stack([row_numbers(member.aside, len(data), device) for member in members])
-        self._x, self._target = take(data.x, rows), take(data.target, rows)
-        self._weight = data.task_weight(rows)
+        self._target, self._weight = take(data.target, rows), data.task_weight(rows)
         self._strength = data.outcome.new_tensor([member.strength for member in members])
         self._groups: Tensor | None = None
         if counts and data.attribute is not None and bool((self._strength > 0).any()):
+            more = MOST_ASIDE - rows.shape[1]
+            if more > 0 and members[0].rows is not None:
+                training = [row_numbers(member.rows, len(data), device) for member in members]
+                rows = torch.cat([rows, torch.stack([each[:more] for each in training])], dim=1)
             self._share = data.row_weights(rows)
             self._stratum = torch.zeros_like(rows)
             if given_outcome:
@@ -178,10 +182,12 @@ class TradeOff:
                 )
             self._parts = count_parts(rows.shape[1] // (1 + int(self._stratum.max())))
             self._groups = equal_parts(take(data.attribute, rows).movedim(-1, 1), self._parts)
+        self._x = take(data.x, rows)
 
     def __call__(self, penalty: Tensor) -> Tensor:
         """Return the trade-off (K,); ``penalty`` (K,) is that on the training rows."""
-        task, penalized = self.evaluated()
+        output, penalized = self.evaluated()
+        task = self.task_loss(output[:, : self._target.shape[1]])
         if self._groups is not None:
             score = equal_parts(penalized.movedim(-1, 1).to(self._share), self._parts)
             counted = score, self._groups, self._stratum, self._share
@@ -189,11 +195,15 @@ class TradeOff:
         return torch.lerp(task, penalty.to(task).clamp_min(0), self._strength.to(task))
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
-        """Return the task loss (K,) and the penalized values (K, m, w)."""
+        """Return outputs (K, m, o) and penalized values (K, m, w); rows set aside are first."""
         predictor = self._predictor.eval()
-        output, penalized = predictor(self._x)
+        found: tuple[Tensor, Tensor] = predictor(self._x)
         predictor.train()
-        return predictor.task.loss(output, self._target, self._weight), penalized
+        return found
+
+    def task_loss(self, output: Tensor) -> Tensor:
+        """Return the task loss (K,) of outputs for the rows set aside."""
+        return self._predictor.task.loss(output, self._target, self._weight)
 
 
 #: Scores and continuous attributes are cut into so many parts of equal size, the more the more

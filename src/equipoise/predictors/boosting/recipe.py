@@ -137,7 +137,10 @@ class TreeTradeOff(TradeOff):
     def evaluated(self) -> tuple[Tensor, Tensor]:
         growing, predictor = self._growing, self._predictor
         output, _ = predictor(self._x)
-        level, unit = growing.level, growing.unit
-        task = growing.objective.loss(output, self._target, self._weight, level, unit)
-        standard = (output - level[:, None, None]) / unit[:, None, None]
-        return task, predictor.task.score(standard).float()
+        standard = (output - growing.level[:, None, None]) / growing.unit[:, None, None]
+        return output, predictor.task.score(standard).float()
+
+    def task_loss(self, output: Tensor) -> Tensor:
+        growing = self._growing
+        unit = growing.level, growing.unit
+        return growing.objective.loss(output, self._target, self._weight, *unit)
