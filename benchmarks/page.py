@@ -180,9 +180,29 @@ def busy() -> str:
     return "\n\n".join([markdown(header, rows), verdict, made + made_on(document)])
 
 
+def defaults() -> str:
+    """What a default fit costs beside one model that trains to the end."""
+    document = environment.read("defaults")
+    rows = [
+        [
+            f"{fit['model']}, strength {fit['strength']:g}",
+            f"{fit['rows']:,}".replace(",", " "),
+            f"{fit['one_model_seconds']:.1f}",
+            f"{fit['default_seconds']:.1f}",
+            f"{fit['times']:.1f}",
+        ]
+        for fit in document["fits"]
+    ]
+    header = ("models", "rows", "one model, s", "default, s", "times")
+    return f"{markdown(header, rows)}\n\n{made_on(document)}"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
-    for table in (training, busy, evaluation, scaling, memory, utility, time_to_quality, boosting)
+    for table in (
+        *(training, busy, evaluation, scaling, memory, utility, time_to_quality, boosting),
+        defaults,
+    )
 }
 
 
