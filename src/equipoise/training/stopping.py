@@ -178,7 +178,7 @@ class TradeOff:
                 classes = data.outcome_class
                 numbers = take(data.outcome[:, 0], rows)
                 self._stratum = (
-                    equal_parts(numbers, FEWEST) if classes is None else take(classes, rows)
+                    equal_parts(numbers, FEWEST_PARTS) if classes is None else take(classes, rows)
                 )
             self._parts = count_parts(rows.shape[1] // (1 + int(self._stratum.max())))
             self._groups = equal_parts(take(data.attribute, rows).movedim(-1, 1), self._parts)
@@ -208,8 +208,8 @@ class TradeOff:
 
 #: Scores and continuous attributes are cut into so many parts of equal size, the more the more
 #: rows: parts hide what happens within one, and chance grows with their number.
-FEWEST, MOST = 4, 10
-#: Rows that chance allows one part more for, but for a square: see `count_parts`.
+FEWEST_PARTS, MOST_PARTS = 4, 10
+#: p parts need (p - 1)^2 times so many rows.
 _ROWS_OF_A_SQUARE = 50
 
 
@@ -221,7 +221,7 @@ def count_parts(rows: int) -> int:
     >>> [count_parts(rows) for rows in (100, 1_800, 5_000)]
     [4, 7, 10]
     """
-    return min(max(1 + isqrt(rows // _ROWS_OF_A_SQUARE), FEWEST), MOST)
+    return min(max(1 + isqrt(rows // _ROWS_OF_A_SQUARE), FEWEST_PARTS), MOST_PARTS)
 
 
 def equal_parts(values: Tensor, parts: int) -> Tensor:

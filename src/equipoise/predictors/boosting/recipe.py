@@ -52,6 +52,8 @@ class BoostingRecipe(Recipe):
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
         jobs = count_jobs(self.n_jobs)
+        # Runs of XGBoost in several threads did not always give the same trees.
+        lanes = min(jobs, len(members)) if self.library == "lightgbm" else 1
         # Each lane grows its trees with its share of the threads, and few rows need only one.
         threads = max(1, jobs // len(members)) if len(data) >= ROWS_FOR_THREADS else 1
         growing = Growing(
@@ -119,7 +121,7 @@ class BoostingRecipe(Recipe):
                 predictor=predictor,
                 method=method,
                 step=BoostingStep(predictor, growing, members, method=method, warmup=self.warmup),
-                lanes=run.lanes(min(jobs, len(members)), method, lane_step),
+                lanes=run.lanes(lanes, method, lane_step),
                 settings=self.training,
                 has_critic=run.declared.has_critic,
                 stopping=stopping,
