@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -72,11 +73,21 @@ def interval(differences: NDArray[np.float64], splits: int) -> str:
     return f"{mean:+.3f} ({mean - reach:+.3f} to {mean + reach:+.3f}{fewer})"
 
 
+def described(versions: Mapping[str, str]) -> str:
+    """Name versions in words."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
 def blocks() -> dict[str, str]:
     """Every block of the page by the name of its mark."""
     records = pd.read_csv(RECORDS)
     settings = json.loads(SETTINGS.read_text())
-    made = "; ".join(f"{name} {value}" for name, value in settings.items())
+    options = ", ".join(f"{settings[name]} {name}" for name in ("strengths", "seeds", "iterations"))
+    machines = [
+        f"{device} ({' / '.join(methods)}; {described(settings['versions'][device])})"
+        for device, methods in records.groupby("device")["method"].unique().items()
+    ]
+    made = f"Frontiers of {options}. {'; '.join(machines)}"
     return {
         "areas": f"{area_table(records)}\n\n{made}.",
         "differences": difference_table(records),

@@ -7,6 +7,7 @@ leaves out what is there already. ``--peers PYTHON`` names a Python that has err
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-from benchmarks.environment import versions
+from benchmarks.environment import device_name, versions
 from equipoise import FairAdjuster, FairClassifier, FairFrontier, FairRegressor, load_dataset
-from equipoise.frontier.estimator import STRENGTHS
 from equipoise.frontier.judging import Judge, samples_of
 from experiments.adjusting.run import SHARES, ks_gsp, peers
 from experiments.adjusting.transport import repaired
@@ -38,6 +38,7 @@ ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {"adult": "race", "law": "Race", "credit": "SEX", STAND_IN: "SEX", "crime": "racepctblack"}
 )
 MEASURE = "KS-GSP"
+SETTINGS = "settings.json"
 #: Bounds of ExponentiatedGradient, and most classifiers in its mixture.
 BOUNDS, MOST_ITERATIONS = (0.002, 0.01, 0.03, 0.1), 20
 TREES: Mapping[str, Any] = {"n_estimators": 100, "n_jobs": 1, "verbose": -1, "deterministic": True}
@@ -111,10 +112,9 @@ class Trial:
 
 
 def front_records(trial: Trial, model: Any, X: pd.DataFrame) -> Iterator[Record]:
-    """Yield the snapshots on the front of a default frontier with one seed."""
+    """Yield the snapshots on the front of a default frontier."""
     frontier = FairFrontier(
         model,
-        seeds=1,
         metrics=[MEASURE],
         random_state=trial.number,
         validation=np.sort(trial.validation).tolist(),
@@ -229,11 +229,15 @@ def run(
     """
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
+    device = device_name("cuda" if torch.cuda.is_available() else "cpu")
+    made = _settings(out)
+    made["versions"][device] = versions()
+    (out / SETTINGS).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     for number in splits:
         for dataset in ATTRIBUTES:
             file = out / f"{dataset}-{number}.csv"
             trial = Trial.of(dataset, number)
-            told = {"data": dataset, "split": number}
+            told = {"data": dataset, "split": number, "device": device}
             known = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["method"])
             for method, records in methods_for(trial, python).items():
                 if method in set(known["method"]) or (only is not None and method not in only):
@@ -274,19 +278,24 @@ def strict_area(records: pd.DataFrame, least: float) -> float:
     return float(np.mean((height - least) / (1 - least)))
 
 
+def _settings(out: Path) -> dict[str, Any]:
+    """Return the settings of the run so far: options of the frontiers, and versions by device."""
+    file, frontier = out / SETTINGS, FairFrontier()
+    versions_so_far = json.loads(file.read_text())["versions"] if file.exists() else {}
+    return {
+        "strengths": len(frontier.strengths),
+        "seeds": frontier.seeds,
+        "iterations": FairClassifier().iterations,
+        "versions": versions_so_far,
+    }
+
+
 def pack(out: Path, packed: Path) -> None:
     """Join the records of all splits in one file, with the settings of the run beside it."""
     packed.mkdir(parents=True, exist_ok=True)
     records = pd.concat([pd.read_csv(file) for file in sorted(out.glob("*.csv"))])
     records.to_csv(packed / "records.csv", index=False, float_format="%.5g")
-    settings = {
-        "device": "CPU, one thread",
-        **versions(),
-        "strengths": len(STRENGTHS),
-        "seeds": 1,
-        "iterations": FairClassifier().iterations,
-    }
-    (packed / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    shutil.copy(out / SETTINGS, packed / SETTINGS)
 
 
 def areas(records: pd.DataFrame) -> pd.DataFrame:

@@ -83,8 +83,8 @@ class NetworkEstimator(FairEstimator):
     """Options of networks and their training; subclasses say what the outputs mean."""
 
     _paper_settings: ClassVar[Mapping[str, Any]] = PAPER_CLASSIFIER
-    # An average of many helps most on few rows, where each member is fast.
-    _members_by_rows = ((5_000, 4), (0, 8))
+    # An average of many helps most on few rows, where batches are small and each member is fast.
+    _members_by_rows = ((5_000, 2), (2_500, 4), (0, 8))
 
     hidden: tuple[int, ...] = (64, 64, 64)
     scaling: Scaling = "rank"
@@ -276,10 +276,11 @@ class FairClassifier(Classifies, NetworkEstimator):
     early_stopping : int, optional
         Each network sets a part of the rows aside and stops after this many iterations in which
         (1 - strength) * task + strength * penalty did not improve on them; it keeps its best
-        weights. None trains on all rows to the end.
+        weights. With a penalty it trains to the end and keeps its best weights: they settle only
+        while the learning rate falls. None trains on all rows to the end.
     members : int or "auto"
         Number of networks that are trained; the score is their average. Each sets other rows aside.
-        "auto" trains four from 5 000 rows on, and eight on fewer.
+        "auto" trains eight; four from 2 500 rows on, and two from 5 000 rows on.
     sensitive_types : mapping of column name to "discrete" or "continuous", optional
         Overrides how sensitive columns are typed; ``sensitive_`` tells how they were.
     missing_sensitive : "error" or "skip"

@@ -117,6 +117,9 @@ class NetworkRecipe(Recipe):
         stopping = None
         if members[0].aside is not None and not isinstance(method, Objective):
             assert settings.patience is not None
+            # A penalized network swings between useful and fair weights until its learning rate
+            # falls, so that it may look best early by chance, and better much later.
+            patience = settings.iterations if run.penalized else settings.patience
             stopping = EarlyStopping(
                 (tensor for _, tensor in member_tensors(predictor)),
                 TradeOff(
@@ -126,7 +129,7 @@ class NetworkRecipe(Recipe):
                     counts=declared.has_critic,
                     given_outcome=context.notion.conditions_on_outcome,
                 ),
-                patience=settings.patience,
+                patience=patience,
             )
         lanes = self._lanes(run, predictor, method)
         with torch_threads(1) if self._is_small(predictor, len(members)) else nullcontext():
