@@ -145,7 +145,7 @@ def scores_of(
     predictor.eval()
     scores = []
     for rows in torch.split(x, max(1, EVALUATED_AT_ONCE // members)):
-        output = functional_call(predictor, exact, (rows.expand(members, *rows.shape),))[0]
+        output = functional_call(predictor, exact, (predictor.same_for_all(rows),))[0]
         outputs = output[alone]
         if averages:
             groups = output[torch.tensor(averages, device=output.device)]

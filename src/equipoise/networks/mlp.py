@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -83,9 +84,15 @@ class StackedLinear(nn.Module):
             self.left: Tensor
             self.register_buffer("left", normalize(torch.stack(left), dim=-1))
 
-    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Apply every member's layer to its own rows; with ``relu`` apply ReLU as well."""
+    def forward(self, x: Tensor, *, relu: bool = False, groups: Sequence[int] = ()) -> Tensor:
+        """Apply every member's layer to its own rows; with ``relu`` apply ReLU as well.
+
+        If x is (G, n_in, rows), groups of consecutive members of these sizes share rows.
+        """
         weight = self._unit_weight() if self.spectral else self.weight
+        if len(x) != len(weight):
+            shared = self._on_shared_rows(weight, x, groups)
+            return torch.relu_(shared) if relu else shared
         fusible = relu and not self._twice_differentiable
         if self.bias is None:
             out = torch.bmm(weight, x)
@@ -96,6 +103,21 @@ class StackedLinear(nn.Module):
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
         # In place, which is faster; the values before ReLU are not needed.
         return torch.relu_(out) if relu else out
+
+    def _on_shared_rows(self, weight: Tensor, x: Tensor, groups: Sequence[int]) -> Tensor:
+        """Multiply the weights of a group by its rows in one product, which is faster than many."""
+        products = []
+        ends = list(accumulate(groups, initial=0))
+        for rows, (first, last) in zip(x, pairwise(ends), strict=True):
+            of_group = weight[first:last].flatten(0, 1)
+            if self.bias is None:
+                products.append(of_group @ rows)
+            else:
+                bias = self.bias[first:last].reshape(-1, 1)
+                products.append(torch.addmm(bias, of_group, rows))
+        (out, *others) = products
+        out = torch.cat(products) if others else out
+        return out.view(*weight.shape[:2], -1)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
         parts = [self.weight] if self.bias is None else [self.weight, self.bias]
@@ -311,7 +333,9 @@ class PiecewiseLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         pieces = x.index_select(1, self.column[0])
-        pieces = (pieces - self.start.unsqueeze(-1)) * self.slope.unsqueeze(-1)
+        # All members have the same pieces, and may share rows.
+        start, slope = (each[: len(x)].unsqueeze(-1) for each in (self.start, self.slope))
+        pieces = (pieces - start) * slope
         return torch.cat([x, pieces.clamp_(0, 1)], 1)
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
@@ -342,6 +366,8 @@ class StackedMLP(Stack):
     batches among the rows that are normalized separately. ``twice_differentiable`` uses only
     operations that have gradients of gradients on a GPU, too.
     """
+
+    shares_rows = True
 
     def __init__(
         self,
@@ -403,21 +429,21 @@ class StackedMLP(Stack):
         self.linear[member], self.head.bias[member] = weight, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._with_linear(_through(list(self.layers), x), x)
+        return self._with_linear(self._through(list(self.layers), x), x)
 
     def first_hidden(self, x: Tensor) -> Tensor:
         """Return the values of the first hidden layer, (K, rows, width)."""
-        return _through(list(self.layers)[: self._behind_first], x)
+        return self._through(list(self.layers)[: self._behind_first], x)
 
     def behind_first_hidden(self, hidden: Tensor) -> Tensor:
         """Return the output for values of the first hidden layer."""
-        return _through(list(self.layers)[self._behind_first :], hidden)
+        return self._through(list(self.layers)[self._behind_first :], hidden)
 
     def with_last_hidden(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output and the values of the last hidden layer, (K, rows, width)."""
         layers = list(self.layers)
-        hidden = _through(layers[:-1], x)
-        return self._with_linear(_through(layers[-1:], hidden), x), hidden
+        hidden = self._through(layers[:-1], x)
+        return self._with_linear(self._through(layers[-1:], hidden), x), hidden
 
     def hidden_layers(self, reason: str) -> StackedMLP:
         """Return this network if it has hidden layers; else an error."""
@@ -473,25 +499,33 @@ class StackedMLP(Stack):
         )
 
     def _with_linear(self, out: Tensor, x: Tensor) -> Tensor:
-        """Add the linear path of x (K, rows, n_in) to the output of the layers."""
-        return out if self.linear is None else torch.baddbmm(out, x, self.linear.transpose(1, 2))
+        """Add the linear path of x (K or G, rows, n_in) to the output of the layers."""
+        if self.linear is None:
+            return out
+        if len(x) != len(out):
+            x = x.repeat_interleave(torch.tensor(self._sizes(x), device=x.device), 0)
+        return torch.baddbmm(out, x, self.linear.transpose(1, 2))
+
+    def _sizes(self, x: Tensor) -> tuple[int, ...]:
+        """Return how many members share each of the rows x (G, ...)."""
+        return (self.members,) if len(x) == 1 else self.groups
+
+    def _through(self, layers: Sequence[nn.Module], x: Tensor) -> Tensor:
+        """Apply these layers to x (K, rows, n_in), or (G, rows, n_in) if groups share rows."""
+        out = x.transpose(1, 2)
+        for layer, following in zip(layers, [*layers[1:], None], strict=True):
+            # The layer before a ReLU applies it in the same call.
+            options: dict[str, Any] = {"relu": True} if isinstance(following, nn.ReLU) else {}
+            if isinstance(layer, StackedLinear):
+                options["groups"] = self._sizes(out)
+            if not isinstance(layer, nn.ReLU):
+                out = layer(out, **options)
+        return out.transpose(1, 2)
 
     @property
     def _behind_first(self) -> int:
         """Number of modules up to the ReLU of the first hidden layer."""
         return 1 + next(n for n, layer in enumerate(self.layers) if isinstance(layer, nn.ReLU))
-
-
-def _through(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
-    """Apply these layers to x (K, rows, n_in)."""
-    out = x.transpose(1, 2)
-    for layer, following in zip(layers, [*layers[1:], None], strict=True):
-        # The layer before a ReLU applies it in the same call.
-        if isinstance(following, nn.ReLU):
-            out = layer(out, relu=True)
-        elif not isinstance(layer, nn.ReLU):
-            out = layer(out)
-    return out.transpose(1, 2)
 
 
 def _dense_layers(state: Mapping[str, Tensor]) -> list[Tensor]:

@@ -35,6 +35,11 @@ class Stack(nn.Module, ABC):
     #: Whether a user's function makes it. Then its code is not in a saved file, and its layers may
     #: draw from the global generators.
     of_user: ClassVar[bool] = False
+    #: Whether `forward` also takes rows (1, B, n_in) that all members share, and rows (G, B, n_in)
+    #: of ``groups``.
+    shares_rows: ClassVar[bool] = False
+    #: Sizes of the G groups of consecutive members that share rows.
+    groups: tuple[int, ...] = ()
 
     members: int
 

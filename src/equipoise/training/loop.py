@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from types import FrameType
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.networks import copy_members, member_tensors
-from equipoise.training.data import BatchStream, Member, TrainingData, take
+from equipoise.training.data import BatchStream, Member, TrainingData, streams_of, take
 from equipoise.training.predictor import Predictor
 
 
@@ -175,6 +176,13 @@ class PredictorStep:
             weight for weight in predictor.parameters() if weight.requires_grad
         )
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
+        # A GPU has kernels for rows of each member.
+        self._readers: list[int] | None = None
+        if predictor.first.shares_rows and data.x.device.type == "cpu":
+            _, which = streams_of(members)
+            groups = [len(list(same)) for _, same in groupby(which)]
+            predictor.first.groups = tuple(groups)
+            self._readers = [0, *accumulate(groups[:-1])]
 
     def prepare(self, iteration: int) -> None:
         share = self._settings.learning_rate_share(iteration - 1)
@@ -192,7 +200,8 @@ class PredictorStep:
         if isinstance(method, Objective):
             task, penalty = method.losses(rows, resampled)
         else:
-            output, penalized = predictor(take(data.x, rows))
+            own = rows if self._readers is None else rows[self._readers]
+            output, penalized = predictor(take(data.x, own))
             task = predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
             if method is None:
                 minimize(task, self._optimizer)

@@ -77,8 +77,16 @@ class Predictor(nn.Module):
 
     def to_onnx(self, graph: OnnxGraph, rows: str) -> str:
         """Add a predictor of one member to the graph: its output, or its representation."""
-        stack = self.network if self.encoder is None else self.encoder
-        return stack.to_onnx(graph, rows, 0)
+        return self.first.to_onnx(graph, rows, 0)
+
+    @property
+    def first(self) -> Stack:
+        """The network that reads the rows."""
+        return self.network if self.encoder is None else self.encoder
+
+    def same_for_all(self, x: Tensor) -> Tensor:
+        """Return rows x (n, p) as the rows of every member."""
+        return x[None] if self.first.shares_rows else x.expand(len(self.weight), *x.shape)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,7 +95,7 @@ class Predictor(nn.Module):
         self.eval()
         weight = self.weight
         parts = [
-            self(rows.to(weight.dtype).expand(len(weight), *rows.shape))
+            self(self.same_for_all(rows.to(weight.dtype)))
             for rows in torch.split(x, EVALUATION_ROWS)
         ]
         self.train(was_training)
