@@ -11,6 +11,8 @@ THREADS = int(os.environ.get("EQUIPOISE_TEST_THREADS", "1"))
 # numba, which dcor imports, sets torch to this many threads, or to all cores, whatever
 # OMP_NUM_THREADS says. Small networks are then ten times slower.
 os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
+# Small tables need no compiled dcor, and to compile it takes seconds whenever it is imported.
+os.environ["NUMBA_DISABLE_JIT"] = "1"
 # Processes that tests start import tests/ and experiments/, too, which are not installed.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])

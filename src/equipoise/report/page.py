@@ -6,6 +6,7 @@ Verdicts look the same on all of them: `verdict_panels` and `side_by_side`.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import math
@@ -143,15 +144,21 @@ def read_template(name: str) -> str:
 
 def find_template(name: str, **filters: Callable[..., str]) -> jinja2.Template:
     """A file in ``templates`` to fill in; in HTML every value is escaped."""
+    return _environment(name.endswith(".html"), **filters).get_template(name)
+
+
+# Kept, since it keeps the templates that it has compiled, which takes longer than to fill them in.
+@functools.cache
+def _environment(html: bool, **filters: Callable[..., str]) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(read_template),
-        autoescape=name.endswith(".html"),
+        autoescape=html,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= filters
-    return environment.get_template(name)
+    return environment
 
 
 def _cell(value: Any, form: str | None = None) -> Markup:
