@@ -62,4 +62,6 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	# dcor compiles itself when first imported; two test processes must not do so at once.
+	$(BIN)/python -c "import dcor"
 	touch $@

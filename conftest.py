@@ -1,5 +1,6 @@
 """What every test of tests/, experiments/ and src/ runs with."""
 
+import importlib
 import os
 from pathlib import Path
 
@@ -11,8 +12,6 @@ THREADS = int(os.environ.get("EQUIPOISE_TEST_THREADS", "1"))
 # numba, which dcor imports, sets torch to this many threads, or to all cores, whatever
 # OMP_NUM_THREADS says. Small networks are then ten times slower.
 os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
-# Small tables need no compiled dcor, and to compile it takes seconds whenever it is imported.
-os.environ["NUMBA_DISABLE_JIT"] = "1"
 # Processes that tests start import tests/ and experiments/, too, which are not installed.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
@@ -23,3 +22,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 def pytest_runtest_setup():
     """Let every test compute with as many threads, whatever the ones before it imported or set."""
     torch.set_num_threads(THREADS)
+
+
+@pytest.fixture(scope="session")
+def dcor():
+    """The package: its import takes seconds, so only processes whose tests need it import it."""
+    return importlib.import_module("dcor")

@@ -2,7 +2,6 @@
 
 import math
 
-import dcor
 import numpy as np
 import pytest
 import torch
@@ -72,7 +71,7 @@ def fifths(y):
 
 
 @pytest.mark.parametrize("notion", ["independence", "separation"])
-def test_dcov_is_the_squared_distance_covariance_of_dcor(notion):
+def test_dcov_is_the_squared_distance_covariance_of_dcor(dcor, notion):
     levels = Y if notion == "separation" else np.zeros(N)
     expected = [
         within(dcor.distance_covariance_sqr, score, ATTRIBUTE, levels) for score in standard(SCORES)
@@ -80,7 +79,7 @@ def test_dcov_is_the_squared_distance_covariance_of_dcor(notion):
     assert penalty("dcov", notion) == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_continuous_outcome_is_conditioned_on_by_fifths():
+def test_a_continuous_outcome_is_conditioned_on_by_fifths(dcor):
     y = AGE + SCORES[0]
     expected = [
         within(dcor.distance_covariance_sqr, score, ATTRIBUTE, fifths(y))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dcor
 import maxcorr
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def tables(table: SensitiveTable) -> list[SensitiveTable]:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 70), st.integers(1, 30), st.integers(0, 2**31))
-def test_distance_correlation_agrees_with_dcor_ties_included(n, levels, seed):
+def test_distance_correlation_agrees_with_dcor_ties_included(dcor, n, levels, seed):
     random = np.random.default_rng(seed)
     scores = random.integers(0, levels, (2, n)).astype(float)
     scores[1] += 100 + random.normal(size=n)
@@ -63,14 +62,14 @@ def test_distance_correlation_agrees_with_dcor_ties_included(n, levels, seed):
 
 
 @pytest.mark.parametrize("n", [2_000, 3_001])
-def test_distance_correlation_agrees_with_dcor_on_many_rows(n):
+def test_distance_correlation_agrees_with_dcor_on_many_rows(dcor, n):
     first, second = gaussian(0.3, n)
     found = distance_correlation_with_number(first[None], np.exp(second))
     expected = dcor.distance_correlation(first, np.exp(second), method="naive")
     np.testing.assert_allclose(found, [expected], rtol=0, atol=1e-10)
 
 
-def test_distance_correlation_with_labels_is_that_with_their_one_hot_vectors():
+def test_distance_correlation_with_labels_is_that_with_their_one_hot_vectors(dcor):
     random = np.random.default_rng(1)
     labels = random.integers(0, 4, 300)
     scores = random.normal(size=(3, 300)) + [[0.0], [0.2], [1.0]] * labels
