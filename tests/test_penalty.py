@@ -66,11 +66,11 @@ def test_a_trained_critic_finds_the_divergence_within_ten_percent(divergence, kn
     generator = torch.Generator().manual_seed(0)
     penalty = SBPPenalty(
         divergence=divergence,
-        learning_rate=2e-3,
+        learning_rate=4e-3,
         gradient_penalty=10 if divergence == "wasserstein" else 0,
     )
-    for _ in range(400):
-        penalty(*gaussian_pairs(4000, generator))
+    for _ in range(250):
+        penalty(*gaussian_pairs(3000, generator))
     penalty.eval()
     with torch.no_grad():
         value = penalty(*gaussian_pairs(200_000, generator)).item()
