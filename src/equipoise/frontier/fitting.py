@@ -16,6 +16,7 @@ from sklearn.base import clone, is_regressor
 from torch import Tensor
 
 from equipoise.cluster import Cluster, Engine, connected
+from equipoise.cores import count_jobs, in_threads
 from equipoise.errors import InputError, check_choice, check_flag, check_whole, refuse_unread
 from equipoise.estimators import Classifies, FairClassifier, Regresses
 from equipoise.estimators.fitting import (
@@ -181,18 +182,20 @@ def fit_curve(
             if ended:
                 break
     snapshots = joined(parts)
-    health, scores = {}, {}
-    for number in snapshots.weights:
+
+    def assessed(number: int) -> tuple[Health, Floats]:
         entry = entries[snapshots.entry[number]]
         (training,) = (each for each in trainings if each.name == entry.predictor)
-        health[number], scores[number] = training.assess(
-            trained[training.name], snapshots, number, entry
-        )
+        return training.assess(trained[training.name], snapshots, number, entry)
+
+    on_cpu = all(fitting.device.type == "cpu" for fitting in fittings.values())
+    jobs = count_jobs(frontier.n_jobs) if on_cpu else 1
+    found = dict(zip(snapshots.weights, in_threads(assessed, snapshots.weights, jobs), strict=True))
     return Curve(
         trained=tuple(trained.values()),
         snapshots=snapshots,
-        health=health,
-        scores=scores,
+        health={number: health for number, (health, _) in found.items()},
+        scores={number: scores for number, (_, scores) in found.items()},
         split=split,
         sensitive=rows.table.take(rows.counted).describe(),
         test=test,
