@@ -28,6 +28,15 @@ def non_dominated(costs: ArrayLike) -> NDArray[np.bool_]:
     """
     matrix = _costs(costs)
     on_front = np.zeros(len(matrix), dtype=bool)
+    if matrix.shape[1] == 2:
+        order = np.lexsort(matrix.T[::-1])
+        first, second = matrix[order].T
+        lowest = np.minimum.accumulate(second)
+        # The rows of smaller first cost end where those of equal first cost begin.
+        begins = np.searchsorted(first, first)
+        lower = (begins == 0) | (second < lowest[begins - 1])
+        on_front[order] = lower & (second == lowest)
+        return on_front
     front = np.empty_like(matrix)
     size = 0
     # In lexicographic order a row comes after all rows that dominate it. If there are any, one of
