@@ -692,7 +692,11 @@ class TreeEncoder(Encoder[TreeEncoderState]):
         )
 
     def _encoded(self, columns: Sequence[Column]) -> NDArray[np.float64]:
-        return np.column_stack([self._numbers(column) for column in columns])
+        # Filled column by column: tables may need most of the memory.
+        matrix = np.empty((len(columns[0].missing), len(columns)))
+        for place, column in enumerate(columns):
+            matrix[:, place] = self._numbers(column)
+        return matrix
 
     def _numbers(self, column: Column) -> NDArray[np.float64]:
         """One column of the matrix, (n,)."""
