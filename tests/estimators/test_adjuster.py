@@ -72,7 +72,7 @@ def test_increasing_for_every_value_of_the_sensitive_features(task):
     X, y, A = people()
     base = LogisticRegression() if task == "classification" else LinearRegression()
     target = y if task == "classification" else X["skill"] + X["hours"]
-    model = FairAdjuster(base, strength=0.8, increasing=True, learning_rate=0.02, **SHORT)
+    model = FairAdjuster(base, strength=0.8, increasing=True, learning_rate=0.002, **SHORT)
     model.fit(X, target, sensitive_features=A)
     grid = pd.DataFrame({"skill": np.linspace(-4, 5, 200), "hours": 0.0})
     answer = model.predict if task == "regression" else model.decision_function

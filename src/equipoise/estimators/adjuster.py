@@ -108,6 +108,9 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     hidden: tuple[int, ...] = (32, 32)
     critic_hidden: tuple[int, ...] = (32, 32)
     embedding: Embedding = "none"
+    # The start is near the best scores, from which large steps only lead away: with a strong penalty
+    # they depend on A as much as the noise of batches makes them.
+    learning_rate: float = 2e-4
     # Two or three inputs leave little to overfit, so a single network trains on all rows.
     weight_decay: float = 1.0
     batch_size: int | Literal["auto"] = 300
@@ -202,7 +205,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         recipe = super()._recipe()
         recipe.need_penalty_on_score("adjusters")
-        return replace(recipe, increasing=increasing, penalizes_logits=True)
+        return replace(recipe, increasing=increasing, adjusts=True)
 
     def _evaluate(
         self, X: Any, sensitive_features: Any = None

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
-from equipoise.networks.mlp import KNOT_ROWS, StackedMLP
+from equipoise.networks.mlp import BESIDE_LINEAR, KNOT_ROWS, StackedMLP
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
 #: Most pieces into which a score is cut, at its quantiles.
 _MOST_PIECES = 16
+#: Least slope with which training begins, where the score of a model does not tell the outcome.
+_LEAST_SLOPE = 0.01
 
 
 def score_knots(scores: Tensor) -> list[NDArray[np.float64]]:
@@ -39,7 +41,7 @@ class IncreasingStack(Stack):
         """``knots``: where the pieces of each score begin; ``by_others``: the perceptron on a."""
         super().__init__()
         self.members = by_others.members
-        self.scores = len(knots)
+        self.scores = self.width = len(knots)
         self.by_others = by_others
         column = np.repeat(np.arange(self.scores), [len(each) for each in knots])
         start = np.concatenate(knots)
@@ -47,6 +49,15 @@ class IncreasingStack(Stack):
         self.start: Tensor
         self.register_buffer("score_column", torch.from_numpy(column).repeat(self.members, 1))
         self.register_buffer("start", torch.from_numpy(start).float().repeat(self.members, 1))
+
+    @torch.no_grad()
+    def start_linear(self, member: int, weight: Tensor, bias: Tensor) -> None:
+        """Let a member begin near weight (c, n_in) @ inputs + bias (c,), each score on its own."""
+        head = self.by_others.head
+        assert head.bias is not None
+        slope = weight.diagonal().clamp_min(_LEAST_SLOPE)[self.score_column[member]]
+        head.weight[member] *= BESIDE_LINEAR
+        head.bias[member] = torch.cat([bias, slope + torch.log(-torch.expm1(-slope))])
 
     def forward(self, x: Tensor) -> Tensor:
         level, slope = self.by_others(x[..., self.scores :]).split(
