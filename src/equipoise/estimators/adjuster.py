@@ -60,8 +60,9 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         What Y is if X holds the scores; else as the estimator.
     cv : int, splitter or "prefit"
         The network is trained on out-of-fold scores, from models that did not see the row, of this
-        many folds, which keep the ``groups`` of :meth:`FairFrontier.fit` whole. "prefit" takes an
-        estimator as it is; fit the adjuster on rows that it has not seen.
+        many folds, which keep the ``groups`` of :meth:`FairFrontier.fit` whole; a splitter gets
+        these groups. "prefit" takes an estimator as it is; fit the adjuster on rows that it has not
+        seen.
     ensemble : bool
         Whether new rows get the average of the models of all folds, whose scores are spread over
         the groups as those the network is trained on. False: the score of one more model, fitted to
@@ -108,9 +109,6 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     hidden: tuple[int, ...] = (32, 32)
     critic_hidden: tuple[int, ...] = (32, 32)
     embedding: Embedding = "none"
-    # The start is near the best scores, from which large steps only lead away: with a strong penalty
-    # they depend on A as much as the noise of batches makes them.
-    learning_rate: float = 2e-4
     # Two or three inputs leave little to overfit, so a single network trains on all rows.
     weight_decay: float = 1.0
     batch_size: int | Literal["auto"] = 300
@@ -259,10 +257,10 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         for column in columns:
             rule = f"X column {column.name!r} must hold scores, finite numbers in every row, got"
-            if column.missing.any():
+            if missing := int(column.missing.sum()):
+                # No row numbers: these may be some of the rows that a user has.
                 raise InputError(
-                    f"{rule} a missing value in row {int(column.missing.argmax())}; leave out "
-                    "such rows"
+                    f"{rule} none in {missing} of {len(column.missing)} rows; leave out such rows"
                 )
             if column.family != "number":
                 raise InputError(f"{rule} {column.family}; convert it, or choose another column")

@@ -41,9 +41,9 @@ class IncreasingStack(Stack):
         """``knots``: where the pieces of each score begin; ``by_others``: the perceptron on a."""
         super().__init__()
         self.members = by_others.members
-        self.scores = self.width = len(knots)
+        self.width = len(knots)
         self.by_others = by_others
-        column = np.repeat(np.arange(self.scores), [len(each) for each in knots])
+        column = np.repeat(np.arange(self.width), [len(each) for each in knots])
         start = np.concatenate(knots)
         self.score_column: Tensor
         self.start: Tensor
@@ -60,13 +60,13 @@ class IncreasingStack(Stack):
         head.bias[member] = torch.cat([bias, slope + torch.log(-torch.expm1(-slope))])
 
     def forward(self, x: Tensor) -> Tensor:
-        level, slope = self.by_others(x[..., self.scores :]).split(
-            [self.scores, self.start.shape[1]], dim=-1
+        level, slope = self.by_others(x[..., self.width :]).split(
+            [self.width, self.start.shape[1]], dim=-1
         )
         column = self.score_column[0]
         low, high, zero = self._ends(column, self.start[:1])
         piece = x.index_select(-1, column).clamp(low, high) - zero
-        owner = one_hot(column, self.scores).to(x.dtype)
+        owner = one_hot(column, self.width).to(x.dtype)
         out: Tensor = level + (softplus(slope) * piece) @ owner
         return out
 
@@ -81,9 +81,9 @@ class IncreasingStack(Stack):
         def after(value: str, first: int) -> str:
             return graph.add("Slice", value, constant([first]), end, axis)
 
-        shape = self.by_others.to_onnx(graph, after(rows, self.scores), member)
-        level = graph.add("Slice", shape, constant([0]), constant([self.scores]), axis)
-        slope = after(shape, self.scores)
+        shape = self.by_others.to_onnx(graph, after(rows, self.width), member)
+        level = graph.add("Slice", shape, constant([0]), constant([self.width]), axis)
+        slope = after(shape, self.width)
         # softplus in a form that does not overflow; not all runtimes have the operator in float64.
         tail = graph.add("Exp", graph.add("Neg", graph.add("Abs", slope)))
         tail = graph.add("Log", graph.add("Add", constant(1.0), tail))
@@ -92,7 +92,7 @@ class IncreasingStack(Stack):
         piece = graph.add("Gather", rows, constant(column.numpy()), axis=1)
         piece = graph.add("Min", graph.add("Max", piece, low), high)
         piece = graph.add("Sub", piece, zero)
-        owner = constant(np.eye(self.scores)[column.numpy()])
+        owner = constant(np.eye(self.width)[column.numpy()])
         return graph.add("Add", level, graph.add("MatMul", graph.add("Mul", slope, piece), owner))
 
     @classmethod

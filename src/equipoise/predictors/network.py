@@ -286,7 +286,8 @@ def start_linear(network: Stack, context: Context, *, of_scores: bool = False) -
                 ]
                 found[key] = models[int(torch.cat(losses).argmin())]
         weight, bias = found[key]
-        network.start_linear(place, pad(weight, (0, context.data.x.shape[1] - weight.shape[1])), bias)
+        others = context.data.x.shape[1] - weight.shape[1]
+        network.start_linear(place, pad(weight, (0, others)), bias)
 
 
 def linear_model(
