@@ -459,7 +459,10 @@ def test_more_folds_than_groups_are_refused():
     [
         ([[0.1, 0.2]] * 4, ("X must be the score, 1 column", "got 2 columns")),
         ([[0.5]] * 4, ("X must give scores that differ", "0.5 in every row")),
-        ([[0.1], [np.nan], [0.3], [0.4]], ("'x0'", "finite numbers", "none in 1 of 4 rows")),
+        (
+            [[0.1], [np.nan], [0.3], [0.4]],
+            ("'x0'", "finite numbers", "missing value in 1 of 4 rows"),
+        ),
         (pd.DataFrame({"s": list("abcd")}), ("'s'", "finite numbers", "text", "convert")),
     ],
 )

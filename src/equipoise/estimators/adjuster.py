@@ -260,7 +260,8 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             if missing := int(column.missing.sum()):
                 # No row numbers: these may be some of the rows that a user has.
                 raise InputError(
-                    f"{rule} none in {missing} of {len(column.missing)} rows; leave out such rows"
+                    f"{rule} a missing value in {missing} of {len(column.missing)} rows; leave out "
+                    "such rows"
                 )
             if column.family != "number":
                 raise InputError(f"{rule} {column.family}; convert it, or choose another column")
