@@ -67,12 +67,23 @@ def test_the_best_fair_score_is_found_where_it_is_known(kind, increasing):
     assert distance(adjusted, A["a"]) < 0.12
 
 
+@pytest.mark.parametrize("options", [{}, {"increasing": True}, {"hidden": ()}], ids=str)
+def test_no_network_turns_the_score_around(options):
+    """With a strong penalty nothing but their start tells them which way is up."""
+    X, _, y, A = normal_scores("discrete")
+    adjuster = FairAdjuster(iterations=40, **options)
+    frontier = FairFrontier(
+        adjuster, strengths=(0.5, 0.999), seeds=6, evaluate_every=20, metrics=["SP"]
+    ).fit(X, y, sensitive_features=A)
+    assert (frontier.table()["utility"] > 0.6).all()
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_increasing_for_every_value_of_the_sensitive_features(task):
     X, y, A = people()
     base = LogisticRegression() if task == "classification" else LinearRegression()
     target = y if task == "classification" else X["skill"] + X["hours"]
-    model = FairAdjuster(base, strength=0.8, increasing=True, learning_rate=0.02, **SHORT)
+    model = FairAdjuster(base, strength=0.8, increasing=True, learning_rate=0.002, **SHORT)
     model.fit(X, target, sensitive_features=A)
     grid = pd.DataFrame({"skill": np.linspace(-4, 5, 200), "hours": 0.0})
     answer = model.predict if task == "regression" else model.decision_function
@@ -448,7 +459,10 @@ def test_more_folds_than_groups_are_refused():
     [
         ([[0.1, 0.2]] * 4, ("X must be the score, 1 column", "got 2 columns")),
         ([[0.5]] * 4, ("X must give scores that differ", "0.5 in every row")),
-        ([[0.1], [np.nan], [0.3], [0.4]], ("'x0'", "finite numbers", "missing value in row 1")),
+        (
+            [[0.1], [np.nan], [0.3], [0.4]],
+            ("'x0'", "finite numbers", "missing value in 1 of 4 rows"),
+        ),
         (pd.DataFrame({"s": list("abcd")}), ("'s'", "finite numbers", "text", "convert")),
     ],
 )

@@ -48,6 +48,19 @@ def test_the_output_is_the_sum_of_its_pieces():
         assert network(x[None])[0, row, 0].item() == pytest.approx(expected)
 
 
+def test_training_begins_as_a_linear_model_of_each_score_plus_its_layers():
+    network, x = stack(scores=2), rows(7, scores=2).double()
+    network.by_others.head.weight[1] = 0  # leaves out what the layers add
+    before = network(x.expand(3, -1, -1))
+    bias = torch.tensor([3.0, -2.0], dtype=torch.float64)
+    weight = torch.tensor([[0.5, 9.0, 9.0, 9.0], [9.0, -1.0, 9.0, 9.0]], dtype=torch.float64)
+    network.start_linear(1, weight, bias)
+    after = network(x.expand(3, -1, -1))
+    slopes = torch.tensor([0.5, 0.01], dtype=torch.float64)  # of a score with itself, positive
+    torch.testing.assert_close(after[1], x[:, :2] * slopes + bias)
+    torch.testing.assert_close(after[[0, 2]], before[[0, 2]])
+
+
 def test_members_do_not_affect_each_other():
     x = rows(7, scores=2).double()
     together = stack(scores=2)

@@ -109,6 +109,27 @@ def test_the_rows_set_aside_choose_how_small_its_weights_are():
     assert sizes[0] > 0.99 and sizes[1] < 0.05
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_networks_that_adjust_scores_begin_as_a_linear_model_of_the_scores(x, classes):
+    random, outputs = np.random.default_rng(6), 1 if classes == 2 else 3
+    X, y = torch.as_tensor(x), torch.as_tensor(random.integers(classes, size=N))
+    data = TrainingData(x=X, target=y, outcome=y[:, None].double())
+    seeds = generators([0], "predictor")
+    network = StackedMLP(P, (4,), outputs, generators=seeds, linear_path=True)
+    context = Context(
+        data=data,
+        members=[Member(0.9, 0)],
+        notion=NOTION,
+        task="binary" if classes == 2 else "multiclass",
+    )
+    start_linear(network, context, of_scores=True)
+    scores = TrainingData(x=X[:, :outputs], target=y, outcome=data.outcome)
+    weight, bias = linear_model(scores, context.task, outputs, 1.0)
+    torch.testing.assert_close(network.linear[0, :, :outputs].double(), weight, check_dtype=False)
+    torch.testing.assert_close(network.head.bias[0].double(), bias, check_dtype=False)
+    assert (network.linear[0, :, outputs:] == 0).all()
+
+
 @pytest.mark.parametrize(
     ("options", "has"),
     [

@@ -274,7 +274,9 @@ def fit(
         "The same for the first of --metrics where that is another metric.",
         callback=limits("--max-unfairness"),
     ),
-    min_utility: Real = option("X", "Least AUC or R2 of the model that fit picks."),
+    min_utility: Real = option(
+        "X", "Least AUC, R2 or D2 absolute error of the model that fit picks."
+    ),
     allow_nearest: bool | None = flag(
         "--allow-nearest", "If no model keeps the limits, pick the nearest and mark it."
     ),
@@ -424,7 +426,9 @@ def select(
         "X", "The same for another metric.", callback=limits("--max-unfairness")
     ),
     min_utility: Real = option(
-        "X", "Least AUC or R2; alone, the least unfair model that reaches it is taken."
+        "X",
+        "Least AUC, R2 or D2 absolute error; alone, the least unfair model that reaches it is "
+        "taken.",
     ),
     metric: Text = option("NAME", "That other metric, such as ks-gsp.  [default: the run's first]"),
     attribute: Text = option("COLUMN", "The only sensitive column that counts.  [default: all]"),

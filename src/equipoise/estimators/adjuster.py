@@ -60,8 +60,9 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
         What Y is if X holds the scores; else as the estimator.
     cv : int, splitter or "prefit"
         The network is trained on out-of-fold scores, from models that did not see the row, of this
-        many folds, which keep the ``groups`` of :meth:`FairFrontier.fit` whole. "prefit" takes an
-        estimator as it is; fit the adjuster on rows that it has not seen.
+        many folds, which keep the ``groups`` of :meth:`FairFrontier.fit` whole; a splitter gets
+        these groups. "prefit" takes an estimator as it is; fit the adjuster on rows that it has not
+        seen.
     ensemble : bool
         Whether new rows get the average of the models of all folds, whose scores are spread over
         the groups as those the network is trained on. False: the score of one more model, fitted to
@@ -202,7 +203,7 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         recipe = super()._recipe()
         recipe.need_penalty_on_score("adjusters")
-        return replace(recipe, increasing=increasing, penalizes_logits=True)
+        return replace(recipe, increasing=increasing, adjusts=True)
 
     def _evaluate(
         self, X: Any, sensitive_features: Any = None
@@ -256,9 +257,10 @@ class FairAdjuster(Classifies, Regresses, NetworkEstimator):
             )
         for column in columns:
             rule = f"X column {column.name!r} must hold scores, finite numbers in every row, got"
-            if column.missing.any():
+            if missing := int(column.missing.sum()):
+                # No row numbers: these may be some of the rows that a user has.
                 raise InputError(
-                    f"{rule} a missing value in row {int(column.missing.argmax())}; leave out "
+                    f"{rule} a missing value in {missing} of {len(column.missing)} rows; leave out "
                     "such rows"
                 )
             if column.family != "number":

@@ -319,7 +319,10 @@ class Regresses(RegressorMixin, FairEstimator):
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None
     ) -> float:
-        """Return R2, the share of the outcome's variance that the predictions explain."""
+        """Return R2, the share of the outcome's variance that the predictions explain.
+
+        It is R2 for every ``loss``, as for all regressors of scikit-learn.
+        """
         check_aligned(X=X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, sensitive_features=sensitive_features)
         return float(r2_score(y, predicted, sample_weight=sample_weight))

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
-from equipoise.networks.mlp import KNOT_ROWS, StackedMLP
+from equipoise.networks.mlp import BESIDE_LINEAR, KNOT_ROWS, StackedMLP
 from equipoise.networks.stack import OnnxGraph, Saved, Stack, of_member
 
 #: Most pieces into which a score is cut, at its quantiles.
 _MOST_PIECES = 16
+#: Least slope with which training begins, where the score of a model does not tell the outcome.
+_LEAST_SLOPE = 0.01
 
 
 def score_knots(scores: Tensor) -> list[NDArray[np.float64]]:
@@ -39,23 +41,32 @@ class IncreasingStack(Stack):
         """``knots``: where the pieces of each score begin; ``by_others``: the perceptron on a."""
         super().__init__()
         self.members = by_others.members
-        self.scores = len(knots)
+        self.width = len(knots)
         self.by_others = by_others
-        column = np.repeat(np.arange(self.scores), [len(each) for each in knots])
+        column = np.repeat(np.arange(self.width), [len(each) for each in knots])
         start = np.concatenate(knots)
         self.score_column: Tensor
         self.start: Tensor
         self.register_buffer("score_column", torch.from_numpy(column).repeat(self.members, 1))
         self.register_buffer("start", torch.from_numpy(start).float().repeat(self.members, 1))
 
+    @torch.no_grad()
+    def start_linear(self, member: int, weight: Tensor, bias: Tensor) -> None:
+        """Let a member begin near weight (c, n_in) @ inputs + bias (c,), each score on its own."""
+        head = self.by_others.head
+        assert head.bias is not None
+        slope = weight.diagonal().clamp_min(_LEAST_SLOPE)[self.score_column[member]]
+        head.weight[member] *= BESIDE_LINEAR
+        head.bias[member] = torch.cat([bias, slope + torch.log(-torch.expm1(-slope))])
+
     def forward(self, x: Tensor) -> Tensor:
-        level, slope = self.by_others(x[..., self.scores :]).split(
-            [self.scores, self.start.shape[1]], dim=-1
+        level, slope = self.by_others(x[..., self.width :]).split(
+            [self.width, self.start.shape[1]], dim=-1
         )
         column = self.score_column[0]
         low, high, zero = self._ends(column, self.start[:1])
         piece = x.index_select(-1, column).clamp(low, high) - zero
-        owner = one_hot(column, self.scores).to(x.dtype)
+        owner = one_hot(column, self.width).to(x.dtype)
         out: Tensor = level + (softplus(slope) * piece) @ owner
         return out
 
@@ -70,9 +81,9 @@ class IncreasingStack(Stack):
         def after(value: str, first: int) -> str:
             return graph.add("Slice", value, constant([first]), end, axis)
 
-        shape = self.by_others.to_onnx(graph, after(rows, self.scores), member)
-        level = graph.add("Slice", shape, constant([0]), constant([self.scores]), axis)
-        slope = after(shape, self.scores)
+        shape = self.by_others.to_onnx(graph, after(rows, self.width), member)
+        level = graph.add("Slice", shape, constant([0]), constant([self.width]), axis)
+        slope = after(shape, self.width)
         # softplus in a form that does not overflow; not all runtimes have the operator in float64.
         tail = graph.add("Exp", graph.add("Neg", graph.add("Abs", slope)))
         tail = graph.add("Log", graph.add("Add", constant(1.0), tail))
@@ -81,7 +92,7 @@ class IncreasingStack(Stack):
         piece = graph.add("Gather", rows, constant(column.numpy()), axis=1)
         piece = graph.add("Min", graph.add("Max", piece, low), high)
         piece = graph.add("Sub", piece, zero)
-        owner = constant(np.eye(self.scores)[column.numpy()])
+        owner = constant(np.eye(self.width)[column.numpy()])
         return graph.add("Add", level, graph.add("MatMul", graph.add("Mul", slope, piece), owner))
 
     @classmethod

@@ -350,7 +350,7 @@ Normalization = Literal["batch", "spectral", "none"]
 
 #: Beside a linear path the initial weights of the last layer are reduced to this share, so that the
 #: layers begin by correcting the linear model a little.
-_BESIDE_LINEAR = 0.3
+BESIDE_LINEAR = 0.3
 #: Name of the array in a file that says that the network has a linear path.
 LINEAR_PATH = "linear_path"
 
@@ -413,7 +413,7 @@ class StackedMLP(Stack):
         if linear_path:
             self.linear = nn.Parameter(torch.zeros(self.members, self.width, n_in, **SINGLE))
             with torch.no_grad():
-                self.head.weight.mul_(_BESIDE_LINEAR)
+                self.head.weight.mul_(BESIDE_LINEAR)
 
     @property
     def head(self) -> StackedLinear:

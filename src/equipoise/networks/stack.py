@@ -42,6 +42,8 @@ class Stack(nn.Module, ABC):
     groups: tuple[int, ...] = ()
 
     members: int
+    #: Width of the output, where it is known before the first rows.
+    width: int
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
@@ -66,6 +68,10 @@ class Stack(nn.Module, ABC):
     def hidden_layers(self, reason: str) -> StackedMLP:
         """Return the network if it has hidden layers; else an error that begins with ``reason``."""
         raise self._no_hidden_layers(reason, "a network of your own")
+
+    def start_linear(self, member: int, weight: Tensor, bias: Tensor) -> None:
+        """Let a member begin near weight (n_out, n_in) @ inputs + bias (n_out,), if it can."""
+        raise NotImplementedError
 
     @staticmethod
     def _no_hidden_layers(reason: str, got: str) -> InputError:

@@ -10,7 +10,7 @@ from typing import get_args
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import one_hot, pad
 
 from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_flag, check_widths, refuse_unread
@@ -22,6 +22,7 @@ from equipoise.networks import (
     NetworkFactory,
     Normalization,
     Pieces,
+    Stack,
     StackedMLP,
     StackedModule,
     find_pieces,
@@ -64,7 +65,7 @@ class NetworkRecipe(Recipe):
     normalization: Normalization = "batch"
     network: NetworkFactory | None = None  # makes a user's module, which reads none of the above
     increasing: bool = False  # whether outputs increase in the features, one each
-    penalizes_logits: bool = False  # see `LogitPredictor`
+    adjusts: bool = False  # whether the first features are scores, one for each output, to adjust
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,7 +114,7 @@ class NetworkRecipe(Recipe):
             return solved(data, members, predictor=found, **run.watched)
         predictor, method, settings = self._built(run)
         if self._has_linear_path(run):
-            start_linear(predictor.network.hidden_layers("a linear path is"), context)
+            start_linear(predictor.network, context, of_scores=self.adjusts)
         stopping = None
         if members[0].aside is not None and not isinstance(method, Objective):
             assert settings.patience is not None
@@ -175,13 +176,14 @@ class NetworkRecipe(Recipe):
 
         Not with a penalty: the start would be where scores depend on A the most, and large steps
         of the linear weights would let training swing between useful and fair scores. Also the path
-        would pass by an encoder, and by a hidden layer.
+        would pass by an encoder, and by a hidden layer. Networks that adjust scores always start
+        from the scores: with a strong penalty some would else end where scores are turned around.
         """
-        return (
+        return self.adjusts or (
             self.linear_path
             and bool(self.hidden)
             and self.network is None
-            and not (self.increasing or self.encoder_hidden)
+            and not self.encoder_hidden
             and not run.penalized
         )
 
@@ -220,7 +222,7 @@ class NetworkRecipe(Recipe):
             StackedMLP, generators=generators(seeds, "predictor"), normalization=self.normalization
         )
         pieces = self._pieces(x)
-        kind = LogitPredictor if self.penalizes_logits else Predictor
+        kind = LogitPredictor if self.adjusts else Predictor
         if not self.encoder_hidden:
             network = mlp(n_inputs, self.hidden, n_outputs, pieces=pieces, linear_path=linear_path)
             return kind(network, TASKS[task])
@@ -245,7 +247,7 @@ class NetworkRecipe(Recipe):
             normalization=self.normalization,
             pieces=self._pieces(others),
         )
-        kind = LogitPredictor if self.penalizes_logits else Predictor
+        kind = LogitPredictor if self.adjusts else Predictor
         return kind(IncreasingStack(knots, by_others), TASKS[task])
 
 
@@ -259,9 +261,14 @@ _LINEAR_STEPS = 50
 _CURVATURE = {"binary": 0.25, "multiclass": 0.5}
 
 
-def start_linear(network: StackedMLP, context: Context) -> None:
-    """Let networks with a linear path start as linear models of the rows they train on."""
+def start_linear(network: Stack, context: Context, *, of_scores: bool = False) -> None:
+    """Let networks with a linear path start as linear models of the rows they train on.
+
+    ``of_scores``: the models see only the first inputs, one for each output.
+    """
     data, task = context.data, TASKS[context.task]
+    if of_scores:
+        data = replace(data, x=data.x[:, : network.width])
     found: dict[tuple[RowSet | None, RowSet | None], tuple[Tensor, Tensor]] = {}
     for place, member in enumerate(context.members):
         key = member.rows, member.aside
@@ -278,7 +285,9 @@ def start_linear(network: StackedMLP, context: Context) -> None:
                     for w, b in models
                 ]
                 found[key] = models[int(torch.cat(losses).argmin())]
-        network.start_linear(place, *found[key])
+        weight, bias = found[key]
+        others = context.data.x.shape[1] - weight.shape[1]
+        network.start_linear(place, pad(weight, (0, others)), bias)
 
 
 def linear_model(

@@ -443,7 +443,7 @@ def as_kind(column: Column, kind: Kind, rule: str) -> SensitiveColumn:
     if column.numbers is None and not {type(level) for level in column.levels} <= {int, float}:
         raise InputError(
             f"{where} must hold numbers to be continuous, got {column.levels[0]!r}; "
-            "remove it from sensitive_types or convert the column"
+            "convert the column to numbers, or leave it out of sensitive_types if it is there"
         )
     return SensitiveColumn(column.name, kind, rule, None, (), column.as_numbers().copy())
 
