@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from equipoise.cores import count_jobs, torch_threads
@@ -94,8 +95,9 @@ class BoostingRecipe(Recipe):
         stopping = None
         if members[0].aside is not None:
             assert self.training.patience is not None
+            linear = growing.trees.linear
             stopping = EarlyStopping(
-                [growing.trees.rounds],
+                [growing.trees.rounds, *([] if linear is None else [linear.share])],
                 TreeTradeOff(
                     growing,
                     predictor,
@@ -129,16 +131,32 @@ class BoostingRecipe(Recipe):
             )
 
 
+#: Shares of a linear model in the output from which the rows set aside choose.
+SHARES = torch.linspace(0, 1, 11, dtype=torch.float64)
+
+
 class TreeTradeOff(TradeOff):
-    """As for networks; both losses are in standard units of the outcome, as in training."""
+    """As for networks; both losses are in standard units of the outcome, as in training.
+
+    If trees have linear models beside them, these get the share that is best on the rows set aside.
+    """
 
     def __init__(self, growing: Growing, *rest: Any, **options: Any) -> None:
         super().__init__(*rest, **options)
         self._growing = growing
+        self._linear = None if growing.trees.linear is None else growing.trees.linear(self._x)
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
         growing, predictor = self._growing, self._predictor
-        output, _ = predictor(self._x)
+        output = growing.trees.grown(self._x)
+        if self._linear is not None:
+            linear = growing.trees.linear
+            losses = []
+            for share in SHARES:
+                linear.share.fill_(share)
+                losses.append(self.task_loss(linear.blended(output, self._linear)))
+            linear.share.copy_(SHARES[torch.stack(losses).argmin(0)])
+            output = linear.blended(output, self._linear)
         standard = (output - growing.level[:, None, None]) / growing.unit[:, None, None]
         return output, predictor.task.score(standard).float()
 

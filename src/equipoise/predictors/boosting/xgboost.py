@@ -173,7 +173,11 @@ class _XGBoostModel(TreeModel):
 
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
         margin = self._booster.inplace_predict(
-            _single(x), iteration_range=(first, first + rounds), predict_type="margin"
+            _single(x),
+            iteration_range=(first, first + rounds),
+            predict_type="margin",
+            # XGBoost would add its start to any range of rounds; it belongs to the first one.
+            base_margin=None if first == 0 else np.zeros((len(x), self.plan.n_outputs)),
         )
         return np.asarray(margin, np.float64).reshape(len(x), -1)
 
