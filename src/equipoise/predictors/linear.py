@@ -18,7 +18,7 @@ LINEAR_ROWS = 5_000
 #: Ridge penalties to choose from on the rows set aside; without such rows the first is taken.
 RIDGES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 #: Steps to fit a linear model.
-_LINEAR_STEPS = 50
+_LINEAR_STEPS = 30
 #: Largest second derivative of a task loss in an output; other tasks get ridge regression.
 _CURVATURE = {"binary": 0.25, "multiclass": 0.5}
 
@@ -49,7 +49,7 @@ def linear_models(
             continue
         ridges = RIDGES if member.aside is not None else RIDGES[:1]
         training = sample(member.rows)
-        models = [linear_model(training, task, n_outputs, ridge) for ridge in ridges]
+        models = fit_linear(training, task, n_outputs, ridges)
         found[key] = models[0]
         if member.aside is not None:
             aside = sample(member.aside)
@@ -60,34 +60,38 @@ def linear_models(
     return [found[member.rows, member.aside] for member in members]
 
 
-def linear_model(
-    rows: TrainingData, task: str, n_outputs: int, ridge: float
-) -> LinearModel:
-    """Return weights (n_outputs, p) and biases (n_outputs,) of logistic or ridge regression.
+def fit_linear(
+    rows: TrainingData, task: str, n_outputs: int, ridges: Sequence[float]
+) -> list[LinearModel]:
+    """Return logistic or ridge regression with each of R ridge penalties.
 
     The second derivative of the loss is nowhere larger than a constant (Böhning 1992). So each step
-    minimizes a quadratic function that touches the loss from above, and no step can overshoot.
+    minimizes a quadratic function that touches the loss from above. Each begins ahead of where the
+    last one ended, which makes them faster (Beck and Teboulle 2009).
     """
     x = rows.x.to(exact_device(rows.x.device), torch.double)
-    weight = torch.ones_like(x[:, 0]) if rows.weight is None else rows.weight.to(x)
+    weight = x.new_ones(len(x)) if rows.weight is None else rows.weight.to(x)
     share = weight / weight.sum()
     center = share @ x
     x = x - center
     target = rows.target.to(x.device)
     curvature = _CURVATURE.get(task, 1.0)
-    matrix = curvature * (x.T * weight) @ x
-    matrix.diagonal().add_(ridge)
-    factor = torch.linalg.cholesky(matrix)
-    weights, bias = x.new_zeros(x.shape[1], n_outputs), x.new_zeros(n_outputs)
-    for _ in range(_LINEAR_STEPS if task in _CURVATURE else 1):
-        output = x @ weights + bias
-        if task == "binary":
-            residual = target.to(x)[:, None] - output.sigmoid()
-        elif task == "multiclass":
-            residual = one_hot(target, n_outputs).to(x) - output.softmax(-1)
-        else:
-            residual = target.to(x)[:, None] - output
-        step = torch.cholesky_solve(x.T @ (residual * weight[:, None]) - ridge * weights, factor)
-        weights = weights + step
-        bias = bias + share @ residual / curvature
-    return weights.T, bias - center @ weights
+    penalties = x.new_tensor(ridges)
+    matrix = torch.diag_embed(penalties[:, None].expand(-1, x.shape[1]))
+    factors = torch.linalg.cholesky(matrix + curvature * (x.T * weight) @ x)  # (R, p, p)
+    actual = one_hot(target, n_outputs) if task == "multiclass" else target[:, None]
+    sizes = len(ridges), n_outputs
+    weights, bias = ahead = x.new_zeros(x.shape[1], *sizes), x.new_zeros(sizes)
+    for step in range(_LINEAR_STEPS if task in _CURVATURE else 1):
+        # One product for the models of all ridges, (n, R, o).
+        output = (x @ ahead[0].flatten(1)).unflatten(1, sizes) + ahead[1]
+        residual = actual[:, None] - TASKS[task].score(output)
+        gradient = (x.T @ (residual * weight[:, None, None]).flatten(1)).unflatten(1, sizes)
+        descent = (gradient - penalties[:, None] * ahead[0]).movedim(1, 0)
+        before = weights, bias
+        weights = ahead[0] + torch.cholesky_solve(descent, factors).movedim(0, 1)
+        bias = ahead[1] + torch.tensordot(share, residual, 1) / curvature
+        momentum = step / (step + 3)
+        ahead = weights.lerp(before[0], -momentum), bias.lerp(before[1], -momentum)
+    found = weights.permute(1, 2, 0)  # (R, o, p)
+    return list(zip(found, bias - found @ center, strict=True))

@@ -89,7 +89,10 @@ class BoostingRecipe(Recipe):
                 warmup=self.warmup,
             )
 
-        method = run.method(run.inputs.n_outputs)
+        method, settings = run.method(run.inputs.n_outputs), self.training
+        if method is None:
+            # Nothing reads the batches, and of the smallest ones an epoch has the most.
+            settings = replace(settings, batch_size=2)
         kept: dict[str, Stateful] = {"trees": growing}
         watched = run.watched
         stopping = None
@@ -107,6 +110,7 @@ class BoostingRecipe(Recipe):
                     given_outcome=run.context.notion.conditions_on_outcome,
                 ),
                 patience=self.training.patience,
+                at_once=True,  # a member that has returned to earlier rounds grows no more
             )
         if run.supervision is not None:
             identity = run.supervision.identity
@@ -124,7 +128,7 @@ class BoostingRecipe(Recipe):
                 method=method,
                 step=BoostingStep(predictor, growing, members, method=method, warmup=self.warmup),
                 lanes=run.lanes(lanes, method, lane_step),
-                settings=self.training,
+                settings=settings,
                 has_critic=run.declared.has_critic,
                 stopping=stopping,
                 **watched,
@@ -144,21 +148,19 @@ class TreeTradeOff(TradeOff):
     def __init__(self, growing: Growing, *rest: Any, **options: Any) -> None:
         super().__init__(*rest, **options)
         self._growing = growing
-        self._linear = None if growing.trees.linear is None else growing.trees.linear(self._x)
+        self._trees = self._predictor.network
+        self._linear = None if self._trees.linear is None else self._trees.linear(self._x)
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
-        growing, predictor = self._growing, self._predictor
-        output = growing.trees.grown(self._x)
+        growing, trees = self._growing, self._trees
+        output = trees.grown(self._x)
         if self._linear is not None:
-            linear = growing.trees.linear
-            losses = []
-            for share in SHARES:
-                linear.share.fill_(share)
-                losses.append(self.task_loss(linear.blended(output, self._linear)))
-            linear.share.copy_(SHARES[torch.stack(losses).argmin(0)])
-            output = linear.blended(output, self._linear)
+            blends = torch.lerp(output, self._linear, SHARES[:, None, None, None])
+            losses = torch.stack([self.task_loss(each) for each in blends])
+            trees.linear.share.copy_(SHARES[losses.argmin(0)])
+            output = trees.linear.blended(output, self._linear)
         standard = (output - growing.level[:, None, None]) / growing.unit[:, None, None]
-        return output, predictor.task.score(standard).float()
+        return output, self._predictor.task.score(standard).float()
 
     def task_loss(self, output: Tensor) -> Tensor:
         growing = self._growing

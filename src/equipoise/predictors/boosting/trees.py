@@ -22,7 +22,7 @@ from equipoise.predictors.boosting.xgboost import XGBoost
 LIBRARIES: Mapping[str, Library] = {library.name: library for library in (LightGBM(), XGBoost())}
 #: Trees are summed in blocks of this many rounds. The sums of complete blocks can be cached, so
 #: that evaluating a growing model does not start from its first tree each time.
-BLOCK = 20
+BLOCK = 10
 #: Prefix in the names of arrays for models with the library's own objective.
 _OWN = "own_"
 
