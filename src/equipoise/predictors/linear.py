@@ -84,9 +84,9 @@ def fit_linear(
     weights, bias = ahead = x.new_zeros(x.shape[1], *sizes), x.new_zeros(sizes)
     for step in range(_LINEAR_STEPS if task in _CURVATURE else 1):
         # One product for the models of all ridges, (n, R, o).
-        output = (x @ ahead[0].flatten(1)).unflatten(1, sizes) + ahead[1]
+        output = (x @ ahead[0].flatten(1)).view(-1, *sizes) + ahead[1]
         residual = actual[:, None] - TASKS[task].score(output)
-        gradient = (x.T @ (residual * weight[:, None, None]).flatten(1)).unflatten(1, sizes)
+        gradient = (x.T @ (residual * weight[:, None, None]).flatten(1)).view(-1, *sizes)
         descent = (gradient - penalties[:, None] * ahead[0]).movedim(1, 0)
         before = weights, bias
         weights = ahead[0] + torch.cholesky_solve(descent, factors).movedim(0, 1)

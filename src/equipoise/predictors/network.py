@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
-import torch
 from torch import Tensor
 
 from equipoise.cores import count_jobs, torch_threads

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equipoise.training.data import Member, RowSet, TrainingData
+from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 

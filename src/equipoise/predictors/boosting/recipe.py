@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
-from equipoise.predictors.boosting.trees import LIBRARIES
+from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Predictor, Trained, train
 from equipoise.training.checkpoints import Stateful
@@ -148,17 +148,18 @@ class TreeTradeOff(TradeOff):
     def __init__(self, growing: Growing, *rest: Any, **options: Any) -> None:
         super().__init__(*rest, **options)
         self._growing = growing
-        self._trees = self._predictor.network
-        self._linear = None if self._trees.linear is None else self._trees.linear(self._x)
+        self._trees = cast(BoostedTrees, self._predictor.network)
+        linear = self._trees.linear
+        self._linear: Tensor | None = None if linear is None else linear(self._x)
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
-        growing, trees = self._growing, self._trees
-        output = trees.grown(self._x)
-        if self._linear is not None:
+        growing, linear = self._growing, self._trees.linear
+        output = self._trees.grown(self._x)
+        if linear is not None and self._linear is not None:
             blends = torch.lerp(output, self._linear, SHARES[:, None, None, None])
             losses = torch.stack([self.task_loss(each) for each in blends])
-            trees.linear.share.copy_(SHARES[losses.argmin(0)])
-            output = trees.linear.blended(output, self._linear)
+            linear.share.copy_(SHARES[losses.argmin(0)])
+            output = linear.blended(output, self._linear)
         standard = (output - growing.level[:, None, None]) / growing.unit[:, None, None]
         return output, self._predictor.task.score(standard).float()
 

@@ -86,6 +86,7 @@ class BoostedTrees(Stack):
     start: Tensor
     model: Tensor
     rounds: Tensor
+    linear: LinearPart | None
 
     def __init__(self, forest: Forest, start: Tensor, linear: LinearPart | None = None) -> None:
         super().__init__()
