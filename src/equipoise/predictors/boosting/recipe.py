@@ -49,6 +49,8 @@ class BoostingRecipe(Recipe):
         """Refuse random draws, since the library does not reveal the state of its generator."""
         LIBRARIES[self.library].refuse_random(self.parameters)
 
+    # Threads of small sums wait for each other, and a busy neighbor makes that long.
+    @torch_threads(1)
     def carry_out(self, run: PredictorRun) -> Trained:
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
@@ -120,7 +122,7 @@ class BoostingRecipe(Recipe):
                 identity=replace(identity, stated={**identity.stated, **version}),
                 parts={**run.supervision.parts, **kept},
             )
-        with growing.forest.caching(), torch_threads(1):
+        with growing.forest.caching():
             return train(
                 data,
                 members,
