@@ -112,7 +112,8 @@ def test_settings_of_networks_become_settings_of_trees(place, tmp_path):
 def test_the_selected_trees_score_files(place, tmp_path):
     selected = document(place / "trees" / "selection.json")
     assert selected["predictor"] == "boosting"
-    assert f"(boosted trees, strength {selected['strength']:g}, seed 0, round 20) has the " in (
+    named = f"(boosted trees, strength {selected['strength']:g}, seed 0, round "
+    assert f"{named}{selected['iteration']}) has the " in (
         (place / "trees.out").read_text("utf-8").replace("\n", " ")
     )
     new = table(60, seed=1)
