@@ -87,7 +87,7 @@ def networks(n_jobs: int, callback: Callable[[Progress], None]) -> None:
 def trees(n_jobs: int, callback: Callable[[Progress], None]) -> None:
     X, y, A = drawn(TREE_ROWS)
     model = FairBoostingClassifier(
-        strength=0.9, rounds=60, early_stopping=None, random_state=0, n_jobs=n_jobs
+        strength=0.9, rounds=60, early_stopping=None, members=4, random_state=0, n_jobs=n_jobs
     )
     model.fit(X, y, sensitive_features=A[["age", "race", "sex"]], callback=callback)
 

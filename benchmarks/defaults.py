@@ -32,7 +32,10 @@ MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         FairClassifier,
         {**ONE, "linear_path": False, "weight_decay": 1.0, "batch_size": 300},
     ),
-    "trees": (FairBoostingClassifier, {**ONE, "lightgbm": OWN}),
+    "trees": (
+        FairBoostingClassifier,
+        {**ONE, "rounds": 400, "learning_rate": 0.08, "lightgbm": OWN},
+    ),
 }
 
 

@@ -132,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--only", nargs="+", metavar="METHOD", help="methods to run (default: all)")
     one = add(zoo)
-    one.add_argument("--part", choices=("tuned", "untouched"), required=True)
+    one.add_argument("--part", choices=("fresh", "untouched", "tuned"), required=True)
     one.add_argument("--again", nargs="+", default=[], metavar="MODEL", help="run these anew")
     one.add_argument("--workers", type=int, default=1)
     one = add(reproduce)

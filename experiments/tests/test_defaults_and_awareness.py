@@ -7,7 +7,7 @@ from benchmarks.page import filled
 from experiments.aware import page as aware_page
 from experiments.aware.run import strict_area
 from experiments.zoo import page as zoo_page
-from experiments.zoo.datasets import CLASSIFICATION, REGRESSION, UNTOUCHED, ZOO, part_of
+from experiments.zoo.datasets import CLASSIFICATION, FRESH, REGRESSION, UNTOUCHED, ZOO, part_of
 
 #: Data kept for a final examination; parts of names.
 RESERVED = ("ufrgs", "admissions", "randhie", "401k", "loanapp", "german", "bank", "hmda")
@@ -23,6 +23,7 @@ def test_the_parts_of_the_zoo_have_no_table_in_common_and_none_is_reserved():
     parts = [part_of(name) for name in ZOO]
     assert parts.count("tuned") == len(CLASSIFICATION) + len(REGRESSION) == 50
     assert parts.count("untouched") == len(UNTOUCHED) == 21
+    assert parts.count("fresh") == len(FRESH) == 16
     named = " ".join(entry.source for entry in ZOO.values()).lower()
     assert not [name for name in RESERVED if name in named]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 from benchmarks.page import filled, markdown
 from experiments import ROOT
@@ -28,9 +29,9 @@ def part_table(part: Part) -> str:
 
 
 def summary() -> str:
-    """Mean, least and number of lost data sets, for both parts."""
+    """Mean, least and lost data sets, for every part."""
     rows = []
-    for part in ("untouched", "tuned"):
+    for part in get_args(Part):
         found = table(part)
         for model in ("network", "trees"):
             differences = found[f"{model} - best"]
@@ -47,8 +48,7 @@ def blocks() -> dict[str, str]:
     """Every block of the page by the name of its mark."""
     return {
         "summary": summary(),
-        "untouched": part_table("untouched"),
-        "tuned": part_table("tuned"),
+        **{part: part_table(part) for part in get_args(Part)},
     }
 
 

@@ -112,7 +112,8 @@ def test_settings_of_networks_become_settings_of_trees(place, tmp_path):
 def test_the_selected_trees_score_files(place, tmp_path):
     selected = document(place / "trees" / "selection.json")
     assert selected["predictor"] == "boosting"
-    assert f"(boosted trees, strength {selected['strength']:g}, seed 0, round 20) has the " in (
+    named = f"(boosted trees, strength {selected['strength']:g}, seed 0, round "
+    assert f"{named}{selected['iteration']}) has the " in (
         (place / "trees.out").read_text("utf-8").replace("\n", " ")
     )
     new = table(60, seed=1)
@@ -331,9 +332,9 @@ KILL, CTRL_C = signal.SIGKILL, signal.SIGINT
 @pytest.mark.parametrize(
     ("predictor", "mark", "signals"),
     [
-        ("boosting", b"Tree=19", (KILL, CTRL_C)),
+        ("boosting", b"Tree=9", (KILL, CTRL_C)),
         ("xgboost", b"split_conditions", (KILL,)),
-        ("both", b"Tree=19", (CTRL_C,)),
+        ("both", b"Tree=9", (CTRL_C,)),
     ],
 )
 def test_trees_that_were_cut_off_go_on_to_the_same_end(people, predictor, mark, signals):
@@ -351,7 +352,7 @@ def test_trees_that_were_cut_off_go_on_to_the_same_end(people, predictor, mark, 
         if number == KILL:
             assert (code, record.state) == (-KILL, "training")
             says(refused("report", "cut"), "RUN", "has ended", "equipoise fit --resume --out cut")
-            rounds = 20  # at least these are in the checkpoint
+            rounds = 10  # at least these are in the checkpoint
         else:
             assert (code, record.state) == (1, "interrupted")
             assert rounds < record.rounds_trained < 100

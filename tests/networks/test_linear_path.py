@@ -12,7 +12,8 @@ from equipoise.errors import InputError
 from equipoise.methods import Context
 from equipoise.networks import StackedMLP
 from equipoise.notions import Notion
-from equipoise.predictors.network import linear_model, start_linear
+from equipoise.predictors.linear import fit_linear
+from equipoise.predictors.network import start_linear
 from equipoise.training import Member, RowSet
 from equipoise.training.data import TrainingData, generators
 
@@ -37,7 +38,8 @@ def learned(x, target, task, n_outputs, weight):
     rows = TrainingData(
         **{name: None if v is None else torch.as_tensor(v) for name, v in tensors.items()}
     )
-    return [found.numpy() for found in linear_model(rows, task, n_outputs, 1.0)]
+    _, found = fit_linear(rows, task, n_outputs, [100.0, 1.0])
+    return [tensor.numpy() for tensor in found]
 
 
 @pytest.mark.parametrize("task", ["squared", "huber", "absolute"])

@@ -12,14 +12,21 @@ from boosted_rows import small_trees
 from equipoise import FairBoostingClassifier, FairBoostingRegressor, load
 from equipoise.errors import InputError
 
-SMALL = {"rounds": 20, "batch_size": 128, "critic_hidden": (8,), "members": 2, "random_state": 4}
+SMALL = {
+    "rounds": 20,
+    "learning_rate": 0.08,
+    "batch_size": 128,
+    "critic_hidden": (8,),
+    "members": 2,
+    "random_state": 4,
+}
 
 
 def frame(n=400):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"hours": rng.normal(40, 9, n), "job": rng.choice(["a", "b", "ü"], n)})
     X.loc[::9, "hours"] = np.nan
-    return X, rng.normal(size=n) + X["job"].eq("ü"), rng.normal(size=n)
+    return X, rng.normal(size=n) + 2 * X["job"].eq("ü"), rng.normal(size=n)
 
 
 def models(library):

@@ -26,7 +26,13 @@ from equipoise.datasets import make_synthetic
 from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.predictors.boosting import LIBRARIES
 
-SMALL = {"rounds": 25, "batch_size": 128, "critic_hidden": (8,), "random_state": 4}
+SMALL = {
+    "rounds": 25,
+    "learning_rate": 0.08,
+    "batch_size": 128,
+    "critic_hidden": (8,),
+    "random_state": 4,
+}
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ def fitted(n_jobs, kind=FairBoostingClassifier, rounds=5, **options):
 
     There are few rounds, since a tree can split elsewhere for a difference by rounding.
     """
-    model = kind(rounds=rounds, warmup=2, random_state=2, n_jobs=n_jobs, **options)
+    options = {"rounds": rounds, "learning_rate": 0.05, "warmup": 2, **options}
+    model = kind(random_state=2, n_jobs=n_jobs, **options)
     return model.fit(DATA.X, Y[kind], sensitive_features=DATA.A)
 
 
@@ -81,7 +82,8 @@ class Stop(Exception):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_resumes_with_another_number_of_threads(library, threads, tmp_path):
     def frontier(n_jobs, **fit):
-        estimator = FairBoostingClassifier(rounds=12, library=library, notion="separation")
+        options = {"rounds": 12, "learning_rate": 0.05, "library": library}
+        estimator = FairBoostingClassifier(**options, notion="separation")
         found = FairFrontier(
             estimator,
             strengths=(0.0, 0.5, 0.9),

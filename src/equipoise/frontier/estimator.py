@@ -77,7 +77,7 @@ class FairFrontier(Fits):
     ensemble : bool
         Whether the average score of the members of each strength competes with these members.
     evaluate_every : "default", int, or a list with one of them for each estimator
-        Number of iterations of a network (100 by default) or rounds of boosted trees (20) between
+        Number of iterations of a network (100 by default) or rounds of boosted trees (10) between
         snapshots.
     metrics : "default" or sequence of str
         Metrics of unfairness. Methods that get no metric use the first. The default is the gap,

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 #: An estimator that a frontier can train.
 Predicts = Classifies | Regresses
 #: Default of ``evaluate_every``, by the unit in which a family of predictors trains.
-_EVALUATE_EVERY = {"iteration": 100, "round": 20}
+_EVALUATE_EVERY = {"iteration": 100, "round": 10}
 #: Options in which all estimators must agree, since they are measured on the same rows.
 _SHARED = ("notion", "sensitive_types", "missing_sensitive")
 #: Options of single estimators, with the values that they have in a frontier: it trains one model

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
-import torch
 from torch import Tensor
-from torch.nn.functional import one_hot, pad
+from torch.nn.functional import pad
 
 from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_flag, check_widths, refuse_unread
@@ -30,6 +29,7 @@ from equipoise.networks import (
     score_knots,
 )
 from equipoise.predictors.family import PredictorRun, Recipe
+from equipoise.predictors.linear import linear_models
 from equipoise.training import (
     TASKS,
     Method,
@@ -40,7 +40,7 @@ from equipoise.training import (
     solved,
     train,
 )
-from equipoise.training.data import RowSet, TrainingData, generators, stream_seed
+from equipoise.training.data import generators, stream_seed
 from equipoise.training.loop import Lane, PredictorStep
 from equipoise.training.predictor import exact_device
 from equipoise.training.stopping import EarlyStopping, TradeOff
@@ -251,76 +251,18 @@ class NetworkRecipe(Recipe):
         return kind(IncreasingStack(knots, by_others), TASKS[task])
 
 
-#: Rows to which linear models are fitted; more would hardly change where a network starts.
-LINEAR_ROWS = 5_000
-#: Ridge penalties to choose from on the rows set aside; without such rows the first is taken.
-RIDGES = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
-#: Steps to fit a linear model.
-_LINEAR_STEPS = 50
-#: Largest second derivative of a task loss in an output; other tasks get ridge regression.
-_CURVATURE = {"binary": 0.25, "multiclass": 0.5}
-
-
 def start_linear(network: Stack, context: Context, *, of_scores: bool = False) -> None:
     """Let networks with a linear path start as linear models of the rows they train on.
 
     ``of_scores``: the models see only the first inputs, one for each output.
     """
-    data, task = context.data, TASKS[context.task]
-    if of_scores:
-        data = replace(data, x=data.x[:, : network.width])
-    found: dict[tuple[RowSet | None, RowSet | None], tuple[Tensor, Tensor]] = {}
-    for place, member in enumerate(context.members):
-        key = member.rows, member.aside
-        if key not in found:
-            ridges = RIDGES if member.aside is not None else RIDGES[:1]
-            training = data.sample(LINEAR_ROWS, member.rows)
-            models = [linear_model(training, task.name, network.width, ridge) for ridge in ridges]
-            found[key] = models[0]
-            if member.aside is not None:
-                aside = data.sample(LINEAR_ROWS, member.aside)
-                weight = None if aside.weight is None else aside.weight[None]
-                losses = [
-                    task.loss((aside.x.to(w) @ w.T + b)[None], aside.target[None], weight)
-                    for w, b in models
-                ]
-                found[key] = models[int(torch.cat(losses).argmin())]
-        weight, bias = found[key]
-        others = context.data.x.shape[1] - weight.shape[1]
-        network.start_linear(place, pad(weight, (0, others)), bias)
-
-
-def linear_model(
-    rows: TrainingData, task: str, n_outputs: int, ridge: float
-) -> tuple[Tensor, Tensor]:
-    """Return weights (n_outputs, p) and biases (n_outputs,) of logistic or ridge regression.
-
-    The second derivative of the loss is nowhere larger than a constant (Böhning 1992). So each step
-    minimizes a quadratic function that touches the loss from above, and no step can overshoot.
-    """
-    x = rows.x.to(exact_device(rows.x.device), torch.double)
-    weight = torch.ones_like(x[:, 0]) if rows.weight is None else rows.weight.to(x)
-    share = weight / weight.sum()
-    center = share @ x
-    x = x - center
-    target = rows.target.to(x.device)
-    curvature = _CURVATURE.get(task, 1.0)
-    matrix = curvature * (x.T * weight) @ x
-    matrix.diagonal().add_(ridge)
-    factor = torch.linalg.cholesky(matrix)
-    weights, bias = x.new_zeros(x.shape[1], n_outputs), x.new_zeros(n_outputs)
-    for _ in range(_LINEAR_STEPS if task in _CURVATURE else 1):
-        output = x @ weights + bias
-        if task == "binary":
-            residual = target.to(x)[:, None] - output.sigmoid()
-        elif task == "multiclass":
-            residual = one_hot(target, n_outputs).to(x) - output.softmax(-1)
-        else:
-            residual = target.to(x)[:, None] - output
-        step = torch.cholesky_solve(x.T @ (residual * weight[:, None]) - ridge * weights, factor)
-        weights = weights + step
-        bias = bias + share @ residual / curvature
-    return weights.T, bias - center @ weights
+    inputs = context.data.x.shape[1]
+    seen = network.width if of_scores else inputs
+    models = linear_models(
+        context.data, context.members, context.task, network.width, lambda x: x[:, :seen]
+    )
+    for place, (weight, bias) in enumerate(models):
+        network.start_linear(place, pad(weight, (0, inputs - seen)), bias)
 
 
 class LogitPredictor(Predictor):

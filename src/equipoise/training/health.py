@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equipoise.training.data import Member, RowSet, TrainingData
+from equipoise.training.data import Member, TrainingData
 from equipoise.training.loop import History
 from equipoise.training.predictor import Predictor
 
@@ -222,16 +222,24 @@ def judge_health(
 
     failures: for each member, failures of networks that were trained for it before the run.
     """
-    samples: dict[RowSet | None, tuple[TrainingData, Tensor]] = {}
-    for rows in dict.fromkeys(member.rows for member in members):
-        seen = data.sample(HEALTH_ROWS, rows)
+    samples = {
+        rows: data.sample(HEALTH_ROWS, rows)
+        for rows in dict.fromkeys(member.rows for member in members)
+    }
+    if len(samples) == 1:
+        (seen,) = samples.values()
         _, penalized = predictor.evaluate(seen.x)
-        samples[rows] = seen.to(torch.device("cpu")), penalized.cpu()
+    else:  # each member on its own rows alone
+        x = torch.stack([samples[member.rows].x for member in members])
+        with torch.no_grad():
+            _, penalized = predictor(x.to(predictor.weight.dtype))
+    samples = {rows: seen.to(torch.device("cpu")) for rows, seen in samples.items()}
+    penalized = penalized.cpu()
     found = [() for _ in members] if failures is None else failures
     values = history.penalty[-1] if has_critic else [None] * len(members)
     judged = []
     for place, each in enumerate(zip(members, values, history.stopped_at, found, strict=True)):
-        seen, penalized = samples[each[0].rows]
+        seen = samples[each[0].rows]
         judged.append(diagnose(seen, penalized[place], *each, given_outcome=given_outcome))
     return tuple(judged)
 

@@ -94,13 +94,20 @@ class EarlyStopping:
 
     tensors: what makes a member, (K, ...) each. Training ends once every member has gone
     ``patience`` iterations without a smaller loss; what a member kept until then is final, as if it
-    trained alone. ``penalty`` (K,) is the average penalty since the last check.
+    trained alone. With ``at_once`` such a member returns to its best at once, and not only when
+    all are done. ``penalty`` (K,) is the average penalty since the last check.
     """
 
     def __init__(
-        self, tensors: Iterable[Tensor], loss: Callable[[Tensor], Tensor], *, patience: int
+        self,
+        tensors: Iterable[Tensor],
+        loss: Callable[[Tensor], Tensor],
+        *,
+        patience: int,
+        at_once: bool = False,
     ) -> None:
         self._tensors, self._loss, self._patience = list(tensors), loss, patience
+        self._at_once = at_once
         self.best = [tensor.detach().clone() for tensor in self._tensors]
         members, device = len(self.best[0]), self.best[0].device
         self.least = torch.full((members,), torch.inf, device=device)
@@ -117,14 +124,19 @@ class EarlyStopping:
         self.least = torch.where(better, loss, self.least)
         self._since = torch.where(better, iteration, self._since)
         self._done |= iteration - self._since >= self._patience
+        if self._at_once:
+            self._return(self._done)
         return bool(self._done.all())
 
     @torch.no_grad()
     def restore(self) -> None:
         """Return every member to its best."""
-        found = self.least < torch.inf
+        self._return(self.least < torch.inf)
+
+    def _return(self, which: Tensor) -> None:
+        """Return the members (K,) of which this is true to their best."""
         for kept, tensor in zip(self.best, self._tensors, strict=True):
-            tensor.copy_(torch.where(found.view(-1, *[1] * (tensor.dim() - 1)), kept, tensor))
+            tensor.copy_(torch.where(which.view(-1, *[1] * (tensor.dim() - 1)), kept, tensor))
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from equipoise.errors import ConvergenceWarning
 from equipoise.predictors.boosting.library import Library, Plan
+from equipoise.predictors.boosting.linear_part import LinearPart
 from equipoise.predictors.boosting.trees import BoostedTrees, Forest
 from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
 from equipoise.training.data import RowSet, mean_one, row_numbers
@@ -81,12 +82,32 @@ class Growing:
             for k, member in enumerate(members)
         ]
         own = [plan.own for plan in self._plans]
+        self.all_own = all(own)
         self.outputs = starts[:, None].repeat(1, self.rows.shape[1], 1)
         with library.explain_errors(parameters):
             models = dict(enumerate(map(library.model, self._plans)))
         self.forest = Forest(library, models, [k for k, is_own in enumerate(own) if is_own])
         start = torch.where(torch.tensor(own, device="cpu")[:, None], 0.0, starts)
-        self.trees = BoostedTrees(self.forest, start)
+        linear = None
+        if all(member.strength == 0 and member.aside is not None for member in members):
+            linear = self._linear_part(data, members, n_outputs, categorical)
+        self.trees = BoostedTrees(self.forest, start, linear)
+
+    def _linear_part(
+        self,
+        data: TrainingData,
+        members: Sequence[Member],
+        n_outputs: int,
+        categorical: Sequence[int],
+    ) -> LinearPart:
+        """Return linear models, whose outputs are in the units of the target."""
+        level, unit = self.level[0], self.unit[0]
+        if self.objective.has_units:
+            data = replace(data, target=(data.target.double() - level) / unit)
+        linear = LinearPart.fitted(data, members, self.objective.task, n_outputs, categorical)
+        linear.weight.mul_(unit)
+        linear.bias.mul_(unit).add_(level)
+        return linear
 
     def part(self, members: slice) -> Growing:
         """Return some of these members; their models, outputs and rounds are those of the whole."""
@@ -97,7 +118,8 @@ class Growing:
             part._position = self._position[members]
         part._first = members.start
         # `share_weights` makes its tensors those of the whole.
-        part.trees = BoostedTrees(self.forest, self.trees.start[members])
+        linear = None if self.trees.linear is None else self.trees.linear.of(members)
+        part.trees = BoostedTrees(self.forest, self.trees.start[members], linear)
         return part
 
     def positions(self, rows: Tensor) -> Tensor:
@@ -203,6 +225,7 @@ class BoostingStep:
         self._scale = scale[:, None, None]
         self._warmup = warmup
         self._share = 1.0
+        self._own = method is None and growing.all_own
         networks = [] if method is None else [method.networks]
         self.modules: nn.Module = nn.ModuleList([predictor, *networks])
 
@@ -214,6 +237,12 @@ class BoostingStep:
 
     def __call__(self, rows: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
         growing, objective = self._growing, self._growing.objective
+        task = objective.loss(
+            growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
+        )
+        if self._own:  # the library finds the gradients itself
+            self._grow(growing.outputs, growing.outputs)
+            return task, torch.zeros_like(task)
         strength = self._share * self._strength[:, None, None]
         weight: Tensor | float = 1.0 if self._task_weight is None else growing.weight[..., None]
         gradient, hessian = objective.gradients(growing.outputs, growing.target, growing.unit)
@@ -229,9 +258,6 @@ class BoostingStep:
             )
             of_penalty = strength * self._scale * of_penalty
             gradient.scatter_add_(1, positions, of_penalty)
-        task = objective.loss(
-            growing.outputs, growing.target, self._task_weight, growing.level, growing.unit
-        )
         self._grow(gradient, hessian)
         return task, penalty
 

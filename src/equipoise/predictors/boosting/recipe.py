@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 
 from equipoise.cores import count_jobs, torch_threads
 from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.predictors.boosting.growing import OBJECTIVES, BoostingStep, Growing
-from equipoise.predictors.boosting.trees import LIBRARIES
+from equipoise.predictors.boosting.trees import LIBRARIES, BoostedTrees
 from equipoise.predictors.family import PredictorRun, Recipe
 from equipoise.training import TASKS, Predictor, Trained, train
 from equipoise.training.checkpoints import Stateful
@@ -48,6 +49,8 @@ class BoostingRecipe(Recipe):
         """Refuse random draws, since the library does not reveal the state of its generator."""
         LIBRARIES[self.library].refuse_random(self.parameters)
 
+    # Threads of small sums wait for each other, and a busy neighbor makes that long.
+    @torch_threads(1)
     def carry_out(self, run: PredictorRun) -> Trained:
         data, members, task = run.context.data, run.context.members, run.inputs.task
         library = LIBRARIES[self.library]
@@ -88,14 +91,18 @@ class BoostingRecipe(Recipe):
                 warmup=self.warmup,
             )
 
-        method = run.method(run.inputs.n_outputs)
+        method, settings = run.method(run.inputs.n_outputs), self.training
+        if method is None:
+            # Nothing reads the batches, and of the smallest ones an epoch has the most.
+            settings = replace(settings, batch_size=2)
         kept: dict[str, Stateful] = {"trees": growing}
         watched = run.watched
         stopping = None
         if members[0].aside is not None:
             assert self.training.patience is not None
+            linear = growing.trees.linear
             stopping = EarlyStopping(
-                [growing.trees.rounds],
+                [growing.trees.rounds, *([] if linear is None else [linear.share])],
                 TreeTradeOff(
                     growing,
                     predictor,
@@ -105,6 +112,7 @@ class BoostingRecipe(Recipe):
                     given_outcome=run.context.notion.conditions_on_outcome,
                 ),
                 patience=self.training.patience,
+                at_once=True,  # a member that has returned to earlier rounds grows no more
             )
         if run.supervision is not None:
             identity = run.supervision.identity
@@ -114,7 +122,7 @@ class BoostingRecipe(Recipe):
                 identity=replace(identity, stated={**identity.stated, **version}),
                 parts={**run.supervision.parts, **kept},
             )
-        with growing.forest.caching(), torch_threads(1):
+        with growing.forest.caching():
             return train(
                 data,
                 members,
@@ -122,25 +130,40 @@ class BoostingRecipe(Recipe):
                 method=method,
                 step=BoostingStep(predictor, growing, members, method=method, warmup=self.warmup),
                 lanes=run.lanes(lanes, method, lane_step),
-                settings=self.training,
+                settings=settings,
                 has_critic=run.declared.has_critic,
                 stopping=stopping,
                 **watched,
             )
 
 
+#: Shares of a linear model in the output from which the rows set aside choose.
+SHARES = torch.linspace(0, 1, 11, dtype=torch.float64)
+
+
 class TreeTradeOff(TradeOff):
-    """As for networks; both losses are in standard units of the outcome, as in training."""
+    """As for networks; both losses are in standard units of the outcome, as in training.
+
+    If trees have linear models beside them, these get the share that is best on the rows set aside.
+    """
 
     def __init__(self, growing: Growing, *rest: Any, **options: Any) -> None:
         super().__init__(*rest, **options)
         self._growing = growing
+        self._trees = cast(BoostedTrees, self._predictor.network)
+        linear = self._trees.linear
+        self._linear: Tensor | None = None if linear is None else linear(self._x)
 
     def evaluated(self) -> tuple[Tensor, Tensor]:
-        growing, predictor = self._growing, self._predictor
-        output, _ = predictor(self._x)
+        growing, linear = self._growing, self._trees.linear
+        output = self._trees.grown(self._x)
+        if linear is not None and self._linear is not None:
+            blends = torch.lerp(output, self._linear, SHARES[:, None, None, None])
+            losses = torch.stack([self.task_loss(each) for each in blends])
+            linear.share.copy_(SHARES[losses.argmin(0)])
+            output = linear.blended(output, self._linear)
         standard = (output - growing.level[:, None, None]) / growing.unit[:, None, None]
-        return output, predictor.task.score(standard).float()
+        return output, self._predictor.task.score(standard).float()
 
     def task_loss(self, output: Tensor) -> Tensor:
         growing = self._growing

@@ -15,13 +15,14 @@ from equipoise.errors import InputError
 from equipoise.networks import OnnxGraph, Saved, Stack
 from equipoise.predictors.boosting.library import Floats, Library, TreeModel
 from equipoise.predictors.boosting.lightgbm import LightGBM
+from equipoise.predictors.boosting.linear_part import LinearPart
 from equipoise.predictors.boosting.xgboost import XGBoost
 
 #: Libraries by name. To add one, write its class and its line here.
 LIBRARIES: Mapping[str, Library] = {library.name: library for library in (LightGBM(), XGBoost())}
 #: Trees are summed in blocks of this many rounds. The sums of complete blocks can be cached, so
 #: that evaluating a growing model does not start from its first tree each time.
-BLOCK = 20
+BLOCK = 10
 #: Prefix in the names of arrays for models with the library's own objective.
 _OWN = "own_"
 
@@ -31,7 +32,8 @@ class Forest:
 
     Growing adds rounds and never changes earlier ones. So a member that keeps its number of rounds
     keeps its predictions. Models with the library's ``own`` objective predict exactly as the
-    library does; the trees of other models are summed in blocks of `BLOCK` rounds.
+    library does. The trees of other models, and of all while sums are cached, are summed in blocks
+    of `BLOCK` rounds.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Forest:
 
     def outputs(self, model: int, rounds: int, x: Tensor) -> Floats:
         """Return outputs (n, o) of the first rounds of one model on rows (n, p) of float64."""
-        if model in self.own:
+        if model in self.own and self._cache is None:
             return self.models[model].outputs(x.numpy(), 0, rounds)
         key = model, x.data_ptr(), x.shape
         # The cache holds the rows, too, so that no other rows can get their address.
@@ -78,16 +80,18 @@ class BoostedTrees(Stack):
     """Maps rows (K, B, p) to outputs (K, B, o): a member's start plus the sum of its trees.
 
     Its tensors have the K members first: the start (K, o), the number of the model in the forest,
-    and the number of its rounds that are used.
+    and the number of its rounds that are used. A ``linear`` model can have a share of the output.
     """
 
     start: Tensor
     model: Tensor
     rounds: Tensor
+    linear: LinearPart | None
 
-    def __init__(self, forest: Forest, start: Tensor) -> None:
+    def __init__(self, forest: Forest, start: Tensor, linear: LinearPart | None = None) -> None:
         super().__init__()
         self.members = len(start)
+        self.linear = linear
         self.forest = forest
         self.register_buffer("start", start)
         self.register_buffer("model", torch.arange(len(start), device="cpu"))
@@ -96,6 +100,11 @@ class BoostedTrees(Stack):
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Return every member's output, (K, B, o), in double precision."""
+        trees = self.grown(x)
+        return trees if self.linear is None else self.linear.blended(trees, self.linear(x.double()))
+
+    def grown(self, x: Tensor) -> Tensor:
+        """Return the outputs (K, B, o) of the trees alone."""
         outputs = []
         members = zip(self.start, self.model.tolist(), self.rounds.tolist(), x, strict=True)
         for start, model, rounds, rows in members:
@@ -143,7 +152,8 @@ class BoostedTrees(Stack):
         for wanted, count in _rounds(saved.needed):
             if count and not 0 < count <= models[wanted].rounds():
                 raise ValueError(f"there are fewer than {count} rounds of trees")
-        return cls(Forest(library, models, own), start)
+        linear = LinearPart.restored(saved) if "linear.share" in saved.state else None
+        return cls(Forest(library, models, own), start, linear)
 
     def never_missing(self) -> frozenset[int]:
         """Columns with splits that have no side for missing values, in any member."""

@@ -172,8 +172,13 @@ class _XGBoostModel(TreeModel):
         return rounds
 
     def outputs(self, x: Floats, first: int, rounds: int) -> Floats:
+        # XGBoost would add its own start, which only a model in training has, to later rounds, too.
+        later = first > 0 and self._plan is not None
         margin = self._booster.inplace_predict(
-            _single(x), iteration_range=(first, first + rounds), predict_type="margin"
+            _single(x),
+            iteration_range=(first, first + rounds),
+            predict_type="margin",
+            base_margin=np.zeros((len(x), self.plan.n_outputs)) if later else None,
         )
         return np.asarray(margin, np.float64).reshape(len(x), -1)
 
