@@ -126,7 +126,7 @@ def test_networks_that_adjust_scores_begin_as_a_linear_model_of_the_scores(x, cl
     )
     start_linear(network, context, of_scores=True)
     scores = TrainingData(x=X[:, :outputs], target=y, outcome=data.outcome)
-    weight, bias = linear_model(scores, context.task, outputs, 1.0)
+    ((weight, bias),) = fit_linear(scores, context.task, outputs, [1.0])
     torch.testing.assert_close(network.linear[0, :, :outputs].double(), weight, check_dtype=False)
     torch.testing.assert_close(network.head.bias[0].double(), bias, check_dtype=False)
     assert (network.linear[0, :, outputs:] == 0).all()
