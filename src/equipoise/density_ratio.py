@@ -31,6 +31,7 @@ from equipoise.training import (
 from equipoise.training.data import RowSet, generators, row_numbers, streams_of, take
 from equipoise.training.loop import gradients_on, minimize
 from equipoise.training.stopping import EarlyStopping, set_aside
+from equipoise.training.workers import total
 
 RatioKind = Literal["auto", "counts", "network", "none"]
 
@@ -87,15 +88,20 @@ def build_density_ratio(
 
 
 class CountedRatio:
-    """Beta from (weighted) counts of attribute cells and outcome classes, exact for these rows."""
+    """Beta from (weighted) counts of attribute cells and outcome classes, exact for these rows.
+
+    Processes that train together count the rows of all.
+    """
 
     def __init__(self, data: TrainingData, members: Sequence[Member]) -> None:
         assert data.attribute_cell is not None and data.outcome_class is not None
         known = data.attribute_cell >= 0
-        self._cell = data.attribute_cell.clamp_min(0)
+        self._cell = data.attribute_cell
         self._class = data.outcome_class
         weight = known.to(data.x.dtype) if data.weight is None else known * data.weight
-        shape = int(self._cell.max()) + 1, int(self._class.max()) + 1
+        every = data.to_build_for
+        assert every.attribute_cell is not None and every.outcome_class is not None
+        shape = int(every.attribute_cell.max()) + 1, int(every.outcome_class.max()) + 1
         distinct = {member.rows for member in members}
         tables = {rows: self._table(weight, rows, shape) for rows in distinct}
         self._tables = torch.stack([tables[member.rows] for member in members])
@@ -103,8 +109,8 @@ class CountedRatio:
     def _table(self, weight: Tensor, rows: RowSet | None, shape: tuple[int, int]) -> Tensor:
         """Return beta for every (cell, class)."""
         chosen = row_numbers(rows, len(weight), weight.device)
-        flat = (self._cell[chosen] * shape[1] + self._class[chosen]).cpu()
-        counts = torch.bincount(flat, weight[chosen].cpu().double(), shape[0] * shape[1])
+        flat = (self._cell[chosen].clamp_min(0) * shape[1] + self._class[chosen]).cpu()
+        counts = total(torch.bincount(flat, weight[chosen].cpu().double(), shape[0] * shape[1]))
         joint = counts.view(shape) / counts.sum()
         independent = joint.sum(1, keepdim=True) * joint.sum(0, keepdim=True)
         return (joint / independent.clamp_min(1e-300)).to(weight)
@@ -112,7 +118,8 @@ class CountedRatio:
     def __call__(self, rows: Tensor, resampled: Tensor) -> Tensor:
         """Return beta (K, B) for the attributes of ``resampled`` and the outcomes of ``rows``."""
         member = torch.arange(len(rows), device=rows.device)[:, None]
-        ratio: Tensor = self._tables[member, self._cell[resampled], self._class[rows]]
+        cell = self._cell[resampled].clamp_min(0)
+        ratio: Tensor = self._tables[member, cell, self._class[rows]]
         return ratio
 
 
@@ -169,7 +176,7 @@ class NetworkRatio:
         ).to(data.x)
         self._optimizer = settings.optimizer.build(self.network.parameters())
         #: Beta of every row and class (streams, n, classes), so that no batch needs the network
-        #: again; None if Y is continuous or the table would be too large.
+        #: again; None if Y is continuous, rows change, or the table would be too large.
         self.table: Tensor | None = None
         self._of_all: MembersRatio
         self._stopping: EarlyStopping | None = None
@@ -228,7 +235,7 @@ class NetworkRatio:
 
     def _tabulated(self) -> Tensor | None:
         data = self.data
-        if data.outcome_class is None:
+        if data.outcome_class is None or data.window is not None:
             return None
         classes = int(data.outcome_class.max()) + 1
         streams = self.network.critic.members

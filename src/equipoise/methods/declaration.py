@@ -107,6 +107,9 @@ class Declaration:
     solve: Callable[[Context], Predictor] | None = None  # finds the models without training
     options: frozenset[str] = frozenset()  # those of OPTIONS, besides NETWORK, that it reads
     sits_on: Literal["score", "hidden"] = "score"  # what is penalized if there is no encoder
+    #: Whether it keeps nothing of single rows: they may change while it trains, and be spread over
+    #: several processes.
+    by_batch: bool = False
 
     def __post_init__(self) -> None:
         if (self.build, self.objective, self.solve).count(None) != 2:

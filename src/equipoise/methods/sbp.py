@@ -66,6 +66,7 @@ DECLARATION = Declaration(
     capabilities=Capabilities(),
     build=SBP,
     options=GAME | {"density_ratio"},
+    by_batch=True,
 )
 
 

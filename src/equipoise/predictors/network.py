@@ -151,7 +151,7 @@ class NetworkRecipe(Recipe):
     ) -> tuple[Predictor, Method | Objective | None, TrainingSettings]:
         """Return the networks of a run before training, their method and its settings."""
         declared, context, n_outputs = run.declared, run.context, run.inputs.n_outputs
-        data, settings = context.data, self.training
+        data, settings = context.data.to_build_for, self.training
         seeds = [member.seed for member in context.members]
         if self.increasing:
             predictor = self._increasing(data.x, n_outputs, context.task, seeds)
@@ -258,9 +258,10 @@ def start_linear(network: Stack, context: Context, *, of_scores: bool = False) -
     """
     inputs = context.data.x.shape[1]
     seen = network.width if of_scores else inputs
-    models = linear_models(
-        context.data, context.members, context.task, network.width, lambda x: x[:, :seen]
-    )
+    data, members = context.data.to_build_for, context.members
+    if data is not context.data:  # the numbers of a member's rows are not those of these rows
+        members = [replace(member, rows=None, aside=None) for member in members]
+    models = linear_models(data, members, context.task, network.width, lambda x: x[:, :seen])
     for place, (weight, bias) in enumerate(models):
         network.start_linear(place, pad(weight, (0, inputs - seen)), bias)
 

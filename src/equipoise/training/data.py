@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +25,18 @@ class TrainingData:
     attribute_cell: Tensor | None = None  # (n,) joint cell, if every attribute is discrete
     weight: Tensor | None = None  # (n,) sample weights with mean one; None if all are one
     known: Tensor | None = None  # (n,) whether all attributes are known; None if they always are
+    #: Rows for which networks are built, the same in all processes that train together; None: these.
+    built_for: TrainingData | None = None
+    #: Where further rows come from, if these are a part of those to train on.
+    window: Window | None = None
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def to_build_for(self) -> TrainingData:
+        """The rows that decide how networks are built."""
+        return self if self.built_for is None else self.built_for
 
     def to(self, device: torch.device) -> TrainingData:
         return self._map(lambda tensor: tensor.to(device))
@@ -48,7 +57,7 @@ class TrainingData:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
         changed: dict[str, Any] = {
-            name: None if tensor is None else change(tensor) for name, tensor in vars(self).items()
+            name: change(tensor) for name, tensor in vars(self).items() if isinstance(tensor, Tensor)
         }
         return TrainingData(**changed)
 
@@ -77,6 +86,16 @@ class TrainingData:
         if weight is None:
             return torch.full_like(rows, 1 / rows.shape[1], dtype=self.x.dtype)
         return weight / weight.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+class Window(Protocol):
+    """Training rows beyond those in memory: each epoch of a run trains on the next window of them.
+
+    What reads rows must read them batch by batch, from the tensors of the data.
+    """
+
+    def show(self, number: int) -> None:
+        """Write the rows of this window, from 0 on, into the tensors of the data, in place."""
 
 
 def take(values: Tensor, rows: Tensor) -> Tensor:
@@ -166,11 +185,17 @@ class BatchStream:
     one batch later in the shuffled order. So the draw is a simple random one from outside the
     batch, never the row itself, and every row is drawn exactly once per epoch. If an epoch has a
     single batch, the draw comes from the other half of it. Members with the same seed and the same
-    rows share an order.
+    rows share an order. With a ``window`` every epoch has other rows of the same numbers.
     """
 
     def __init__(
-        self, members: Sequence[Member], n: int, *, batch_size: int, device: torch.device
+        self,
+        members: Sequence[Member],
+        n: int,
+        *,
+        batch_size: int,
+        device: torch.device,
+        window: Window | None = None,
     ) -> None:
         streams, which = streams_of(members)
         self._rows = [row_numbers(rows, n) for _, rows in streams]
@@ -192,11 +217,13 @@ class BatchStream:
         self._which = torch.tensor(which, device=device)
         self.members, self.device = len(members), self._which.device
         self._shared = len(streams) == 1
+        self._window, self._epochs = window, 0
         self._shuffle()
 
     def draw(self) -> Tensor:
         """Return the next batch of every stream, (2, streams, B): rows, then resampled rows."""
         if self._position == self.batches_per_epoch:
+            self._epochs += 1
             self._shuffle()
         batch = self._epoch[self._position]
         self._position += 1
@@ -212,7 +239,8 @@ class BatchStream:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the generators before this epoch's shuffle, and the batches drawn since."""
-        return {"generators": self._before_epoch, "position": self._position}
+        state = {"generators": self._before_epoch, "position": self._position}
+        return state if self._window is None else {**state, "window": self._epochs}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved position, by shuffling its epoch again."""
@@ -220,11 +248,14 @@ class BatchStream:
             raise ValueError(f"an epoch has {self.batches_per_epoch} batches")
         for random, kept in zip(self._generators, state["generators"], strict=True):
             random.set_state(kept)
+        self._epochs = state.get("window", 0)
         self._shuffle()
         self._position = state["position"]
 
     def _shuffle(self) -> None:
         """Draw the row numbers of the next epoch, (batches, 2, streams, B), onto the device."""
+        if self._window is not None:
+            self._window.show(self._epochs)
         self._before_epoch = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2

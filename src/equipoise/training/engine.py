@@ -90,7 +90,13 @@ def train(
     phases = phases_of(method)
     supervision = supervision or Supervision()
     predictor.train()
-    batches = BatchStream(members, len(data), batch_size=settings.batch_size, device=data.x.device)
+    batches = BatchStream(
+        members,
+        len(data),
+        batch_size=settings.batch_size,
+        device=data.x.device,
+        window=data.window,
+    )
     state = RunState.at_start(batches, settings.iterations)
     phase_states = [RunState.at_start(phase.batches, phase.settings.iterations) for phase in phases]
     parts = {**supervision.parts, **_stopping_part(stopping)}

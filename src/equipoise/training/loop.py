@@ -26,6 +26,7 @@ from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.networks import copy_members, member_tensors
 from equipoise.training.data import BatchStream, Member, TrainingData, streams_of, take
 from equipoise.training.predictor import Predictor
+from equipoise.training.workers import average_gradients, mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +274,7 @@ def minimize(
     torch.autograd.backward(
         terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
     )
+    average_gradients(optimizer)
     optimizer.step()
 
 
@@ -545,9 +547,9 @@ class _Losses:
     def close(self, iterations: int) -> tuple[Tensor, Tensor]:
         """Clear the entries; return averages (2, K) and the number of finite steps (K,).
 
-        Steps count up to the first loss that is not finite.
+        Steps count up to the first loss that is not finite, in any process that trains along.
         """
-        losses = self._losses[:iterations]
+        losses = mean(self._losses[:iterations])
         finite_steps = losses.isfinite().all(1).cumprod(0).sum(0)
         self._next.zero_()
         return losses.mean(0), finite_steps

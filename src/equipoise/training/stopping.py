@@ -13,6 +13,7 @@ from torch import Tensor
 from equipoise.errors import InputError
 from equipoise.training.data import Member, RowSet, TrainingData, generator, row_numbers, take
 from equipoise.training.predictor import Predictor
+from equipoise.training.workers import mean
 
 #: Share of the rows that a member sets aside.
 ASIDE = 0.2
@@ -117,7 +118,7 @@ class EarlyStopping:
     @torch.no_grad()
     def __call__(self, iteration: int, penalty: Tensor) -> bool:
         """Compare all members with their best; return whether training can end."""
-        loss = self._loss(penalty).to(self.least)
+        loss = mean(self._loss(penalty).to(self.least))
         better = ~self._done & (loss < self.least)
         for kept, tensor in zip(self.best, self._tensors, strict=True):
             kept.copy_(torch.where(better.view(-1, *[1] * (tensor.dim() - 1)), tensor, kept))
