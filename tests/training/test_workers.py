@@ -35,7 +35,7 @@ class Threads:
 
     def __init__(self, count):
         self.count = count
-        self._barrier, self._parts = threading.Barrier(count, timeout=60), [None] * count
+        self._barrier, self._parts = threading.Barrier(count), [None] * count
 
     def each(self, work):
         """What work(number) returns in every worker."""
@@ -61,9 +61,9 @@ class Threads:
 
     def add(self, number, values):
         self._parts[number] = values.clone()
-        self._barrier.wait()
+        self._barrier.wait(timeout=60)
         result = sum(self._parts[1:], self._parts[0])
-        self._barrier.wait()
+        self._barrier.wait(timeout=60)
         values.copy_(result)
 
 
@@ -91,7 +91,9 @@ class Union:
 
 
 def part(data, rows):
-    return TrainingData(**{name: each[rows] for name, each in vars(data).items() if each is not None})
+    return TrainingData(
+        **{name: each[rows] for name, each in vars(data).items() if each is not None}
+    )
 
 
 def networks(data, members):

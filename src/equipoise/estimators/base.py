@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -40,6 +41,7 @@ from equipoise.estimators.fitting import (
     read_numbers,
     read_rows,
     read_seed,
+    train_model,
 )
 from equipoise.estimators.saving import contents_of
 from equipoise.networks import Normalization
@@ -55,7 +57,6 @@ from equipoise.training import (
     Predictor,
     TrainingSettings,
 )
-from equipoise.training.predictor import averaged
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -122,10 +123,9 @@ class FairEstimator(Options, Fits):
         if not rows.counted.all():
             rows = rows.alone(np.flatnonzero(rows.counted))
         fitting.learn(rows, penalized=first.strength > 0)
-        trained = fitting.train(fitting.members(first), run, verbose=self.verbose)
-        fitted.predictor_ = averaged(trained.predictor).settled()
-        fitted.history_ = trained.history.mean()
-        fitted.health_ = fitting.health_of(trained)
+        trained = run.carry_out(partial(train_model, first), fitting, self.verbose)
+        fitted.predictor_, fitted.history_ = trained.predictor, trained.history
+        fitted.health_ = trained.health
         self.__dict__ = fitted.__dict__
         fitting.warn_if_interrupted(trained, run)
         for message in self.health_.messages:

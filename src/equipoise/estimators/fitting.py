@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -49,15 +49,18 @@ from equipoise.training import Callback, Member, Predictor, Supervision, Trained
 from equipoise.training.checkpoints import Identity, Stateful, Store, digest
 from equipoise.training.data import RowSet
 from equipoise.training.health import HEALTH_ROWS, Health, Utility, compare, judge_health
-from equipoise.training.loop import gradients_on
+from equipoise.training.loop import History, gradients_on
 from equipoise.training.predictor import averaged, exact_device
 from equipoise.training.progress import Progress, progress_shown
 from equipoise.training.stopping import FEWEST_TO_STOP, with_rows_aside
+from equipoise.training.workers import worker_count
 
 if TYPE_CHECKING:
     from equipoise.estimators.base import FairEstimator
 
 Model = TypeVar("Model", bound="FairEstimator")
+Found = TypeVar("Found")
+FoundCo = TypeVar("FoundCo", covariant=True)
 Positions = NDArray[np.intp]
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -305,6 +308,32 @@ class Outcome:
         """How many outputs the predictor needs: one, or one per class if more than two."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
+    def further(self, y: NDArray[Any]) -> Outcome:
+        """Encode the outcome of other rows, (n,), as that of these."""
+        if self.classes is None:
+            standard = standardized(y.astype(np.float64), self.center, self.scale)
+            target = standard.astype(np.float32)
+            return replace(self, target=target, encoded=target[:, None])
+        order = np.argsort(self.classes)
+        ordered = self.classes[order]
+        place = np.searchsorted(ordered, y).clip(max=len(ordered) - 1)
+        unknown = ordered[place] != y
+        if unknown.any():
+            raise InputError(
+                f"y must have the classes seen before, {ordered.tolist()}, got "
+                f"{y[unknown].tolist()[0]!r}; leave out such rows"
+            )
+        return self._of_classes(order[place])
+
+    def _of_classes(self, numbers: NDArray[Any]) -> Outcome:
+        """The outcome of rows whose classes have these numbers (n,)."""
+        assert self.classes is not None
+        if len(self.classes) == 2:
+            zero_or_one = numbers.astype(np.float32)
+            return replace(self, target=zero_or_one, encoded=zero_or_one[:, None])
+        one_hot = np.eye(len(self.classes), dtype=np.float32)[numbers]
+        return replace(self, target=numbers.astype(np.int64), encoded=one_hot)
+
     def scoring(self, positive: Any) -> Outcome:
         """The same outcome of two classes, of which ``positive`` is the one that is scored."""
         labels = [] if self.classes is None else self.classes.tolist()
@@ -332,11 +361,8 @@ def read_classes(labels: NDArray[Any]) -> Outcome:
             f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; "
             "check the target column or the split"
         )
-    if len(classes) == 2:
-        zero_or_one = numbers.astype(np.float32)
-        return Outcome(zero_or_one, zero_or_one[:, None], classes=classes)
-    one_hot = np.eye(len(classes), dtype=np.float32)[numbers]
-    return Outcome(numbers.astype(np.int64), one_hot, classes=classes)
+    blank = np.zeros(0, dtype=np.float32)
+    return Outcome(blank, blank, classes=classes)._of_classes(numbers)
 
 
 def read_numbers(
@@ -504,7 +530,9 @@ class Fitting(Generic[Model]):
 
     # Set by `learn`, from the training rows.
     outcome: Outcome
+    table: SensitiveTable | None
     data: TrainingData
+    total: int  # training rows in all; the data may hold a part of them
 
     def __init__(self, model: Model) -> None:
         model._count_members(0)
@@ -535,11 +563,29 @@ class Fitting(Generic[Model]):
                 weighted=rows.weights is not None,
             )
         model.sensitive_ = "none given" if rows.table is None else rows.table.describe()
+        self.table, self.total = rows.table, len(rows)
         model.encoder_ = model._new_encoder()
         features = model.encoder_.fit_transform(model._features_to_learn(rows))
         x = learn_inputs(model, features, rows.table)
         weights = None if rows.weights is None else model._scaled_weights(rows.weights)
         self.data = training_data(x, self.outcome, rows.table, weights).to(self.device)
+
+    def further(
+        self, X: Any, y: Any, sensitive_features: Any, weights: NDArray[np.float64] | None
+    ) -> TrainingData:
+        """Encode other training rows, by what `learn` learned from its rows.
+
+        ``weights`` (n,) have mean 1 over all training rows.
+        """
+        model, inputs = self.model, learned_inputs(self.model)
+        x = model.encoder_.transform(model._features(X))
+        table = None if self.table is None else self.table.further(sensitive_features)
+        if table is not None and inputs.columns:
+            x = np.concatenate([x, inputs.encode(table)], axis=1)
+        found = training_data(x, self.outcome.further(checked_outcome(X, y)), table, weights)
+        if table is not None and self.data.known is not None:
+            found = replace(found, known=torch.from_numpy(table.known))
+        return found
 
     def encode(self, X: Any, table: SensitiveTable, positions: Positions) -> Tensor:
         """Return inputs (n, p) of other rows, in double precision, on the device that scores.
@@ -562,9 +608,13 @@ class Fitting(Generic[Model]):
         on_check: Callable[[int, Predictor], bool] | None = None,
     ) -> Trained:
         """Train members on the rows of `learn`; ``note`` gives the end of a progress line."""
-        n, rows = len(self.data), members[0].rows
-        trained_on = n if rows is None else len(rows)
-        training = self.model._for_rows(self.recipe.training, n, trained_on)
+        rows = members[0].rows
+        share = 1.0 if rows is None else len(rows) / len(self.data)
+        trained_on = round(share * self.total)
+        training = self.model._for_rows(self.recipe.training, self.total, trained_on)
+        if (workers := worker_count()) > 1:
+            batch_size = max(2, -(-training.batch_size // workers))
+            training = replace(training, batch_size=batch_size)
         self.recipe = replace(self.recipe, training=training)
         inputs = Inputs(
             task=self.model._task(self.outcome),
@@ -592,12 +642,21 @@ class Fitting(Generic[Model]):
         """Return the members whose average is the model, with the rows that each sets aside."""
         model, declared = self.model, parse_method(self.model.method)
         # A method that solves for its model would give every member the same one.
-        count = 1 if declared.solve is not None else model._count_members(len(self.data))
+        count = 1 if declared.solve is not None else model._count_members(self.total)
         members = [replace(first, seed=first.seed + number) for number in range(count)]
         few = len(self.data) < FEWEST_TO_STOP
         if few or model.early_stopping is None or not declared.reads("early_stopping"):
             return members
-        return with_rows_aside(members, len(self.data), self.data.outcome_class)
+        members = with_rows_aside(members, len(self.data), self.data.outcome_class)
+        if (window := self.data.window) is None:
+            return members
+        # They stay while other rows change, so no member trains on those of another.
+        aside = torch.cat([each.aside.numbers for each in members if each.aside is not None])
+        window.keep(torch.unique(aside))
+        change = torch.ones(len(self.data), dtype=torch.bool)
+        change[aside] = False
+        rows = RowSet(change.nonzero()[:, 0])
+        return [replace(each, rows=rows) for each in members]
 
     def health_of(self, trained: Trained) -> Health:
         """Return the health of the average of all members.
@@ -637,7 +696,7 @@ class Fitting(Generic[Model]):
         sizes = np.sum([each.sizes for each in found], axis=0).tolist()
         return Utility(found[0].name, float(np.mean([each.value for each in found])), tuple(sizes))
 
-    def warn_if_interrupted(self, trained: Trained, run: FitRun) -> None:
+    def warn_if_interrupted(self, trained: Ended, run: FitRun) -> None:
         """Warn that Ctrl-C ended training, and say how to continue."""
         if not trained.interrupted_at:
             return
@@ -655,6 +714,41 @@ class Fitting(Generic[Model]):
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+class Ended(Protocol):
+    """What tells whether Ctrl-C ended training."""
+
+    @property
+    def interrupted_at(self) -> int:
+        """The iteration, 0 if it did not."""
+
+    @property
+    def interrupted_in(self) -> str:
+        """The phase before the run, if any."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The average of all members, after training."""
+
+    predictor: Predictor
+    history: History
+    health: Health
+    interrupted_at: int
+    interrupted_in: str
+
+
+def train_model(first: Member, fitting: Fitting[Any], run: FitRun, *, verbose: int) -> TrainedModel:
+    """Train the members whose average is the model; ``first`` is the first of them."""
+    trained = fitting.train(fitting.members(first), run, verbose=verbose)
+    return TrainedModel(
+        averaged(trained.predictor).settled(),
+        trained.history.mean(),
+        fitting.health_of(trained),
+        trained.interrupted_at,
+        trained.interrupted_in,
+    )
 
 
 def utilities_of(scores: Tensor, rows: TrainingData, utility: UtilityName) -> list[Utility]:
@@ -684,6 +778,20 @@ def effective_sizes(
     return tuple((total.square() / squares).nan_to_num().tolist())
 
 
+class Work(Protocol[FoundCo]):
+    """Trains members of a `Fitting` that has its rows, and returns what is left of them."""
+
+    def __call__(self, fitting: Fitting[Any], run: FitRun, *, verbose: int) -> FoundCo:
+        """Train on ``fitting.data``."""
+
+
+class Train(Protocol):
+    """Lets other processes do the work; returns what it returns."""
+
+    def __call__(self, work: Work[Any], fitting: Fitting[Any], run: FitRun, verbose: int) -> Any:
+        """Train on all rows, of which ``fitting.data`` may be a sample."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitRun:
     """Checkpoints and callback of one call of ``fit``."""
@@ -696,6 +804,14 @@ class FitRun:
     # Rows on which the result depends, besides the training rows.
     rows: Mapping[str, Iterable[Tensor]] = field(default_factory=dict)
     parts: Mapping[str, Stateful] = field(default_factory=dict)  # further state to keep
+    train: Train | None = None  # where members are trained, if not in this process
+
+    def carry_out(self, work: Work[Found], fitting: Fitting[Any], verbose: int) -> Found:
+        """Train by ``work``, here or where this run trains."""
+        if self.train is None:
+            return work(fitting, self, verbose=verbose)
+        found: Found = self.train(work, fitting, self, verbose)
+        return found
 
     def supervision(self, data: TrainingData, show: Callback | None) -> Supervision:
         """Return the supervision of a training on ``data``; ``show`` displays its progress."""
@@ -705,7 +821,7 @@ class FitRun:
         return Supervision(
             store=self.store,
             seconds=self.seconds,
-            identity=self._identity(data),
+            identity=self._identity(data.to_build_for),
             parts=self.parts,
             callbacks=callbacks,
         )
@@ -806,6 +922,24 @@ class Fits(BaseEstimator, ABC):
         self, run: FitRun, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> None:
         """Train, and store what was learned."""
+
+
+def fit_elsewhere(
+    model: Fits,
+    train: Train,
+    *,
+    checkpoint: str | PathLike[str] | None,
+    checkpoint_every: float,
+    resume: bool,
+    stated: Mapping[str, Any],
+    **rows: Any,
+) -> None:
+    """Do what ``model.fit`` does with these ``rows``, but let ``train`` train the members.
+
+    ``stated`` is what a checkpoint to resume from must share, besides the options of the model.
+    """
+    with model._training(checkpoint, checkpoint_every, resume, None) as run:
+        model._fit(replace(run, train=train, options={**run.options, **stated}), **rows)
 
 
 @contextmanager

@@ -85,6 +85,7 @@ class Roles:
     positive: Any = None  # label of y; None for the last of the sorted labels
     groups: Any = None  # (n,) rows of equal value stay in one part
     times: Any = None  # (n,) the latest rows are test rows
+    drawn: tuple[Any, Any] | None = None  # positions of validation and test rows, if drawn before
 
 
 def check_options(frontier: FairFrontier) -> None:
@@ -126,10 +127,11 @@ def fit_curve(
     check_aligned(X=X, groups=roles.groups, times=roles.times)
     rows = read_rows(models, X, y, sensitive_features, sample_weight, positive=roles.positive)
     assert rows.table is not None
+    validation_part, test_part = roles.drawn or (frontier.validation, frontier.test)
     split = split_rows(
         len(rows),
-        validation=frontier.validation,
-        test=frontier.test,
+        validation=validation_part,
+        test=test_part,
         seed=seed,
         counted=rows.counted,
         groups=roles.groups,
@@ -173,11 +175,17 @@ def fit_curve(
     parts: list[Snapshots] = []
     with connected() if frontier.engine == "ray" else nullcontext() as cluster:
         for training in trainings:
-            trained[training.name], part, ended = (
-                training.run(entries, parts, run, frontier.verbose)
-                if cluster is None
-                else (*training.spread(cluster), False)
-            )
+            if cluster is None:
+                own = replace(
+                    run,
+                    store=None if run.file is None else _CheckpointPart(run.file, len(parts)),
+                )
+                work = partial(_train_all, training, entries, tuple(parts))
+                found = own.carry_out(work, training.fitting, frontier.verbose)
+                training.fitting.warn_if_interrupted(found, run)
+                trained[training.name], part, ended = found.estimator, found.snapshots, found.ended
+            else:
+                (trained[training.name], part), ended = training.spread(cluster), False
             parts.append(part)
             if ended:
                 break
@@ -351,6 +359,22 @@ def flat_options(frontier: FairFrontier) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class _TrainedPart:
+    """One estimator of a frontier after training, and how that ended."""
+
+    estimator: TrainedEstimator
+    snapshots: Snapshots
+    interrupted_at: int
+    interrupted_in: str
+    called_off: bool
+
+    @property
+    def ended(self) -> bool:
+        """Whether the user ended training."""
+        return bool(self.interrupted_at) or self.called_off
+
+
+@dataclass(frozen=True, eq=False)
 class _Training:
     """The training of one estimator of a frontier, and the held-out rows for its snapshots."""
 
@@ -366,8 +390,8 @@ class _Training:
 
     def run(
         self, all_entries: Sequence[Entry], earlier: Sequence[Snapshots], run: FitRun, verbose: int
-    ) -> tuple[TrainedEstimator, Snapshots, bool]:
-        """Train all members together; the last value is whether the user ended training.
+    ) -> _TrainedPart:
+        """Train all members together.
 
         all_entries: those of all estimators; earlier: snapshots of the estimators trained before.
         """
@@ -393,7 +417,6 @@ class _Training:
             self.members,
             replace(
                 run,
-                store=None if run.file is None else _CheckpointPart(run.file, len(earlier)),
                 callback=None if run.callback is None else callback,
                 rows={
                     "validation rows": [self.validation_x, *self.validation.tensors()],
@@ -405,7 +428,6 @@ class _Training:
             note=lambda _: _best_in_words(snapshots()),
             on_check=recorder,
         )
-        self.fitting.warn_if_interrupted(trained, run)
         recorded = recorder.snapshots()
         # The last evaluation measured the members as they are now; averages come after them.
         last = recorded.utility[-len(self.entries) :][: len(self.members)]
@@ -419,7 +441,13 @@ class _Training:
             template=self.fitting.model,
             failures=trained.failures,
         )
-        return estimator, recorded, bool(trained.interrupted_at) or trained.called_off
+        return _TrainedPart(
+            estimator,
+            recorded,
+            trained.interrupted_at,
+            trained.interrupted_in,
+            trained.called_off,
+        )
 
     def spread(self, cluster: Cluster) -> tuple[TrainedEstimator, Snapshots]:
         """Train members on the workers of a cluster, those of one strength on the same one."""
@@ -522,10 +550,21 @@ def _train_some(
 ) -> tuple[TrainedEstimator, Snapshots]:
     """Train the members of some strengths, on a worker of a cluster."""
     some = training.of_strengths(strengths)
-    estimator, snapshots, _ = some.run(
-        some.entries, [], FitRun(callback=None, options={}), verbose=0
-    )
-    return estimator, snapshots
+    found = some.run(some.entries, [], FitRun(callback=None, options={}), verbose=0)
+    return found.estimator, found.snapshots
+
+
+def _train_all(
+    training: _Training,
+    all_entries: Sequence[Entry],
+    earlier: Sequence[Snapshots],
+    fitting: Fitting[Predicts],
+    run: FitRun,
+    *,
+    verbose: int,
+) -> _TrainedPart:
+    """Train the members of one estimator on the rows of ``fitting``."""
+    return replace(training, fitting=fitting).run(all_entries, earlier, run, verbose)
 
 
 def _side_by_side(histories: Sequence[History], order: NDArray[np.intp]) -> History:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, Self, get_args
 
@@ -40,6 +41,7 @@ _MOST_CODES = 20
 _POINT_MASS = 0.25
 #: Share of distinct values above which a column looks like an identifier.
 _NEARLY_DISTINCT = 0.95
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 _LARGEST_EXACT = 2.0**53  # above it a float64 cannot tell neighboring integers apart
 _FAMILY_RULES = {
     "boolean": "booleans are discrete",
@@ -79,6 +81,44 @@ class SensitiveColumn:
         parts = {"codes": self.codes, "values": self.values, "scores": self.scores}
         taken = {name: part[index] for name, part in parts.items() if part is not None}
         return replace(self, **taken)
+
+    def further(self, column: Column) -> SensitiveColumn:
+        """The same attribute of other rows, with the categories and the scaling of these.
+
+        A number gets the rank that it would have among these rows.
+        """
+        if self.codes is None:
+            values = column.as_numbers()
+            known, scores = ~np.isnan(values), np.zeros(len(values))
+            below, upto = (np.searchsorted(self._ordered, values[known], side) for side in _SIDES)
+            ranks = (below + upto + 1) / 2
+            scores[known] = (ranks - (len(self._ordered) + 1) / 2) / self._rank_spread
+            return replace(self, values=values, scores=scores)
+        typed = as_kind(column, self.kind, self.rule)
+        assert typed.codes is not None
+        places = {category: code for code, category in enumerate(self.categories)}
+        place = np.array([places.get(each, -2) for each in typed.categories] + [-1])
+        codes = place[typed.codes]
+        if (codes == -2).any():
+            raise InputError(
+                f"sensitive_features column {self.name!r} must have the categories seen before "
+                f"({', '.join(map(str, self.categories[:_LEVELS_SHOWN]))}), got "
+                f"{typed.categories[typed.codes[int((codes == -2).argmax())]]!r}; leave out such "
+                "rows"
+            )
+        return replace(self, codes=codes)
+
+    @cached_property
+    def _ordered(self) -> NDArray[np.float64]:
+        """The known numbers in ascending order."""
+        assert self.values is not None
+        return np.sort(self.values[~self.missing])
+
+    @cached_property
+    def _rank_spread(self) -> float:
+        """Standard deviation of their ranks."""
+        ranks = rankdata(self._ordered)
+        return float(np.sqrt(np.mean((ranks - (len(ranks) + 1) / 2) ** 2))) or 1.0
 
     def alone(self) -> SensitiveColumn:
         """The column as if made from its own rows: with their categories and ranks only."""
@@ -213,6 +253,18 @@ class SensitiveTable:
         [[0.0], [0.0]]
         """
         return SensitiveTable(tuple(column.take(rows) for column in self.columns))
+
+    def further(self, data: Any) -> SensitiveTable:
+        """Other rows of the same columns, with the kinds, categories and scaling of these.
+
+        >>> table = SensitiveTable.from_data({"age": range(40), "sex": ["F", "M"] * 20})
+        >>> more = table.further({"sex": ["M"], "age": [19.5]})
+        >>> more.names, more.encode().tolist()
+        (('age', 'sex'), [[0.0, 1.0]])
+        """
+        raw = read_columns(data, argument="sensitive_features", prefix="sensitive_")
+        given = {column.name: column for column in raw}
+        return SensitiveTable(tuple(each.further(given[each.name]) for each in self.columns))
 
     def encode(self) -> NDArray[np.float32]:
         """The table as numbers for the critic, (n, q), in the order of the columns.

@@ -57,7 +57,9 @@ class TrainingData:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> TrainingData:
         changed: dict[str, Any] = {
-            name: change(tensor) for name, tensor in vars(self).items() if isinstance(tensor, Tensor)
+            name: change(tensor)
+            for name, tensor in vars(self).items()
+            if isinstance(tensor, Tensor)
         }
         return TrainingData(**changed)
 
@@ -96,6 +98,9 @@ class Window(Protocol):
 
     def show(self, number: int) -> None:
         """Write the rows of this window, from 0 on, into the tensors of the data, in place."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Leave the rows of these numbers as they are; they are in no further window."""
 
 
 def take(values: Tensor, rows: Tensor) -> Tensor:

@@ -79,6 +79,6 @@ def average_gradients(optimizer: torch.optim.Optimizer) -> None:
     flat = torch.cat([weight.grad.reshape(-1) for weight in weights])
     workers.add(flat)
     flat /= workers.count
-    parts = flat.split([weight.numel() for weight in weights])
+    parts = torch.split(flat, [weight.numel() for weight in weights])
     for weight, part in zip(weights, parts, strict=True):
         weight.grad = part.view_as(weight)
