@@ -6,7 +6,6 @@ import pytest
 import torch
 from simulated_rows import simulate
 
-from equipoise.critic import CriticSettings
 from equipoise.density_ratio import CountedRatio
 from equipoise.methods import SBP, Context
 from equipoise.networks import StackedMLP

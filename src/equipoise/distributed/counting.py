@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from equipoise.distributed.sources import FilePart
+from equipoise.distributed.sources import FilePart, hashed
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Floats, Integers, Mask
 from equipoise.tables import Kind
@@ -114,15 +114,8 @@ def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
 
 
 def hashes_of(file: FilePart, before: int, rows: int) -> Any:
-    """A number for each row that looks random and depends only on its place; uint64 (rows,).
-
-    This is splitmix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom number generators).
-    """
-    place = np.arange(before, before + rows, dtype=np.uint64) + np.uint64(file.number << 40)
-    mixed = (place + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    """A number for each row that looks random and depends only on its place; uint64 (rows,)."""
+    return hashed(np.arange(before, before + rows, dtype=np.uint64) + np.uint64(file.number << 40))
 
 
 def _usable(

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.files.columns import nearest
-from equipoise.files.reading import column_types, find_data_file, iterate_table, layout_of
+from equipoise.files.reading import (
+    column_types,
+    find_data_file,
+    iterate_group,
+    iterate_table,
+    layout_of,
+    row_groups,
+)
 
 #: Rows of a file in memory at a time.
 ROWS = 2**19
@@ -42,14 +51,80 @@ class FilePart:
             raise InputError(f"{damaged} (read up to row {done:,})") from None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of one file that can be read without those before them."""
+
+    file: FilePart
+    group: int  # number of the row group of the file
+    before: int  # rows of the file before it
+    first: int  # number of its first row among the rows of all files
+    rows: int
+
+    def frames(
+        self, columns: Sequence[str], rows: int = ROWS
+    ) -> Iterator[tuple[int, pd.DataFrame]]:
+        """The number of rows of the file before each frame, and the frame."""
+        done = self.before
+        for frame in iterate_group(self.file.path, self.group, columns=columns, rows=rows):
+            yield done, frame
+            done += len(frame)
+
+    def numbers(self, before: int, rows: int) -> NDArray[np.int64]:
+        """The numbers, among the rows of all files, of rows after so many rows of the file."""
+        first = self.first - self.before + before
+        return np.arange(first, first + rows)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of one file."""
+
+    file: FilePart
+    pieces: tuple[Piece, ...]
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+
+def pieces_of(files: Sequence[FilePart]) -> tuple[Pieces, ...]:
+    """The pieces of files, whose rows are numbered in the order of the files."""
+    found, first = [], 0
+    for file in files:
+        pieces, before = [], 0
+        for group, rows in enumerate(row_groups(find_data_file(file.path))):
+            if rows:
+                pieces.append(Piece(file, group, before, first, rows))
+            before, first = before + rows, first + rows
+        if not pieces:
+            raise InputError(
+                f"data file {file} must have at least one row, got column names only; check how "
+                "it was written"
+            )
+        found.append(Pieces(file, tuple(pieces)))
+    return tuple(found)
+
+
+def hashed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers that look random, each from one of these alone; different ones remain different.
+
+    This is splitmix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom number generators).
+    """
+    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    found: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return found
+
+
 def find_files(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    columns: Sequence[str],
+    columns: Sequence[str] | Callable[[Sequence[str]], Sequence[str]],
 ) -> tuple[FilePart, ...]:
     """The files that a path, a glob or several of them name, in the order of their names.
 
     All must have the ``columns``, each of one kind in all files. Only the beginnings and ends of
-    files are read for that.
+    files are read for that. A function chooses from the names of the columns of the first file.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[Path, None] = {}
@@ -66,20 +141,28 @@ def find_files(
     if not found:
         raise InputError("paths must name at least one file, got none; name a file or a pattern")
     files = tuple(FilePart(path, number) for number, path in enumerate(sorted(found)))
+    if callable(columns):
+        _refuse_text(files[0])
+        columns = columns(list(column_types(find_data_file(files[0].path))))
     _check_alike(files, columns)
     return files
+
+
+def _refuse_text(file: FilePart) -> None:
+    """Refuse a file whose columns have no types."""
+    layout, _ = layout_of(file.path)
+    if layout == "text":
+        raise InputError(
+            f"paths must name Parquet or Arrow files, whose columns have types, got {file}; "
+            "write it as Parquet"
+        )
 
 
 def _check_alike(files: Sequence[FilePart], columns: Sequence[str]) -> None:
     """Refuse files without one of the columns, or with another kind of values in it."""
     kinds: dict[str, tuple[str, FilePart]] = {}
     for file in files:
-        layout, _ = layout_of(file.path)
-        if layout == "text":
-            raise InputError(
-                f"paths must name Parquet or Arrow files, whose columns have types, got {file}; "
-                "write it as Parquet"
-            )
+        _refuse_text(file)
         types = column_types(find_data_file(file.path))
         for name in columns:
             where = f"data file {file} ({file.number + 1} of {len(files)})"
@@ -88,7 +171,7 @@ def _check_alike(files: Sequence[FilePart], columns: Sequence[str]) -> None:
                     f"{where} must have the column {name!r}, as all of them must, got none; "
                     f"{nearest(name, list(types))}"
                 )
-            kind = _kind(types[name])
+            kind = kind_in_words(types[name])
             before, first = kinds.setdefault(name, (kind, file))
             if before == "nothing":
                 kinds[name] = (kind, file)
@@ -99,10 +182,10 @@ def _check_alike(files: Sequence[FilePart], columns: Sequence[str]) -> None:
                 )
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_in_words(kind: pa.DataType) -> str:
     """What a column holds, in words: files may differ in its width, not in this."""
     if pa.types.is_dictionary(kind):
-        return _kind(kind.value_type)
+        return kind_in_words(kind.value_type)
     tests = {
         "nothing": (pa.types.is_null,),
         "booleans": (pa.types.is_boolean,),

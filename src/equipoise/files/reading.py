@@ -144,6 +144,45 @@ def column_types(file: DataFile) -> dict[str, pa.DataType]:
         return dict(zip(schema.names, schema.types, strict=True))
 
 
+def row_groups(file: DataFile) -> list[int]:
+    """Return the number of rows of each part of a file that can be read without the others.
+
+    These are the row groups of a Parquet file, or the batches of an Arrow file.
+    """
+    opened, _ = _open_binary(file)
+    with opened, _errors_explained(file):
+        if file.layout == "parquet":
+            groups = map(opened.metadata.row_group, range(opened.metadata.num_row_groups))
+            return [group.num_rows for group in groups]
+        return [opened.get_batch(k).num_rows for k in range(opened.num_record_batches)]
+
+
+def iterate_group(
+    path: str | os.PathLike[str], group: int, *, columns: Sequence[str], rows: int
+) -> Iterator[pd.DataFrame]:
+    """Yield one of the `row_groups` of a file as frames of ``rows`` rows, as `iterate_table` does.
+
+    Text comes as categories.
+    """
+    file = find_data_file(path)
+    return _frames(file, _group_batches(file, group, list(columns), rows), rows)
+
+
+def _group_batches(
+    file: DataFile, group: int, columns: list[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    opened, schema = _open_binary(file)
+    with opened, _errors_explained(file):
+        if file.layout != "parquet":
+            yield opened.get_batch(group).select(columns)
+            return
+        text = [name for name in columns if _is_text(schema.field(name).type)]
+        with pq.ParquetFile(
+            file.path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=text
+        ) as parts:
+            yield from parts.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
+
+
 def _frames(file: DataFile, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pd.DataFrame]:
     """Regroup batches of any length into frames of ``rows`` rows."""
     waiting: list[pa.RecordBatch] = []

@@ -23,6 +23,7 @@ from equipoise.estimators.fitting import (
     UTILITIES,
     FitRun,
     Fitting,
+    Positions,
     changed_options,
     effective_sizes,
     read_rows,
@@ -78,6 +79,15 @@ _ALONE = {"members": 1, "early_stopping": None}
 _EARLIER = "before"
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """Rows that were drawn from a larger table."""
+
+    validation: Positions  # positions among these rows
+    test: Positions
+    numbers: Positions  # the number of each row in the table
+
+
 @dataclass(frozen=True, kw_only=True)
 class Roles:
     """What else the rows of a fit say: the positive label, and what splits them."""
@@ -85,7 +95,7 @@ class Roles:
     positive: Any = None  # label of y; None for the last of the sorted labels
     groups: Any = None  # (n,) rows of equal value stay in one part
     times: Any = None  # (n,) the latest rows are test rows
-    drawn: tuple[Any, Any] | None = None  # positions of validation and test rows, if drawn before
+    drawn: DrawnRows | None = None  # if the parts were drawn before
 
 
 def check_options(frontier: FairFrontier) -> None:
@@ -127,11 +137,11 @@ def fit_curve(
     check_aligned(X=X, groups=roles.groups, times=roles.times)
     rows = read_rows(models, X, y, sensitive_features, sample_weight, positive=roles.positive)
     assert rows.table is not None
-    validation_part, test_part = roles.drawn or (frontier.validation, frontier.test)
+    of_parts = frontier if roles.drawn is None else roles.drawn
     split = split_rows(
         len(rows),
-        validation=validation_part,
-        test=test_part,
+        validation=of_parts.validation,
+        test=of_parts.test,
         seed=seed,
         counted=rows.counted,
         groups=roles.groups,
@@ -181,9 +191,9 @@ def fit_curve(
                     store=None if run.file is None else _CheckpointPart(run.file, len(parts)),
                 )
                 work = partial(_train_all, training, entries, tuple(parts))
-                found = own.carry_out(work, training.fitting, frontier.verbose)
-                training.fitting.warn_if_interrupted(found, run)
-                trained[training.name], part, ended = found.estimator, found.snapshots, found.ended
+                ran = own.carry_out(work, training.fitting, frontier.verbose)
+                training.fitting.warn_if_interrupted(ran, run)
+                trained[training.name], part, ended = ran.estimator, ran.snapshots, ran.ended
             else:
                 (trained[training.name], part), ended = training.spread(cluster), False
             parts.append(part)
@@ -204,7 +214,7 @@ def fit_curve(
         snapshots=snapshots,
         health={number: health for number, (health, _) in found.items()},
         scores={number: scores for number, (_, scores) in found.items()},
-        split=split,
+        split=split if roles.drawn is None else split.numbered(roles.drawn.numbers),
         sensitive=rows.table.take(rows.counted).describe(),
         test=test,
         chance=_validation_utility(criteria, validation, math.nan).chance,

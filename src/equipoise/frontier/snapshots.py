@@ -376,6 +376,10 @@ class Split:
     validation: Positions
     test: Positions
 
+    def numbered(self, numbers: Positions) -> Split:
+        """The same rows by these numbers, (n,) for all rows."""
+        return Split(numbers[self.train], numbers[self.validation], numbers[self.test])
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:

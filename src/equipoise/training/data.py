@@ -25,7 +25,8 @@ class TrainingData:
     attribute_cell: Tensor | None = None  # (n,) joint cell, if every attribute is discrete
     weight: Tensor | None = None  # (n,) sample weights with mean one; None if all are one
     known: Tensor | None = None  # (n,) whether all attributes are known; None if they always are
-    #: Rows for which networks are built, the same in all processes that train together; None: these.
+    #: Rows for which networks are built, the same in all processes that train together, if not
+    #: these.
     built_for: TrainingData | None = None
     #: Where further rows come from, if these are a part of those to train on.
     window: Window | None = None
