@@ -226,11 +226,8 @@ def _first_rows(
     """The first of the ``rows`` of every level; of numbers that are no classes, of missing ones."""
     name = str(values.name)
     if kind_of(values) == "number" and _most_levels(columns, name, number=True) == 0:
-        rows = rows[values.isna().to_numpy()[rows]][:1]
-        return {
-            level: (float(order[row]), int(numbers[row]))
-            for level, row in zip([None], rows, strict=False)
-        }
+        missing = rows[values.isna().to_numpy()[rows]]
+        return {None: (float(order[missing[0]]), int(numbers[missing[0]]))} if len(missing) else {}
     codes, levels = pd.factorize(values.iloc[rows])
     distinct, first = np.unique(codes, return_index=True)
     known = [*np.asarray(levels).tolist(), None]

@@ -582,7 +582,8 @@ class Fitting(Generic[Model]):
         table = None if self.table is None else self.table.further(sensitive_features)
         if table is not None and inputs.columns:
             x = np.concatenate([x, inputs.encode(table)], axis=1)
-        found = training_data(x, self.outcome.further(checked_outcome(X, y)), table, weights)
+        given = read_values(y, argument="y", remedy="leave out rows whose outcome is unknown")
+        found = training_data(x, self.outcome.further(given), table, weights)
         if table is not None and self.data.known is not None:
             found = replace(found, known=torch.from_numpy(table.known))
         return found
