@@ -202,7 +202,7 @@ def test_windows_show_every_row_once_in_a_pass_and_keep_what_is_set_aside(tmp_pa
     monkeypatch.setattr(of_rows, "AT_ONCE", 3)
     # The outcome of a row is its number.
     rows = people(1200).assign(hired=np.arange(1200.0))
-    paths = written(rows, tmp_path / "in", 3, group=60)
+    paths = written(rows, tmp_path / "in", 3, group=50)
     fitting, table = learned(paths, FairRegressor(device="cpu"), sample=0.3, window=150)
 
     def shown(data, places=slice(None)):
