@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from equipoise.auditing import audit as audit
     from equipoise.datasets import load_dataset as load_dataset
     from equipoise.distributed.auditing import audit_files as audit_files
+    from equipoise.distributed.fitting import fit_files as fit_files
     from equipoise.estimators import FairAdjuster as FairAdjuster
     from equipoise.estimators import FairBoostingClassifier as FairBoostingClassifier
     from equipoise.estimators import FairBoostingRegressor as FairBoostingRegressor
@@ -34,6 +35,7 @@ _HOMES = {
     "SensitiveTable": "equipoise.tables",
     "audit": "equipoise.auditing.assess",
     "audit_files": "equipoise.distributed.auditing",
+    "fit_files": "equipoise.distributed.fitting",
     "load": "equipoise.frontier",
     "load_dataset": "equipoise.datasets",
 }

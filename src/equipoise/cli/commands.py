@@ -261,6 +261,14 @@ def fit(
         "forbid it.",
     ),
     seed: Whole = option("N", "Same seed, same run.  [default: 0]"),
+    engine: Text = option(
+        "NAME",
+        "local, or ray: train on a Ray cluster, from Parquet files of any number of rows; DATA may "
+        "then be a pattern in quotes, such as 'data/*.parquet'.  [default: local]",
+    ),
+    workers: Whole = option(
+        "N", "Processes that train together, with --engine ray, each on one core.  [default: 1]"
+    ),
     device: Text = option("NAME", "auto, cpu or cuda, for networks.  [default: auto]"),
     max_gap: Text = option(
         "X",
@@ -319,6 +327,7 @@ def fit(
       equipoise fit people.csv --target hired --sensitive age,sex --predictor both
       equipoise fit people.parquet --target income --sensitive race --drop zip --id person
       equipoise fit people.csv --sep ';' --target hired --sensitive age --group-split household
+      equipoise fit "data/*.parquet" --target hired --sensitive age --engine ray --workers 2
       equipoise fit --resume --out run
       equipoise fit --settings run/settings.json --out again
     """

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from sklearn.base import clone, is_regressor
 
 from equipoise.cluster import Cluster, connected
@@ -123,7 +124,7 @@ def fit_files(
         window=window,
     )
     request.check_positive(positive)
-    with request.read(paths) as read:
+    with request.of_task().read(paths) as read:
         read.fit(
             estimator,
             positive=positive,
@@ -149,6 +150,7 @@ class FitRequest:
     key: str | None
     workers: int
     window: int
+    has_classes: bool | None = None  # whether the target holds classes; None: its values say it
 
     @classmethod
     def of(cls, estimator: Any, *, workers: int, window: int, **columns: Any) -> FitRequest:
@@ -181,6 +183,13 @@ class FitRequest:
             **columns,
         )
 
+    def of_task(self) -> FitRequest:
+        """The same request, in which the estimator says whether the target holds classes."""
+        first = self.models[0]
+        if isinstance(first, FairEncoder):
+            return replace(self, has_classes=first.task == "classification")
+        return replace(self, has_classes=not is_regressor(first))
+
     def check_positive(self, positive: Any) -> None:
         """Refuse a positive label where nothing reads it."""
         if positive is not None and not any(self.shares):
@@ -195,7 +204,9 @@ class FitRequest:
         pieces = pieces_of(files)
         draws = self._draws(sum(piece.rows for file in pieces for piece in file.pieces), columns)
         with connected() as cluster:
-            found = survey(cluster.in_order, pieces, columns, draws)
+            # Few rows are read here sooner than processes start.
+            in_order = map if draws.sample >= 1 else cluster.in_order
+            found = survey(in_order, pieces, columns, draws)
             yield FilesRead(self, cluster, files, pieces, columns, draws, found)
 
     def _columns(self, names: Sequence[str]) -> FitColumns:
@@ -215,7 +226,6 @@ class FitRequest:
         if self.features is None:
             features = [name for name in features if name != self.key]
         first = self.models[0]
-        regression = first.task == "regression" if isinstance(first, FairEncoder) else None
         return FitColumns(
             target=self.target,
             sensitive=self.sensitive,
@@ -224,7 +234,7 @@ class FitRequest:
             key=self.key,
             missing=first.missing_sensitive,
             types=first.sensitive_types or {},
-            has_classes=not (is_regressor(first) if regression is None else regression),
+            has_classes=self.has_classes,
         )
 
     def _draws(self, rows: int, columns: FitColumns) -> Draws:
@@ -342,8 +352,16 @@ class FilesRead:
     @property
     def sample(self) -> pd.DataFrame:
         """The drawn rows."""
-        columns = list(self.columns.names)
-        return pd.DataFrame(self.found.rows[columns])
+        return pd.DataFrame(self._drawn[list(self.columns.names)])
+
+    @cached_property
+    def _drawn(self) -> pd.DataFrame:
+        """The drawn rows and their parts; text, which is read as categories, is text again."""
+        rows = self.found.rows
+        types = column_types(find_data_file(self.files[0].path))
+        text = [name for name in self.columns.names if not pa.types.is_dictionary(types[name])]
+        categories = rows[text].select_dtypes("category").columns
+        return rows.astype(dict.fromkeys(categories, object))
 
     @property
     def rows(self) -> int:
@@ -378,7 +396,7 @@ class FilesRead:
         resume: bool = False,
     ) -> None:
         """Learn from the sample and train on all rows; ``features`` are some of those read."""
-        request, drawn = self.request, self.found.rows
+        request, drawn = self.request, self._drawn
         columns = self.columns
         if features is not None:
             columns = replace(columns, features=tuple(features))

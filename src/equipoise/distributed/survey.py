@@ -44,7 +44,7 @@ class FitColumns:
     key: str | None = None  # rows of equal value are in the same part
     missing: Literal["error", "skip"] = "error"  # what to do with missing sensitive values
     types: Mapping[str, Kind] = field(default_factory=dict)  # of sensitive columns, if given
-    has_classes: bool = True  # whether the target holds classes
+    has_classes: bool | None = True  # whether the target holds classes; None: its values say it
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -244,6 +244,8 @@ def _first_rows(
 def _most_levels(columns: FitColumns, name: str, *, number: bool) -> int:
     """Most levels of a column that are looked for; 0 for numbers that are no classes."""
     if name == columns.target:
+        if columns.has_classes is None:
+            return MAX_CATEGORIES if number else MOST_LEVELS
         return MOST_LEVELS if columns.has_classes else 0
     if name in columns.sensitive:
         discrete = columns.types.get(name) == "discrete"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from equipoise.distributed.fitting import FilesRead
 from equipoise.errors import InputError, NoSuchModel
 from equipoise.estimators.fitting import read_device
 from equipoise.files import Columns, read_table
@@ -101,36 +103,83 @@ def fit_run(
             path = earlier.data.find(out if settings is None else settings.parent)
         if path is None:
             raise InputError(f"DATA is required; {_EXAMPLES[command]}")
-        frame = read_table(path, sep=options.sep or None, category=options.category)
-        columns = options.columns(frame, say)
-        _refuse_what_cannot_pick(options, columns.task)
-        file = DataFacts.of(path, out, len(frame))
-        if earlier is not None and earlier.data.sha256 != file.sha256:
-            changed = (
-                f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
-                f"{file.sha256}, was {earlier.data.sha256}"
+        with _rows_of(path, options, out, say) as rows:
+            columns = options.columns(rows.frame, say)
+            _refuse_what_cannot_pick(options, columns.task)
+            if earlier is not None and earlier.data.sha256 != rows.facts.sha256:
+                changed = (
+                    f"'{path}' is not the file that the earlier run was trained on: its SHA-256 is "
+                    f"{rows.facts.sha256}, was {earlier.data.sha256}"
+                )
+                remedy = "choose another --out to train on this one"
+                if settings is not None:
+                    repeat = command_line("equipoise", command, path, "--settings", settings)
+                    remedy = f"name it to train on it as it is: {repeat}"
+                if resume or data is None:
+                    raise InputError(f"{changed}; restore the file, or {remedy}")
+                say(f"note: {changed}; training on it with the settings of that run")
+            for part in columns.parts:
+                say(part)
+            record = RunRecord(
+                state="training",
+                command=fit_command(options, path, out),
+                options=options,
+                task=columns.task,
+                data=rows.facts,
+                columns=tuple(plain_rows(columns.to_frame())),
+                flags=tuple(flag.words for flag in columns.flags),
+                device=read_device(options.device).type if options.has_networks else "cpu",
+                versions=versions(options.libraries),
             )
-            remedy = "choose another --out to train on this one"
-            if settings is not None:
-                repeat = command_line("equipoise", command, path, "--settings", settings)
-                remedy = f"name it to train on it as it is: {repeat}"
-            if resume or data is None:
-                raise InputError(f"{changed}; restore the file, or {remedy}")
-            say(f"note: {changed}; training on it with the settings of that run")
-        for part in columns.parts:
-            say(part)
-        record = RunRecord(
-            state="training",
-            command=fit_command(options, path, out),
-            options=options,
-            task=columns.task,
-            data=file,
-            columns=tuple(plain_rows(columns.to_frame())),
-            flags=tuple(flag.words for flag in columns.flags),
-            device=read_device(options.device).type if options.has_networks else "cpu",
-            versions=versions(options.libraries),
+            return _train_and_write(Run(out, record), rows, columns, resume=resume, say=say)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows to train on: those of a frame, or of files of which the frame is a sample."""
+
+    frame: pd.DataFrame
+    facts: DataFacts
+    files: FilesRead | None = None
+
+    def fit(
+        self,
+        options: FitOptions,
+        columns: Columns,
+        frontier: FairFrontier,
+        checkpoint: Path | None,
+        resume: bool,
+    ) -> FairFrontier:
+        """Fit a frontier to all rows."""
+        given = options.rows(self.frame, columns)
+        if self.files is None:
+            return frontier.fit(**given, checkpoint=checkpoint, resume=resume)
+        self.files.fit(
+            frontier,
+            positive=given["positive"],
+            features=list(given["X"].columns),
+            checkpoint=checkpoint,
+            resume=resume,
         )
-        return _train_and_write(Run(out, record), frame, columns, resume=resume, say=say)
+        return frontier
+
+
+@contextmanager
+def _rows_of(path: Path, options: FitOptions, out: Path, say: Say) -> Iterator[_Rows]:
+    """Read a file, or survey many; a cluster stays connected until they are trained on."""
+    if options.engine == "local":
+        frame = read_table(path, sep=options.sep or None, category=options.category)
+        yield _Rows(frame, DataFacts.of(path, out, len(frame)))
+        return
+    with options.request().read(path) as found:
+        frame = found.sample
+        if found.rows > len(frame):
+            say(
+                f"{found.rows:,} rows in {len(found.files):,} files; what follows is about "
+                f"{len(frame):,} of them, drawn at random."
+            )
+        facts = DataFacts.stated(path, out, found.rows, found.bytes, found.digest)
+        yield _Rows(frame, facts, found)
 
 
 def read_options(
@@ -182,9 +231,7 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
     return command_line("equipoise", options.command, data, *options.to_arguments(), "--out", out)
 
 
-def _train_and_write(
-    run: Run, frame: pd.DataFrame, columns: Columns, *, resume: bool, say: Say
-) -> Answer:
+def _train_and_write(run: Run, rows: _Rows, columns: Columns, *, resume: bool, say: Say) -> Answer:
     """Train, or take up what is trained already; keep what can be resumed after an error."""
     options = run.record.options
     place = files.unfinished_place(run.folder) if resume else files.new_place(run)
@@ -193,10 +240,12 @@ def _train_and_write(
         if frontier is None or _cut_short(frontier, options):
             # What is solved at once has no progress to show and nothing to resume.
             trains = parse_method(options.method).solve is None
-            frontier = options.frontier(columns.task, verbose=int(trains)).fit(
-                **options.rows(frame, columns),
-                checkpoint=place / files.CHECKPOINT if trains else None,
-                resume=resume and trains,
+            frontier = rows.fit(
+                options,
+                columns,
+                options.frontier(columns.task, verbose=int(trains)),
+                place / files.CHECKPOINT if trains else None,
+                resume and trains,
             )
         say(f"Picking a model and writing {run.folder / files.REPORT} ...")
         return _finish(run, place, frontier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import inspect
 import json
@@ -18,7 +19,16 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
-from equipoise.errors import InputError, check_choice, check_number, check_whole, did_you_mean
+from equipoise.cluster import Engine, uses_cluster
+from equipoise.distributed.fitting import WINDOW, FitRequest
+from equipoise.errors import (
+    InputError,
+    check_choice,
+    check_number,
+    check_whole,
+    did_you_mean,
+    refuse_unread,
+)
 from equipoise.estimators import (
     FairAdjuster,
     FairBoostingClassifier,
@@ -92,6 +102,8 @@ class FitOptions:
     missing_sensitive: Literal["error", "skip"] = _DEFAULTS["missing_sensitive"]
     sensitive_at_prediction: bool = _DEFAULTS["sensitive_at_prediction"]
     seed: int = 0
+    engine: Engine = "local"
+    workers: int | None = None  # processes that train together on a cluster
     device: str = _DEFAULTS["device"]
     #: On the first metric of the model that is picked at the end of training, for every attribute
     #: or for those named. The command line calls it --max-gap where that metric is a gap.
@@ -143,10 +155,37 @@ class FitOptions:
                 f"{self.time_split!r}; leave one out"
             )
         self._check_roles()
-        check_options(
-            self.frontier(
-                "regression" if self.task == "regression" else "classification", verbose=0
-            )
+        if uses_cluster(self.engine, self.workers):
+            self.request()
+            return
+        check_options(self._any_frontier())
+
+    def _any_frontier(self) -> FairFrontier:
+        """The frontier, as far as it is known before the target is."""
+        task: Task = "regression" if self.task == "regression" else "classification"
+        return self.frontier(task, verbose=0)
+
+    def request(self) -> FitRequest:
+        """Return what is read from files on a cluster; refuse options that mean nothing there."""
+        for name in ("sep", "category", "time_split"):
+            if value := getattr(self, name):
+                remedy = {
+                    "sep": "write Parquet files",
+                    "category": "write such columns as text",
+                    "time_split": "split by --group-split, or draw test rows beforehand",
+                }[name]
+                option = f"--{name.replace('_', '-')}"
+                refuse_unread(option, as_argument(value), "--engine ray", remedy)
+        return FitRequest.of(
+            self._any_frontier(),
+            target=self.target,
+            sensitive=self.sensitive,
+            features=self.score or self.features or None,
+            drop=self.drop if not (self.score or self.features) else (),
+            weight=self.weight or None,
+            key=self.group_split or None,
+            workers=1 if self.workers is None else self.workers,
+            window=WINDOW,
         )
 
     def _check_roles(self) -> None:
@@ -388,14 +427,19 @@ class DataFacts:
     @classmethod
     def of(cls, path: Path, folder: Path, rows: int) -> DataFacts:
         """Describe a file that was read for the run in ``folder``."""
+        return cls.stated(path, folder, rows, path.stat().st_size, sha256(path))
+
+    @classmethod
+    def stated(cls, path: Path, folder: Path, rows: int, size: int, digest: str) -> DataFacts:
+        """Describe the files that ``path`` names, of which size and digest are known."""
         from_folder = ""
         if not path.is_absolute():
             with suppress(ValueError):  # on another drive of Windows
                 from_folder = os.path.relpath(path.absolute(), folder.absolute())
         return cls(
             path=str(path),
-            bytes=path.stat().st_size,
-            sha256=sha256(path),
+            bytes=size,
+            sha256=digest,
             rows=rows,
             from_folder=from_folder,
         )
@@ -408,7 +452,10 @@ class DataFacts:
         places = [Path(self.path)]
         if self.from_folder:
             places.append(Path(os.path.normpath(folder / self.from_folder)))
-        found = [place for place in dict.fromkeys(places) if place.is_file()]
+        found = [place for place in dict.fromkeys(places) if glob.glob(str(place), recursive=True)]
+        if found and not found[0].is_file():  # a pattern
+            return found[0]
+        found = [place for place in found if place.is_file()]
         if not found:
             looked = " and ".join(f"'{place}'" for place in dict.fromkeys(places))
             raise InputError(
