@@ -103,7 +103,7 @@ SENSITIVE = ["age", "sex"]
     ids=lambda model: type(model).__name__,
 )
 def test_one_worker_is_the_local_engine(model, tmp_path):
-    rows = people()
+    rows = people(500)
     target = "pay" if isinstance(model, FairRegressor) else "hired"
     other = {"pay", "hired"} - {target}
     paths = written(rows, tmp_path / "in")

@@ -1,20 +1,17 @@
 """Audit and predict on a real cluster of two nodes, whose workers and nodes are really killed."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
-import signal
-import threading
-import time
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
+from losses import kill, meanwhile
+from people_in_files import command, people, written
 
 from equipoise import (
     FairBoostingClassifier,
@@ -23,8 +20,6 @@ from equipoise import (
     audit,
     audit_files,
 )
-from equipoise.cli.commands import app
-from equipoise.cli.running import run
 from equipoise.errors import InputError
 from equipoise.runs.scoring import FINISHED, score_file, score_files
 from tests.error_parts import says
@@ -34,38 +29,6 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = pytest.mark.timeout(240)
 COLUMNS = {"score": "score", "target": "hired", "sensitive": ["age", "sex"]}
 FAST = {"draws": 20, "permutations": 99}
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two nodes of one core each."""
-    from ray.cluster_utils import Cluster
-
-    store = {"object_store_memory": 80 * 2**20}
-    head = {"num_cpus": 1, "include_dashboard": False, **store}
-    found = Cluster(initialize_head=True, head_node_args=head)
-    found.add_node(num_cpus=1, **store)
-    ray.init(address=found.address, logging_level="ERROR", log_to_driver=False)
-    yield found
-    ray.shutdown()
-    found.shutdown()
-
-
-def people(n, seed=0):
-    random = np.random.default_rng(seed)
-    sex = random.choice(["F", "M"], n, p=[0.4, 0.6])
-    hired = (random.random(n) < 0.3 + 0.2 * (sex == "M")).astype(int)
-    grade = random.normal(size=n) + 2 * hired
-    columns = {"age": random.integers(18, 80, n), "sex": sex, "grade": grade}
-    score = (0.2 * hired + 0.1 * (sex == "M") + random.random(n) / 2).round(2)
-    return pd.DataFrame({**columns, "hired": hired, "score": score})
-
-
-def written(folder, files, rows):
-    folder.mkdir()
-    for number in range(files):
-        people(rows, number).to_parquet(folder / f"part-{number:02d}.parquet")
-    return str(folder / "*.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -82,75 +45,11 @@ def digests(folder):
     }
 
 
-def at_work(among=None):
-    """Processes of this test that work on a file now, of one node or of all."""
-    found = []
-    for process in (among or psutil.Process()).children(recursive=True):
-        try:
-            if process.cmdline()[:1] == ["ray::_call"]:
-                found.append(process)
-        except psutil.Error:
-            continue  # it has ended
-    return found
-
-
-@contextmanager
-def meanwhile(act, times=1):
-    """Call `act` until it has succeeded so many times, while the block runs."""
-    done, stop = [], threading.Event()
-
-    def repeat():
-        while len(done) < times and not stop.is_set():
-            if act():
-                done.append(time.monotonic())
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join(timeout=20)
-
-
-def kill():
-    """Kill a worker that works on something."""
-    for process in at_work():
-        os.kill(process.pid, signal.SIGKILL)
-        return True
-    return False
-
-
-@pytest.fixture
-def lose(cluster):
-    """Kill a worker at the first call that can, and remove a node that works at the second."""
-    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-    cluster.wait_for_nodes(timeout=60)
-    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-
-    def remove():
-        if at_work(raylet):
-            cluster.remove_node(node, allow_graceful=False)
-            return True
-        return False
-
-    losses = [kill, remove]
-
-    def lose_next():
-        done = bool(losses) and losses[0]()
-        if done:
-            del losses[0]
-        return done
-
-    return lose_next
-
-
 def test_an_audit_counts_what_audit_counts_also_when_workers_and_a_node_are_lost(
     cluster, lose, tmp_path
 ):
     paths = written(tmp_path / "in", 6, 80_000)
-    with meanwhile(lose, times=2) as lost:
+    with meanwhile(lose("ray::_call"), times=2) as lost:
         found = audit_files(paths, **COLUMNS, **FAST)
     assert len(lost) == 2
     assert found.to_json() == audit_files(paths, **COLUMNS, **FAST).to_json()
@@ -161,11 +60,9 @@ def test_an_audit_counts_what_audit_counts_also_when_workers_and_a_node_are_lost
     assert found.n == rates["n"].sum() == len(rows)
 
 
-def test_predict_scores_as_one_process_does_also_when_workers_and_a_node_are_lost(
-    cluster, lose, model, tmp_path
-):
+def test_predict_scores_as_one_process_does_also_when_workers_are_lost(cluster, model, tmp_path):
     paths = written(tmp_path / "in", 6, 40_000)
-    with meanwhile(lose, times=2) as lost:
+    with meanwhile(kill, times=2) as lost:
         report = score_files(model, paths, tmp_path / "out", model_digest="m")
     assert len(lost) == 2
     assert (report.document["scored"], report.before) == (240_000, 0)
@@ -213,16 +110,16 @@ def test_what_is_finished_is_not_done_again(cluster, model, tmp_path):
     paths, out = written(tmp_path / "in", 3, 200), tmp_path / "out"
     score_files(model, paths, out, model_digest="m", id="age")
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    (out / "part-01.parquet").unlink()
-    people(150, 9).to_parquet(tmp_path / "in" / "part-02.parquet")
+    (out / "01.parquet").unlink()
+    people(150, 9).to_parquet(tmp_path / "in" / "02.parquet")
     report = score_files(model, paths, out, model_digest="m", id="age")
     assert (report.before, report.document["rows"]) == (1, 550)
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     assert {name for name in before if before[name] != after[name]} == {
-        "part-01.parquet",
-        "part-02.parquet",
+        "01.parquet",
+        "02.parquet",
     }
-    assert len(pd.read_parquet(out / "part-02.parquet")) == 150
+    assert len(pd.read_parquet(out / "02.parquet")) == 150
     for options in ({"model_digest": "other"}, {"model_digest": "m", "threshold": 0.5}):
         with pytest.raises(InputError) as refused:
             score_files(model, paths, out, id="age", **{"model_digest": "m"} | options)
@@ -249,25 +146,17 @@ def test_nothing_of_the_user_is_overwritten(cluster, model, tmp_path):
     shutil.copytree(tmp_path / "in", tmp_path / "more")
     with pytest.raises(InputError) as refused:
         score_files(model, [paths, str(tmp_path / "more" / "*")], out, model_digest="m")
-    says(refused.value, "different names", "part-00.parquet", "each folder by itself")
+    says(refused.value, "different names", "00.parquet", "each folder by itself")
 
 
 def test_an_error_in_a_worker_is_the_error_of_the_command(cluster, tmp_path):
     paths = written(tmp_path / "in", 3, 100)
     bad = people(100).astype({"score": float})
     bad.loc[41, "score"] = np.inf
-    bad.to_parquet(tmp_path / "in" / "part-01.parquet")
+    bad.to_parquet(tmp_path / "in" / "01.parquet")
     with pytest.raises(InputError) as refused:
         audit_files(paths, **COLUMNS, workers=1)
-    says(refused.value, "part-01.parquet", "'score'", "finite", "inf in row 42", "correct it")
-
-
-def command(*arguments):
-    """Run one command line; its exit code and what it printed."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = run(app, [str(argument) for argument in arguments])
-    return code, out.getvalue(), err.getvalue()
+    says(refused.value, "01.parquet", "'score'", "finite", "inf in row 42", "correct it")
 
 
 def answer(out):
@@ -299,11 +188,9 @@ def test_the_commands_run_on_the_cluster(cluster, tmp_path, monkeypatch):
     assert code == 0, err
     assert (answer(out)["scored"], answer(out)["finished_before"]) == (800, 0)
     assert answer(command(*predict, "--json")[1])["finished_before"] == 2
-    code, _, err = command("predict", "run", "in/part-00.parquet", "--out", "one.parquet")
-    pd.testing.assert_frame_equal(
-        pd.read_parquet("one.parquet"), pd.read_parquet("out/part-00.parquet")
-    )
-    assert sorted(os.listdir("out")) == [FINISHED, "part-00.parquet", "part-01.parquet"]
+    code, _, err = command("predict", "run", "in/00.parquet", "--out", "one.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet("one.parquet"), pd.read_parquet("out/00.parquet"))
+    assert sorted(os.listdir("out")) == ["00.parquet", "01.parquet", FINISHED]
 
 
 def test_the_code_on_the_page_runs(cluster, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import ceil
 from typing import Any, NoReturn
 
 import torch
@@ -29,13 +30,17 @@ from equipoise.training.progress import Progress, progress_shown
 from equipoise.training.workers import agreed, train_together
 
 #: Seconds to wait for processes to start, and between two looks at how they get on.
-START, LOOK = 120.0, 0.2
+START, LOOK = 60.0, 0.2
 #: Seconds that one waits for another, which may be reading its rows.
 PATIENCE = 1800.0
 
 
 class WorkerLost(Exception):
     """Another process that trains along cannot be reached."""
+
+
+class NoRoom(WorkerLost):
+    """The cluster has too few free cores, or does not know yet how few it has."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,9 @@ class ClusterTraining:
         shared, losses = self.cluster.ray.put(task), 0
         with catch_first_interrupt() as interrupted, progress_shown(verbose) as show:
             while True:
-                crew = _Crew(self.cluster.ray, self.workers, self.cluster.cores)
+                # Ray may not know yet which cores were lost with a machine.
+                cores = self.cluster.cores / (2 if losses else 1)
+                crew = _Crew(self.cluster.ray, self.workers, cores)
                 try:
                     for news in crew.train(shared, state, interrupted):
                         if news.state is not None and not interrupted():
@@ -197,12 +204,12 @@ class ClusterTraining:
                             show(progress)  # type: ignore[misc]
                     return crew.result(interrupted())
                 except WorkerLost as lost:
-                    losses += 1
+                    losses += 3 if isinstance(lost, NoRoom) else 1
                     if losses > RETRIES:
                         raise InputError(
                             f"the cluster must have {self.workers} workers that live until the "
-                            f"next checkpoint, got {losses} losses in a row ({lost}); give workers "
-                            "more memory, or lower window or checkpoint_every"
+                            f"next checkpoint, got none again and again ({lost}); use fewer "
+                            "workers, give them more memory, or lower window or checkpoint_every"
                         ) from None
                 finally:
                     crew.end()
@@ -211,10 +218,10 @@ class ClusterTraining:
 class _Crew:
     """Processes that are started, and ended, together."""
 
-    def __init__(self, ray: Any, count: int, cores: int) -> None:
+    def __init__(self, ray: Any, count: int, cores: float) -> None:
         self._ray = ray
-        # Fewer cores may be left than there were: then processes share them.
-        share = min(1.0, int(100 * cores / count) / 100)
+        # Where there are fewer cores than processes, these share them.
+        share = 1 / ceil(count / cores) if count > cores else 1
         actor = ray.remote(
             num_cpus=share, max_restarts=0, max_concurrency=3, scheduling_strategy="SPREAD"
         )(Process)
@@ -225,9 +232,9 @@ class _Crew:
     def train(self, task: Any, state: Any, interrupted: Any) -> Iterator[News]:
         """Yield what happens until all have trained; then `result` is there."""
         first = self._processes[0]
-        at = None
-        if len(self._processes) > 1:
-            at = self._get(first.meet.remote(), START)
+        # All must run before one of them waits for the others.
+        self._get([each.news.remote() for each in self._processes], START)
+        at = self._get(first.meet.remote()) if len(self._processes) > 1 else None
         kept = self._ray.put(state)
         waiting = [each.train.remote(task, at, kept) for each in self._processes]
         answer, look, told = waiting[0], first.news.remote(), False
@@ -262,7 +269,7 @@ class _Crew:
         try:
             return self._ray.get(answer, timeout=timeout)
         except errors.GetTimeoutError:
-            raise WorkerLost(f"no process was started within {timeout:.0f} seconds") from None
+            raise NoRoom(f"they had not all started after {timeout:.0f} seconds") from None
         except errors.RayTaskError as failed:
             raise (failed.cause or failed) from None
         except errors.RayError as lost:

@@ -181,7 +181,7 @@ class FitOptions:
             target=self.target,
             sensitive=self.sensitive,
             features=self.score or self.features or None,
-            drop=self.drop if not (self.score or self.features) else (),
+            drop=(*self.id, *self.drop),
             weight=self.weight or None,
             key=self.group_split or None,
             workers=1 if self.workers is None else self.workers,
@@ -219,12 +219,15 @@ class FitOptions:
         """Decide how each column of the data is used."""
         # To the reader below scores are features, a word that whoever typed --score did not use.
         check_columns("--score", self.score, [str(name) for name in frame.columns])
+        unused = self.id, self.drop
+        if self.engine != "local":  # what is not used was not read
+            unused = (), ()
         return read_columns(
             frame,
             target=self.target,
             sensitive=self.sensitive,
-            id=self.id,
-            drop=self.drop,
+            id=unused[0],
+            drop=unused[1],
             features=self.score or self.features or None,
             task=self.task or None,
             sensitive_types=self.types or None,

@@ -1,0 +1,45 @@
+from functools import partial
+
+import psutil
+import pytest
+from losses import at_work, kill
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two nodes of one core each."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    store = {"object_store_memory": 80 * 2**20}
+    head = {"num_cpus": 1, "include_dashboard": False, **store}
+    found = Cluster(initialize_head=True, head_node_args=head)
+    found.add_node(num_cpus=1, **store)
+    ray.init(address=found.address, logging_level="ERROR", log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.fixture
+def lose(cluster):
+    """A function that kills a worker when it first can, and then removes a node that works."""
+    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes(timeout=60)
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+
+    def remove(name):
+        if at_work(name, raylet):
+            cluster.remove_node(node, allow_graceful=False)
+            return True
+        return False
+
+    losses = [kill, remove]
+
+    def lose_next(name):
+        done = bool(losses) and losses[0](name)
+        if done:
+            del losses[0]
+        return done
+
+    return lambda name: partial(lose_next, name)
