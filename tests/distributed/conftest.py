@@ -2,7 +2,7 @@ from functools import partial
 
 import psutil
 import pytest
-from losses import at_work, kill
+from losses import kill
 
 
 @pytest.fixture(scope="session")
@@ -23,23 +23,15 @@ def cluster():
 
 @pytest.fixture
 def lose(cluster):
-    """A function that kills a worker when it first can, and then removes a node that works."""
+    """A function that kills a worker of another node, and then removes that node."""
     node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes(timeout=60)
     raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
 
-    def remove(name):
-        if at_work(name, raylet):
-            cluster.remove_node(node, allow_graceful=False)
-            return True
-        return False
-
-    losses = [kill, remove]
-
     def lose_next(name):
-        done = bool(losses) and losses[0](name)
-        if done:
-            del losses[0]
-        return done
+        if not kill(name, raylet):
+            return False
+        cluster.remove_node(node, allow_graceful=False)
+        return True
 
     return lambda name: partial(lose_next, name)

@@ -41,9 +41,9 @@ def meanwhile(act, times=1):
         thread.join(timeout=20)
 
 
-def kill(name="ray::_call"):
-    """Kill a worker that does what has this name."""
-    for process in at_work(name):
+def kill(name="ray::_call", among=None):
+    """Kill a worker that does what has this name, of one node or of all."""
+    for process in at_work(name, among):
         os.kill(process.pid, signal.SIGKILL)
         return True
     return False

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,11 @@ from people_in_files import command, people, written
 
 from equipoise import FairClassifier, fit_files, load
 from equipoise.distributed import fitting as of_files
+from equipoise.distributed.rows import rows_of
 from equipoise.errors import InputError
+from equipoise.estimators.fitting import FitRun
 from tests.error_parts import says
+from tests.workers_as_threads import Threads
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = [
@@ -23,21 +28,39 @@ pytestmark = [
 ROLES = {"target": "hired", "sensitive": ["age", "sex"], "drop": "score"}
 
 
+class InThreads:
+    """Trains in threads what workers would train."""
+
+    def __init__(self, cluster, table, workers):
+        self.table, self.workers = table, workers
+
+    def __call__(self, work, fitting, run, verbose):
+        task = pickle.dumps((work, fitting))
+
+        def train(number):
+            work, fitting = pickle.loads(task)
+            fitting.recipe = replace(fitting.recipe, n_jobs=1)
+            fitting.data = rows_of(fitting, self.table, number, self.workers)
+            return work(fitting, FitRun(callback=None, options={}), verbose=0)
+
+        return Threads(self.workers).each(train)[0]
+
+
 def test_a_fit_ends_as_if_no_worker_and_no_node_had_been_lost(cluster, lose, tmp_path, monkeypatch):
-    monkeypatch.setattr(of_files, "SAMPLE", 2_000)
-    paths = written(tmp_path / "in", 6, 1_500)
-    model = FairClassifier(
-        strength=0.8, iterations=400, batch_size=90, random_state=0, device="cpu"
-    )
-    options = {"workers": 3, "window": 1_000, "checkpoint_every": 0}
-    with meanwhile(lose("ray::Process.train"), times=2) as lost:
-        fit_files(model, paths, **ROLES, **options)
-    assert len(lost) == 2
+    paths = written(tmp_path / "in", 2, 600)
+    fast = {"iterations": 150, "batch_size": 90, "hidden": (8,), "device": "cpu"}
+    model = FairClassifier(strength=0.8, random_state=0, **fast)
+    with meanwhile(lose("ray::Process.train")) as lost:
+        fit_files(model, paths, **ROLES, workers=3, checkpoint_every=0)
+    assert len(lost) == 1
     rows = people(500, 9)[["grade"]]
     found, task = model.predict_proba(rows), model.history_.task
-    fit_files(model, paths, **ROLES, **options)
-    np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-6)
-    np.testing.assert_allclose(task, model.history_.task, atol=1e-6)
+    monkeypatch.setattr(of_files, "ClusterTraining", InThreads)
+    fit_files(model, paths, **ROLES, workers=3)
+    np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-4)
+    np.testing.assert_allclose(task, model.history_.task, atol=1e-4)
+    fit_files(model, paths, **ROLES, workers=1)
+    assert abs(found - model.predict_proba(rows)).max() > 1e-3
 
 
 def test_the_command_writes_the_ordinary_run_folder(cluster, tmp_path, monkeypatch):

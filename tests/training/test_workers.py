@@ -1,7 +1,5 @@
 """Several workers that train the same members on different rows."""
 
-import threading
-
 import pytest
 import torch
 from simulated_rows import simulate
@@ -24,54 +22,10 @@ from equipoise.training import (
 from equipoise.training.data import generators
 from equipoise.training.loop import PredictorStep, RunState
 from equipoise.training.stopping import EarlyStopping
-from equipoise.training.workers import agreed, total, train_together, worker_count
+from equipoise.training.workers import agreed, total, worker_count
+from tests.workers_as_threads import Threads
 
 MEMBERS = [Member(0.0, 3), Member(0.0, 4)]
-
-
-class Threads:
-    """Workers that are threads of this process."""
-
-    def __init__(self, count):
-        self.count = count
-        self._barrier, self._parts = threading.Barrier(count), [None] * count
-
-    def each(self, work):
-        """What work(number) returns in every worker."""
-        found = [None] * self.count
-
-        def act(number):
-            try:
-                with train_together(Place(self, number)):
-                    found[number] = work(number)
-            except BaseException as failure:
-                self._barrier.abort()
-                found[number] = failure
-
-        threads = [threading.Thread(target=act, args=(k,), daemon=True) for k in range(self.count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=60)
-        failures = [each for each in found if isinstance(each, BaseException)]
-        if failures:
-            raise failures[0]
-        return found
-
-    def add(self, number, values):
-        self._parts[number] = values.clone()
-        self._barrier.wait(timeout=60)
-        result = sum(self._parts[1:], self._parts[0])
-        self._barrier.wait(timeout=60)
-        values.copy_(result)
-
-
-class Place:
-    def __init__(self, threads, number):
-        self.threads, self.number, self.count = threads, number, threads.count
-
-    def add(self, values):
-        self.threads.add(self.number, values)
 
 
 class Union:
