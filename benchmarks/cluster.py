@@ -167,7 +167,7 @@ def measured(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
                 try:
                     name = process.cmdline()[:1]
-                    role = "worker" if name[:1] and name[0].startswith("ray::_call") else "driver"
+                    role = "worker" if name[:1] and name[0].startswith("ray::") else "driver"
                     if role == "worker" or process.pid == os.getpid():
                         peak[role] = max(peak[role], process.memory_info().rss)
                 except psutil.Error:

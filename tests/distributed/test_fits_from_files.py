@@ -18,7 +18,7 @@ from equipoise import (
     load,
 )
 from equipoise.distributed import fitting as of_files
-from equipoise.distributed.training import Process, Task
+from equipoise.distributed.training import Assignment, Process
 from equipoise.errors import InputError
 from tests.error_parts import says
 
@@ -59,7 +59,7 @@ class Here:
         self.table = table
 
     def __call__(self, work, fitting, run, verbose):
-        task = Task(work, fitting, self.table, dict(run.options), run.seconds, str(run.store))
+        task = Assignment(work, fitting, self.table, dict(run.options), run.seconds, str(run.store))
         process = Process(0, 1)
         state = None if run.store is None else run.store.read()
         keep = process.write

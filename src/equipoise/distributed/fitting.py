@@ -17,7 +17,7 @@ from sklearn.base import clone, is_regressor
 
 from equipoise.cluster import Cluster, connected
 from equipoise.distributed.rows import TableRows
-from equipoise.distributed.sources import FilePart, Pieces, find_files, kind_in_words, pieces_of
+from equipoise.distributed.sources import FilePart, FilePieces, find_files, kind_in_words, pieces_of
 from equipoise.distributed.survey import (
     HELD_OUT,
     PART,
@@ -344,7 +344,7 @@ class FilesRead:
     request: FitRequest
     cluster: Cluster
     files: tuple[FilePart, ...]
-    pieces: tuple[Pieces, ...]
+    pieces: tuple[FilePieces, ...]
     columns: FitColumns
     draws: Draws
     found: Survey

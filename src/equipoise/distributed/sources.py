@@ -77,7 +77,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class FilePieces:
     """The pieces of one file."""
 
     file: FilePart
@@ -87,7 +87,7 @@ class Pieces:
         return str(self.file)
 
 
-def pieces_of(files: Sequence[FilePart]) -> tuple[Pieces, ...]:
+def pieces_of(files: Sequence[FilePart]) -> tuple[FilePieces, ...]:
     """The pieces of files, whose rows are numbered in the order of the files."""
     found, first = [], 0
     for file in files:
@@ -101,7 +101,7 @@ def pieces_of(files: Sequence[FilePart]) -> tuple[Pieces, ...]:
                 f"data file {file} must have at least one row, got column names only; check how "
                 "it was written"
             )
-        found.append(Pieces(file, tuple(pieces)))
+        found.append(FilePieces(file, tuple(pieces)))
     return tuple(found)
 
 

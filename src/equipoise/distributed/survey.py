@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.distributed.sources import Piece, Pieces, hashed
+from equipoise.distributed.sources import FilePieces, Piece, hashed
 from equipoise.errors import InputError
 from equipoise.tables import MAX_DISCRETE_NUMBERS, Kind
 from equipoise.tables.columns import REFUSED, kind_of
@@ -163,8 +163,8 @@ def _numbers(levels: Iterable[Levels | None]) -> set[int]:
 
 
 def survey(
-    in_order: Callable[[Callable[[Pieces], Survey], Sequence[Pieces]], Iterable[Survey]],
-    files: Sequence[Pieces],
+    in_order: Callable[[Callable[[FilePieces], Survey], Sequence[FilePieces]], Iterable[Survey]],
+    files: Sequence[FilePieces],
     columns: FitColumns,
     draws: Draws,
 ) -> Survey:
@@ -179,7 +179,7 @@ def survey(
     return whole
 
 
-def survey_file(columns: FitColumns, draws: Draws, file: Pieces) -> Survey:
+def survey_file(columns: FitColumns, draws: Draws, file: FilePieces) -> Survey:
     """Read one file; refuse what no row may hold."""
     found: Survey | None = None
     training = np.zeros(len(file.pieces), dtype=np.int64)

@@ -44,7 +44,7 @@ class NoRoom(WorkerLost):
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """What every process does."""
 
     work: Work[Any]
@@ -111,7 +111,9 @@ class Process:
         self._store = TCPStore(address, 0, self._count, is_master=True, wait_for_workers=False)
         return address, self._store.port
 
-    def train(self, task: Task, at: tuple[str, int] | None, state: dict[str, Any] | None) -> Any:
+    def train(
+        self, task: Assignment, at: tuple[str, int] | None, state: dict[str, Any] | None
+    ) -> Any:
         """Train to the end; the first process returns what is left of the members."""
         self._kept, self._place = state, task.place
         together: Any = nullcontext()
@@ -186,7 +188,9 @@ class ClusterTraining:
     def __call__(self, work: Work[Any], fitting: Fitting[Any], run: FitRun, verbose: int) -> Any:
         """Train until all is done; begin again from the latest checkpoint where one is lost."""
         place = "the checkpoint" if run.store is None else f"'{run.store}'"
-        task = Task(work, fitting, self.table, dict(run.options), run.seconds, place.strip("'"))
+        task = Assignment(
+            work, fitting, self.table, dict(run.options), run.seconds, place.strip("'")
+        )
         state = None if run.store is None else run.store.read()
         shared, losses = self.cluster.ray.put(task), 0
         with catch_first_interrupt() as interrupted, progress_shown(verbose) as show:

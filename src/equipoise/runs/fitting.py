@@ -135,7 +135,7 @@ def fit_run(
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _FitRows:
     """Rows to train on: those of a frame, or of files of which the frame is a sample."""
 
     frame: pd.DataFrame
@@ -165,11 +165,11 @@ class _Rows:
 
 
 @contextmanager
-def _rows_of(path: Path, options: FitOptions, out: Path, say: Say) -> Iterator[_Rows]:
+def _rows_of(path: Path, options: FitOptions, out: Path, say: Say) -> Iterator[_FitRows]:
     """Read a file, or survey many; a cluster stays connected until they are trained on."""
     if options.engine == "local":
         frame = read_table(path, sep=options.sep or None, category=options.category)
-        yield _Rows(frame, DataFacts.of(path, out, len(frame)))
+        yield _FitRows(frame, DataFacts.of(path, out, len(frame)))
         return
     with options.request().read(path) as found:
         frame = found.sample
@@ -179,7 +179,7 @@ def _rows_of(path: Path, options: FitOptions, out: Path, say: Say) -> Iterator[_
                 f"{len(frame):,} of them, drawn at random."
             )
         facts = DataFacts.stated(path, out, found.rows, found.bytes, found.digest)
-        yield _Rows(frame, facts, found)
+        yield _FitRows(frame, facts, found)
 
 
 def read_options(
@@ -231,7 +231,9 @@ def fit_command(options: FitOptions, data: Path, out: Path) -> str:
     return command_line("equipoise", options.command, data, *options.to_arguments(), "--out", out)
 
 
-def _train_and_write(run: Run, rows: _Rows, columns: Columns, *, resume: bool, say: Say) -> Answer:
+def _train_and_write(
+    run: Run, rows: _FitRows, columns: Columns, *, resume: bool, say: Say
+) -> Answer:
     """Train, or take up what is trained already; keep what can be resumed after an error."""
     options = run.record.options
     place = files.unfinished_place(run.folder) if resume else files.new_place(run)

@@ -1,0 +1,232 @@
+"""Fits from files: time by rows and workers, and how near the best fair curve they come.
+
+    python -m benchmarks.files --folder FOLDER --rows 1000000 10000000 --curve 10000000
+
+Writes synthetic rows of 12 columns to the folder, a million in a file, where they are not there
+yet; then benchmarks/results/files.json, which docs/ray.md quotes. What is in it already is not
+measured again: a run that was stopped goes on, and --again measures anew.
+
+The outcome is x0 + x1 / 2 + a + noise with a = -1/2 or 1/2. Two groups of equal size then have
+normal scores of standard deviation sqrt(5)/2 whose means are 1 apart, and the largest R2 of a score
+whose distributions differ by at most k (Kolmogorov-Smirnov) is known, see `best_utility`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ks_2samp, norm
+
+from benchmarks.cluster import PACKAGES, cluster, measured
+from equipoise import FairClassifier, FairFrontier, FairRegressor, load_dataset
+from equipoise.distributed.fitting import WINDOW, FitRequest
+
+RESULTS = Path(__file__).parent / "results" / "files.json"
+IN_FILE = 1_000_000
+FEATURES = [f"x{k}" for k in range(8)]
+NOISE, SPREAD = 1.0, 1.25**0.5
+BUDGETS = (0.05, 0.1, 0.2)
+STRENGTHS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.985)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--rows", type=int, nargs="*", default=[10**6, 10**7])
+    parser.add_argument("--curve", type=int, nargs="*", default=[], metavar="ROWS")
+    parser.add_argument("--adult", action="store_true", help="the curve of Adult, too")
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--again", action="store_true", help="measure what is there already, too")
+    options = parser.parse_args()
+    content: dict[str, Any] = {"pass": [], "curve": [], "adult": []}
+    if RESULTS.exists():
+        content = json.loads(RESULTS.read_text("utf-8"))
+    content |= {
+        "what": "fit_files, 12 columns, a million rows in a file",
+        "device": f"{platform.machine()} CPU, {os.cpu_count()} cores",
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+        },
+    }
+    measures = [("pass", rows, one_pass) for rows in options.rows]
+    measures += [("curve", rows, curve) for rows in options.curve]
+    measures += [("adult", 32_561, adult)] if options.adult else []
+    for name, rows, measure in measures:
+        paths = [options.folder] if name == "adult" else written(options.folder, rows)
+        for workers in options.workers:
+            key = {"rows": rows, "workers": workers}
+            others = [row for row in content[name] if {k: row[k] for k in key} != key]
+            if len(others) < len(content[name]) and not options.again:
+                continue
+            with cluster(max(options.workers)):
+                row = {**key, **measure(paths, workers)}
+            print(name, row, flush=True)
+            content[name] = sorted([*others, row], key=lambda r: (r["rows"], r["workers"]))
+            RESULTS.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def rows_of(number: int, rows: int = IN_FILE) -> pd.DataFrame:
+    """One file: its number is the seed."""
+    random = np.random.default_rng([7, number])
+    male = random.random(rows) < 0.5
+    columns: dict[str, Any] = {
+        name: random.normal(size=rows).astype(np.float32) for name in FEATURES
+    }
+    best = columns["x0"] + columns["x1"] / 2 + (male - 0.5)
+    return pd.DataFrame(
+        {
+            **columns,
+            "sex": pd.Categorical.from_codes(male.astype(np.int8), ["F", "M"]),
+            "age": random.integers(18, 90, rows).astype(np.int16),
+            "region": pd.Categorical.from_codes(random.integers(0, 5, rows), list("ABCDE")),
+            "y": (best + NOISE * random.normal(size=rows)).astype(np.float32),
+        }
+    )
+
+
+def written(folder: Path, rows: int) -> list[Path]:
+    """The first files of the folder that hold so many rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"fit-{number:04d}.parquet" for number in range(rows // IN_FILE)]
+    for number, path in enumerate(paths):
+        if not path.exists():
+            rows_of(number).to_parquet(path.with_suffix(".new"), index=False)
+            path.with_suffix(".new").rename(path)
+    return paths
+
+
+def best_utility(budget: float) -> float:
+    """The largest R2 of a score, which may see the attribute, within a Kolmogorov-Smirnov distance.
+
+    The best score of all has the quantile functions q0 and q1 in the two groups, q1 = q0 + 1. Those
+    of a score within the budget k have r1(u) <= r0(u + k) for every u. Each value of r0 and r1 is
+    in one such inequality only. Where q1(u) > q0(u + k), the nearest pair is the mean of both; all
+    other pairs stay. So the squared error grows by the integral of (q1(u) - q0(u + k))_+^2 / 4.
+    """
+    u = (np.arange(1_000_000) + 0.5) / 1_000_000 * (1 - budget)
+    excess = 1 + SPREAD * (norm.ppf(u) - norm.ppf(u + budget))
+    loss = (1 - budget) * float(np.mean(np.maximum(excess, 0) ** 2)) / 4
+    return 1 - (NOISE**2 + loss) / (SPREAD**2 + 0.25 + NOISE**2)
+
+
+def request(model: Any, workers: int) -> FitRequest:
+    return FitRequest.of(
+        model,
+        target="y",
+        sensitive=("sex",),
+        features=None,
+        drop=("age", "region"),
+        weight=None,
+        key=None,
+        workers=workers,
+        window=WINDOW,
+    ).of_task()
+
+
+def one_pass(paths: list[Path], workers: int) -> dict[str, Any]:
+    """Seconds of the survey, and of one pass of training with batches of 8,192 rows."""
+    model = FairRegressor(
+        strength=0.9,
+        iterations=10**9,
+        epochs=1,
+        batch_size=8_192,
+        members=1,
+        early_stopping=None,
+        random_state=0,
+        device="cpu",
+    )
+    begun = time.perf_counter()
+    with request(model, workers).read(paths) as read:
+        surveyed = time.perf_counter() - begun
+        found = measured(lambda: read.fit(model) or {})
+        rows = read.rows
+    return {
+        "survey_seconds": round(surveyed, 1),
+        **found,
+        "rows_a_second": round(rows / found["seconds"]),
+        "rows_a_second_and_worker": round(rows / found["seconds"] / workers),
+    }
+
+
+def curve(paths: list[Path], workers: int) -> dict[str, Any]:
+    """What a frontier picks within each budget: R2 and distance on fresh rows, and the best R2."""
+    network = FairRegressor(
+        sensitive_at_prediction=True,
+        iterations=3_000,
+        batch_size=1_024,
+        hidden=(32, 32),
+        device="cpu",
+    )
+    frontier = FairFrontier(network, strengths=STRENGTHS, seeds=1, random_state=0, verbose=1)
+    begun = time.perf_counter()
+    with request(frontier, workers).read(paths) as read:
+        read.fit(frontier)
+    seconds = round(time.perf_counter() - begun, 1)
+    fresh = rows_of(10**6)
+    male = (fresh["sex"] == "M").to_numpy()
+    picked = []
+    for budget in BUDGETS:
+        model = frontier.select(max_gap=budget, allow_nearest=True, draws=2).model
+        scores = model.predict(fresh[FEATURES], sensitive_features=fresh[["sex"]])
+        distance = float(ks_2samp(scores[male], scores[~male]).statistic)
+        utility = model.score(
+            fresh[FEATURES], fresh["y"].to_numpy(np.float64), sensitive_features=fresh[["sex"]]
+        )
+        picked.append(
+            {
+                "budget": budget,
+                "strength": model.strength,
+                "R2": round(utility, 4),
+                "distance": round(distance, 4),
+                "best_R2": round(best_utility(budget), 4),
+                "best_R2_at_its_distance": round(best_utility(distance), 4),
+            }
+        )
+    return {"seconds": seconds, "picked": picked}
+
+
+def adult(folders: list[Path], workers: int) -> dict[str, Any]:
+    """What a frontier on Adult picks within each budget: AUC on test rows, with its interval."""
+    data = load_dataset("adult")
+    path = folders[0] / "adult.parquet"
+    columns = [*data.X.columns]
+    table = data.X.assign(income=np.asarray(data.y), **{f"A {n}": data.A[n] for n in data.A})
+    sensitive = tuple(f"A {name}" for name in data.A)
+    table.to_parquet(path, index=False)
+    network = FairClassifier(device="cpu")
+    frontier = FairFrontier(network, strengths=STRENGTHS, seeds=2, random_state=0, verbose=1)
+    asked = FitRequest.of(
+        frontier,
+        target="income",
+        sensitive=sensitive,
+        features=tuple(columns),
+        drop=(),
+        weight=None,
+        key=None,
+        workers=workers,
+        window=WINDOW,
+    ).of_task()
+    begun = time.perf_counter()
+    with asked.read(path) as read:
+        read.fit(frontier)
+    seconds = round(time.perf_counter() - begun, 1)
+    picked = []
+    for budget in BUDGETS:
+        utility = frontier.select(max_gap=budget, allow_nearest=True).rows[0].estimate
+        interval = {"low": round(utility.low, 4), "high": round(utility.high, 4)}
+        picked.append({"budget": budget, "AUC": round(utility.value, 4), **interval})
+    return {"seconds": seconds, "picked": picked}
+
+
+if __name__ == "__main__":
+    main()
