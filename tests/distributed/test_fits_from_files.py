@@ -1,12 +1,15 @@
 """A fit from files is the fit of the same rows: one worker, in this process."""
 
+import json
 import pickle
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from people_in_files import command
 
 from equipoise import (
     FairAdjuster,
@@ -249,3 +252,54 @@ def test_names_of_columns_are_checked(tmp_path):
         with pytest.raises(InputError) as refused:
             fit_files(model, paths, **ROLES | changed)
         says(refused.value, *parts)
+
+
+SMALL = ("--strengths", "0,0.9", "--seeds", "1", "--iterations", "60", "--evaluate-every", "20")
+ALLOWED = ("--allow-nearest", "--allow-useless")
+
+
+def test_the_command_is_resumed_and_repeated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = people(800)
+    written(rows, tmp_path / "in")
+    fit = ("fit", "in/*.parquet", "--target", "hired", "--sensitive", "sex", "--engine", "ray")
+    more = ("--drop", "pay,w", "--id", "person", "--group-split", "person", *SMALL, *ALLOWED)
+    code, _, err = command(*fit, *more, "--out", "whole")
+    assert code == 0, err
+    monkeypatch.setattr(Here, "stops_after", 1)
+    code, _, err = command(*fit, *more)
+    assert code == 1 and says(err, "continue with", "equipoise fit --resume --out run")
+    monkeypatch.setattr(Here, "stops_after", None)
+    code, _, err = command("fit", "--resume", "--out", "run")
+    assert code == 0, err
+    code, _, err = command("fit", "--settings", "run/settings.json", "--out", "again")
+    assert code == 0, err
+    tables = [load(f"{name}/frontier.equipoise").table() for name in ("whole", "run", "again")]
+    assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
+    settings = json.loads(Path("run/settings.json").read_text("utf-8"))
+    assert [each["column"] for each in settings["columns"] if each["role"] == "feature"] == [
+        "age",
+        *FEATURES,
+    ]
+    code, _, err = command("predict", "run", "in/00.parquet", "--out", "scores.parquet")
+    assert code == 0 and "person" in pd.read_parquet("scores.parquet"), err
+    people(900).to_parquet("in/00.parquet")
+    code, _, err = command("fit", "--settings", "run/settings.json", "--out", "other")
+    assert code == 1 and says(err, "in/*.parquet", "is not the file", "SHA-256")
+
+
+def test_the_command_decides_the_task_and_adjusts_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = people(800)
+    written(rows, tmp_path / "in")
+    run = ("in/*.parquet", "--sensitive", "age,sex", "--engine", "ray", *SMALL, *ALLOWED)
+    code, _, err = command("fit", *run, "--target", "pay", "--drop", "hired,w,person")
+    assert code == 0 and load("run/model.equipoise").predict(rows[FEATURES]).std() > 0, err
+    adjust = ("--target", "hired", "--score", "grade", "--out", "adjusted")
+    code, _, err = command("adjust", *run, *adjust)
+    assert code == 0, err
+    code, _, err = command("predict", "adjusted", "in/00.parquet", "--out", "scores.parquet")
+    assert code == 0 and len(pd.read_parquet("scores.parquet")) == 267, err
+    assert json.loads(Path("adjusted/settings.json").read_text("utf-8"))["task"] == (
+        "classification"
+    )

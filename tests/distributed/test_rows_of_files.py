@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -68,6 +69,19 @@ def test_draws_do_not_depend_on_the_files(files, tmp_path):
         if key is not None:
             parts = whole.rows.groupby("person")[PART].nunique()
             assert parts.max() == 1
+
+
+def test_arrow_files_are_read_as_parquet_files_are(tmp_path):
+    rows = people()
+    draws = Draws(seed=4, validation=0.2, test=0.1, sample=0.3)
+    _, known = surveyed(written(rows, tmp_path / "in", 2), draws)
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=300)
+    pieces, found = surveyed(tmp_path / "rows.arrow", draws)
+    assert [piece.rows for piece in pieces[0].pieces] == [300, 300, 300, 100]
+    assert plain(found.rows).equals(plain(known.rows))
+    assert found.training.sum() == known.training.sum()
 
 
 def test_every_level_and_a_missing_value_of_every_column_is_in_the_sample(tmp_path):
