@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from people_in_files import command, people, written
 from equipoise import FairClassifier, fit_files, load
 from equipoise.distributed import fitting as of_files
 from equipoise.distributed.rows import rows_of
-from equipoise.errors import InputError
+from equipoise.errors import ConvergenceWarning, InputError
 from equipoise.estimators.fitting import FitRun
+from equipoise.storage import CheckpointFile
 from tests.error_parts import says
 from tests.workers_as_threads import Threads
 
@@ -83,6 +85,29 @@ def test_the_command_writes_the_ordinary_run_folder(cluster, tmp_path, monkeypat
     assert code == 0 and len(pd.read_parquet("scores.parquet")) == 400, err
     code, _, err = command("select", "run", "--max-gap", "1", "--allow-useless")
     assert code == 0, err
+
+
+def test_ctrl_c_ends_training_of_all_workers_and_the_run_can_go_on(cluster, tmp_path):
+    paths = written(tmp_path / "in", 2, 300)
+    options = {"strength": 0.5, "batch_size": 60, "hidden": (8,), "device": "cpu", "verbose": 1}
+    model = FairClassifier(iterations=200_000, random_state=0, **options)
+    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0}
+    with meanwhile(lambda: interrupt(tmp_path / "kept")), pytest.warns(ConvergenceWarning) as said:
+        fit_files(model, paths, **ROLES, workers=2, **kept)
+    (words,) = [str(each.message) for each in said if "interrupted" in str(each.message)]
+    reached = int(words.split("iteration ")[1].split()[0])
+    says(words, "of 200000", "checkpoint=", "resume=True")
+    assert 0 < reached < 200_000 and model.history_.iterations[-1] == reached
+    state = CheckpointFile(tmp_path / "kept").read()["parts"]["run"]["state"]
+    assert not state["ended"] and 0 < state["checked"] <= reached
+
+
+def interrupt(checkpoint):
+    """Press Ctrl-C once there is a checkpoint."""
+    if not checkpoint.exists():
+        return False
+    os.kill(os.getpid(), signal.SIGINT)
+    return True
 
 
 def test_an_error_in_a_worker_ends_all(cluster, tmp_path):
