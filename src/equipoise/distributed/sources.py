@@ -40,15 +40,19 @@ class FilePart:
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pd.DataFrame]]:
         """The number of rows before each frame, and the frame; errors say how far rows go."""
-        done = 0
-        try:
-            for frame in iterate_table(self.path, columns=columns, rows=ROWS):
-                yield done, frame
-                done += len(frame)
-        except InputError as damaged:
-            if not done:
-                raise
-            raise InputError(f"{damaged} (read up to row {done:,})") from None
+        yield from _counted(iterate_table(self.path, columns=columns, rows=ROWS), 0)
+
+
+def _counted(frames: Iterator[pd.DataFrame], done: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of a file before each frame, and the frame; errors say how far rows go."""
+    try:
+        for frame in frames:
+            yield done, frame
+            done += len(frame)
+    except InputError as damaged:
+        if not done:
+            raise
+        raise InputError(f"{damaged} (read up to row {done:,})") from None
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,8 @@ class Piece:
         self, columns: Sequence[str], rows: int = ROWS
     ) -> Iterator[tuple[int, pd.DataFrame]]:
         """The number of rows of the file before each frame, and the frame."""
-        done = self.before
-        for frame in iterate_group(self.file.path, self.group, columns=columns, rows=rows):
-            yield done, frame
-            done += len(frame)
+        frames = iterate_group(self.file.path, self.group, columns=columns, rows=rows)
+        yield from _counted(frames, self.before)
 
     def numbers(self, before: int, rows: int) -> NDArray[np.int64]:
         """The numbers, among the rows of all files, of rows after so many rows of the file."""

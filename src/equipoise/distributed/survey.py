@@ -98,7 +98,8 @@ Levels = dict[Any, tuple[float, int]]
 class Survey:
     """What is known of some files."""
 
-    drawn: pd.DataFrame  # rows of the sample, validation and test rows; the index is their number
+    #: Rows of the sample, validation and test rows, in order; the index is their number.
+    drawn: tuple[pd.DataFrame, ...]
     levels: Mapping[str, Levels | None]  # None: too many
     firsts: pd.DataFrame  # the first row of every level
     training: Integers  # training rows of each piece
@@ -109,7 +110,7 @@ class Survey:
         levels = {name: _merged(each, other.levels[name]) for name, each in self.levels.items()}
         firsts = _stacked(self.firsts, other.firsts)
         return Survey(
-            _stacked(self.drawn, other.drawn),
+            (*self.drawn, *other.drawn),
             levels,
             firsts[firsts.index.isin(_numbers(levels.values()))],
             np.concatenate([self.training, other.training]),
@@ -119,16 +120,17 @@ class Survey:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """All drawn rows in the order of the table, and a row for each level without one."""
+        drawn = pd.concat(self.drawn)
         wanted = set()
         for name, levels in self.levels.items():
             if levels is None:
                 continue
-            values = self.drawn.loc[self.drawn[PART] == 0, name]
+            values = drawn.loc[drawn[PART] == 0, name]
             known = set(values.dropna().unique().tolist())
             gap = {None} if values.isna().any() else set()
             wanted |= {number for level, (_, number) in levels.items() if level not in known | gap}
         firsts = self.firsts[self.firsts.index.isin(wanted)]
-        found = _stacked(self.drawn, firsts).sort_index(kind="stable")
+        found = _stacked(drawn, firsts).sort_index(kind="stable")
         return found[~found.index.duplicated()]
 
     @property
@@ -171,7 +173,7 @@ def survey(
     """Read all files once; `in_order` applies a function to each file, as ``map`` does."""
     found = in_order(partial(survey_file, columns, draws), files)
     whole = reduce(lambda one, other: _bounded(one.merged(other), columns), found)
-    if not len(whole.drawn):
+    if not whole.drawn:
         raise InputError(
             f"weight {columns.weight!r} must be positive for some row, got zeros only; name "
             "another column"
@@ -213,7 +215,8 @@ def _seen(columns: FitColumns, draws: Draws, frame: pd.DataFrame, numbers: Integ
     if columns.weight is not None:
         weights = float(frame[columns.weight].to_numpy(dtype=np.float64)[trains].sum())
     firsts = frame[np.isin(numbers, list(_numbers(levels.values())))]
-    return Survey(drawn, levels, firsts, np.array([trains.sum()]), weights)
+    kept = (drawn,) if len(drawn) else ()
+    return Survey(kept, levels, firsts, np.array([trains.sum()]), weights)
 
 
 def _first_rows(
