@@ -15,7 +15,9 @@ from equipoise.distributed.sources import find_files, pieces_of
 from equipoise.distributed.survey import PART, Draws, FitColumns, survey
 from equipoise.errors import InputError
 from equipoise.estimators.fitting import Fitting, read_rows
-from equipoise.training import Member
+from equipoise.methods import METHODS, Context
+from equipoise.notions import Notion
+from equipoise.training import Member, TrainingData
 from tests.error_parts import says
 
 COLUMNS = FitColumns(target="hired", sensitive=("age", "sex"), features=("grade", "city"))
@@ -251,6 +253,30 @@ def test_windows_show_every_row_once_in_a_pass_and_keep_what_is_set_aside(tmp_pa
         assert len({number // 60 for number in passes[0]}) > 3
         seen.append(set(first))
     assert seen[0] | seen[1] == set(range(1200))
+
+
+@pytest.mark.parametrize("notion", list(Notion))
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if each.by_batch])
+def test_methods_by_batch_see_the_rows_of_the_window_that_is_shown(name, notion, tmp_path):
+    paths = written(people(1200), tmp_path / "in", 3, group=50)
+    fitting, table = learned(paths, FairClassifier(device="cpu"), sample=0.3, window=150)
+    data = rows_of(fitting, table, 0, 2)
+    rows = torch.arange(40)[None]
+    score = torch.linspace(-1, 1, 40)[None, :, None]
+
+    def method_of(own):
+        context = Context(data=own, members=[Member(0.5, 0)], notion=notion, density_ratio="none")
+        return METHODS[name].build(context)
+
+    def values(method):
+        return torch.stack([method.penalty(score, rows, rows + 40) for _ in range(5)])
+
+    method = method_of(data)
+    before = values(method_of(data))
+    data.window.show(1)
+    shown = {k: each.clone() for k, each in vars(data).items() if isinstance(each, torch.Tensor)}
+    torch.testing.assert_close(values(method), values(method_of(TrainingData(**shown))))
+    assert (before - values(method_of(data))).abs().max() > 1e-4
 
 
 def test_members_set_rows_aside_that_no_window_replaces(tmp_path):

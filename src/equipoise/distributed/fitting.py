@@ -36,7 +36,7 @@ from equipoise.files.columns import as_names, assign_roles, check_columns
 from equipoise.files.reading import column_types, find_data_file
 from equipoise.frontier import FairFrontier
 from equipoise.frontier.fitting import DrawnRows, Roles, check_options, estimators_of
-from equipoise.methods import parse_method
+from equipoise.methods import METHODS, parse_method
 from equipoise.predictors import FAMILIES
 from equipoise.tables.sensitive_table import check_types
 
@@ -254,7 +254,7 @@ class FitRequest:
 
 
 #: Methods whose rows may change while they train.
-_BY_BATCH = "'sbp' or 'sbp_nw'"
+_BY_BATCH = " or ".join(repr(name) for name, each in METHODS.items() if each.by_batch)
 
 
 def _share(name: str, share: Any) -> float:
