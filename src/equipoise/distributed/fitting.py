@@ -245,8 +245,8 @@ class FitRequest:
             for model in self.models:
                 if not parse_method(model.method).by_batch and _is_penalized(model, self.shares):
                     raise InputError(
-                        f"method must be {_BY_BATCH} where training rows do not fit into memory, "
-                        f"got {model.method!r} with about {trains:,.0f} rows, of which "
+                        f"method must be one of {_BY_BATCH} where training rows do not fit into "
+                        f"memory, got {model.method!r} with about {trains:,.0f} rows, of which "
                         f"{self.workers} workers hold {self.workers * self.window:,}; raise window "
                         "or workers, or take another method"
                     )
@@ -254,7 +254,7 @@ class FitRequest:
 
 
 #: Methods whose rows may change while they train.
-_BY_BATCH = " or ".join(repr(name) for name, each in METHODS.items() if each.by_batch)
+_BY_BATCH = ", ".join(repr(name) for name, each in METHODS.items() if each.by_batch)
 
 
 def _share(name: str, share: Any) -> float:
@@ -309,7 +309,7 @@ def _check_model(model: Any, workers: int, *, by_itself: bool) -> None:
     remedy = "or set workers=1"
     if not declared.by_batch and (not by_itself or model.strength > 0):
         raise InputError(
-            f"method must be {_BY_BATCH} for several workers, got {model.method!r} and "
+            f"method must be one of {_BY_BATCH} for several workers, got {model.method!r} and "
             f"workers={workers}; take one of these, {remedy}"
         )
     for option in ("normalization", "critic_normalization"):

@@ -187,10 +187,8 @@ class ClusterTraining:
 
     def __call__(self, work: Work[Any], fitting: Fitting[Any], run: FitRun, verbose: int) -> Any:
         """Train until all is done; begin again from the latest checkpoint where one is lost."""
-        place = "the checkpoint" if run.store is None else f"'{run.store}'"
-        task = Assignment(
-            work, fitting, self.table, dict(run.options), run.seconds, place.strip("'")
-        )
+        place = "the checkpoint" if run.store is None else str(run.store)
+        task = Assignment(work, fitting, self.table, dict(run.options), run.seconds, place)
         state = None if run.store is None else run.store.read()
         shared, losses = self.cluster.ray.put(task), 0
         with catch_first_interrupt() as interrupted, progress_shown(verbose) as show:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss
 
 from equipoise.methods.declaration import Capabilities, Context, Declaration
-from equipoise.notions import Notion
-from equipoise.training import TrainingData
+from equipoise.training.data import take
 
 #: Number of parts of a continuous outcome. More parts follow Y more closely but leave fewer rows of
 #: a batch in each part.
@@ -28,9 +27,24 @@ class BatchPenalty:
     def __init__(self, context: Context) -> None:
         self._attribute = context.attribute
         self._data = context.data
-        self._stratum = _stratum(context.data, context.notion)
-        self._strata = int(self._stratum.max()) + 1
+        self._conditional = context.notion.conditions_on_outcome
+        every = context.data.to_build_for
+        #: Where the parts of a continuous outcome begin, but the first.
+        self._ends = _ends(every.outcome[:, 0])
+        self._strata = 1
+        if self._conditional:
+            classes = every.outcome_class
+            self._strata = len(self._ends) + 1 if classes is None else int(classes.max()) + 1
         self.networks: nn.Module = nn.Module()
+
+    def _stratum(self, rows: Tensor) -> Tensor:
+        """Return the number of the stratum of each row (K, B)."""
+        if not self._conditional:
+            return torch.zeros_like(rows)
+        if self._data.outcome_class is not None:
+            return take(self._data.outcome_class, rows)
+        # Equal outcomes always fall into the same part.
+        return torch.searchsorted(self._ends, take(self._data.outcome[:, 0], rows), right=True)
 
     def _stratified(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return weights of rows within strata (K, C, B), and shares of the strata (K, C).
@@ -40,22 +54,17 @@ class BatchPenalty:
         """
         weight = self._data.row_weights(rows)
         number = torch.arange(self._strata, device=rows.device)[:, None]
-        in_stratum = weight[:, None] * (self._stratum[rows][:, None] == number)
+        in_stratum = weight[:, None] * (self._stratum(rows)[:, None] == number)
         share = in_stratum.sum(-1)
         return in_stratum / share.clamp_min(1e-12)[..., None], share
 
 
-def _stratum(data: TrainingData, notion: Notion) -> Tensor:
-    """Return the number of the stratum of every training row, (n,)."""
-    if not notion.conditions_on_outcome:
-        return torch.zeros(len(data), dtype=torch.long, device=data.x.device)
-    if data.outcome_class is not None:
-        return data.outcome_class
-    outcome = data.outcome[:, 0].contiguous()
+def _ends(outcome: Tensor) -> Tensor:
+    """Return the distinct values (at most 4,) that cut an outcome (n,) into equal parts."""
     order = outcome.sort().values
     ends = torch.arange(1, OUTCOME_PARTS, device=order.device) * len(order) // OUTCOME_PARTS
-    # Equal outcomes always fall into the same part.
-    return torch.searchsorted(torch.unique(order[ends]), outcome, right=True)
+    distinct: Tensor = torch.unique(order[ends])
+    return distinct
 
 
 def standardized(values: Tensor, weight: Tensor) -> Tensor:
@@ -126,6 +135,7 @@ DCOV = Declaration(
     "within strata of Y.",
     capabilities=Capabilities(),
     build=DistanceCovariance,
+    by_batch=True,
 )
 
 
@@ -169,6 +179,7 @@ HSIC = Declaration(
     "under separation, within strata of Y.",
     capabilities=Capabilities(),
     build=NormalizedHSIC,
+    by_batch=True,
 )
 
 
@@ -213,6 +224,7 @@ GDP = Declaration(
     # The penalty is in units of the score. A representation has no units: it could shrink instead.
     capabilities=Capabilities(representation=False, controls="mean"),
     build=GeneralizedParity,
+    by_batch=True,
 )
 
 
@@ -231,16 +243,16 @@ class KernelDensity(BatchPenalty):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        cell = context.data.attribute_cell
-        assert cell is not None  # continuous attributes were refused already
+        cell, every = context.data.attribute_cell, context.data.to_build_for.attribute_cell
+        assert cell is not None and every is not None  # continuous attributes were refused already
+        self._cell = cell
         # Empty cells would cost time and change nothing.
-        occupied, self._group = torch.unique(cell.clamp_min(0), return_inverse=True)
-        self._groups = len(occupied)
+        self._occupied = torch.unique(every.clamp_min(0))
 
     def penalty(self, penalized: Tensor, rows: Tensor, resampled: Tensor) -> Tensor:
         weight, _ = self._stratified(rows)
-        number = torch.arange(self._groups, device=rows.device)[:, None]
-        group = (self._group[rows][:, None] == number).to(penalized.dtype)
+        cell = take(self._cell, rows).clamp_min(0)[:, None]
+        group = (cell == self._occupied[:, None]).to(penalized.dtype)
         return unequal_rates(positive_probability(penalized.squeeze(-1)), group, weight)
 
 
@@ -280,4 +292,5 @@ KDE = Declaration(
         controls="decisions",
     ),
     build=KernelDensity,
+    by_batch=True,
 )
