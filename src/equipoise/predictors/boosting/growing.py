@@ -25,7 +25,6 @@ from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
 from equipoise.training.data import RowSet, mean_one, row_numbers
 from equipoise.training.loop import optimizers_of
 
-
 #: Rounds after which their memory is released.
 ROUNDS_OF_A_RELEASE = 10
 
