@@ -121,7 +121,8 @@ def test_its_terms_are_numbers_categories_and_whether_a_value_is_missing():
     expected = [
         -first.mean() + 100 + 10_000,
         first.max() - first.mean() + 10 + 1000 * (last.min() - last.mean()),
-        -1000 * last.mean(),
+        # No training row lacks the first number, so it is read as 0; the others lack a category.
+        -first.mean() - 1000 * last.mean(),
     ]
     outputs = found(torch.tensor([x], dtype=torch.float64))[0, :, 0]
     torch.testing.assert_close(outputs, torch.stack(expected))
@@ -143,6 +144,17 @@ def test_it_is_saved_and_a_file_that_names_other_columns_is_refused(fitted, tmp_
     linear_of(fitted).column[0, 0] += 99
     fitted.save(tmp_path / "forged")
     linear_of(fitted).column[0, 0] -= 99
+    with pytest.raises(InputError, match="forged"):
+        load(tmp_path / "forged")
+
+
+@pytest.mark.parametrize("name", ["center", "weight", "bias", "share"])
+def test_a_file_with_other_shapes_is_refused(fitted, tmp_path, name):
+    linear = linear_of(fitted)
+    whole = getattr(linear, name)
+    setattr(linear, name, whole[..., :0])
+    fitted.save(tmp_path / "forged")
+    setattr(linear, name, whole)
     with pytest.raises(InputError, match="forged"):
         load(tmp_path / "forged")
 

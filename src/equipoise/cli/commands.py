@@ -242,7 +242,7 @@ def fit(
     seeds: Whole = option("N", "Models per strength.  [default: 3]"),
     iterations: Whole = option("N", "Training steps of networks.  [default: 1500]"),
     evaluate_every: Whole = option("N", "Steps of networks between snapshots.  [default: 100]"),
-    rounds: Whole = option("N", "Boosting rounds of trees.  [default: 400]"),
+    rounds: Whole = option("N", "Boosting rounds of trees.  [default: 200]"),
     metrics: Names = option(
         "NAMES",
         "Metrics of unfairness, the first to pick a model by.  [default: gap,KS-GSP,SP; for "

@@ -21,7 +21,7 @@ ROWS_OF_A_LEVEL = 10
 MOST_TERMS = 500
 #: In place of the code of a category, which is 0 or more.
 MISSING, NUMBER = -1.0, -2.0
-_TERM = ("column", "level", "low", "high", "center")
+_TERM = ("column", "level", "low", "high", "center", "stand_in")
 
 
 class LinearPart(nn.Module):
@@ -29,8 +29,9 @@ class LinearPart(nn.Module):
 
     All members have the same q terms, and each has its ``weight`` (K, q, o) and ``bias`` (K, o). A
     term reads one ``column`` (K, q). If its ``level`` is `NUMBER`, it is the number less its
-    ``center``, and 0 where missing; below ``low`` and above ``high``, where no training row was, it
-    does not change. Otherwise it is 1 where the column has that level or is `MISSING`, and else 0.
+    ``center``; below ``low`` and above ``high``, where no training row was, it does not change. A
+    missing number is read as ``stand_in``. Otherwise a term is 1 where the column has that level or
+    is `MISSING`, and else 0.
     """
 
     column: Tensor
@@ -38,6 +39,7 @@ class LinearPart(nn.Module):
     low: Tensor
     high: Tensor
     center: Tensor
+    stand_in: Tensor
     weight: Tensor
     bias: Tensor
     share: Tensor
@@ -59,7 +61,7 @@ class LinearPart(nn.Module):
         """Return the models of all members, whose share is still 0."""
         found = list(_terms(data, categorical))
         values = torch.tensor(found if len(found) <= MOST_TERMS else [], dtype=torch.float64)
-        *terms, scale = values.view(-1, 6).unbind(1)
+        *terms, scale = values.view(-1, 1 + len(_TERM)).unbind(1)
         terms[0] = terms[0].long()
         models = linear_models(
             data, members, task, n_outputs, inputs=lambda x: _evaluated(x, *terms) / scale
@@ -78,11 +80,19 @@ class LinearPart(nn.Module):
 
     @classmethod
     def restored(cls, saved: Saved) -> Self:
-        """Return the models of a file; ValueError if they do not fit the columns."""
+        """Return the models of a file; ValueError if they fit neither columns nor outputs."""
         part = cls({name: saved.state[f"linear.{name}"] for name in cls.__annotations__})
         outside = (part.column < 0) | (part.column >= saved.inputs)
         if part.column.dtype != torch.long or bool(outside.any()):
             raise ValueError(f"a linear model must read some of {saved.inputs} columns")
+        members, outputs = saved.state["start"].shape
+        terms = members, part.column.shape[-1]
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_TERM, terms)
+        shapes |= {"weight": (*terms, outputs), "bias": (members, outputs), "share": (members,)}
+        for name, shape in shapes.items():
+            tensor = getattr(part, name)
+            if tensor.shape != shape or (name != "column" and tensor.dtype != torch.float64):
+                raise ValueError(f"{name} of a linear model must be numbers of shape {shape}")
         return part
 
     def of(self, members: slice) -> LinearPart:
@@ -103,18 +113,28 @@ class LinearPart(nn.Module):
 
 
 def _evaluated(
-    x: Tensor, column: Tensor, level: Tensor, low: Tensor, high: Tensor, center: Tensor
+    x: Tensor,
+    column: Tensor,
+    level: Tensor,
+    low: Tensor,
+    high: Tensor,
+    center: Tensor,
+    stand_in: Tensor,
 ) -> Tensor:
     """Return the terms (B, q) of rows x (B, p)."""
     values = x[:, column]
     missing = values.isnan()
-    numbers = torch.where(missing, center, values).clamp(low, high) - center
+    numbers = torch.where(missing, stand_in, values).clamp(low, high) - center
     levels = torch.where(missing, MISSING, values) == level
     return torch.where(level == NUMBER, numbers, levels.to(numbers))
 
 
 def _terms(data: TrainingData, categorical: Collection[int]) -> Iterator[tuple[float, ...]]:
-    """Yield column, level, low, high, center and scale of every term."""
+    """Yield what `_TERM` names and the scale of every term.
+
+    A number that is missing is read as the mean. In a column where none was missing it is read as
+    0, as LightGBM does.
+    """
     weights = None if data.weight is None else data.weight.numpy().astype(np.float64)
     for column, values in enumerate(data.x.T.numpy()):
         known = ~np.isnan(values)
@@ -122,10 +142,11 @@ def _terms(data: TrainingData, categorical: Collection[int]) -> Iterator[tuple[f
         if len(numbers) and column not in categorical:
             center, scale = center_and_spread(numbers, None if weights is None else weights[known])
             if scale > 0:
-                yield column, NUMBER, numbers.min(), numbers.max(), center, scale
+                stand_in = 0.0 if known.all() else center
+                yield column, NUMBER, numbers.min(), numbers.max(), center, stand_in, scale
         counted = [(MISSING, len(values) - len(numbers))]
         if column in categorical:
             counted += zip(*np.unique(numbers, return_counts=True), strict=True)
         for level, count in counted:
             if ROWS_OF_A_LEVEL <= count < len(values):
-                yield column, level, 0.0, 0.0, 0.0, 1.0
+                yield column, level, 0.0, 0.0, 0.0, 0.0, 1.0
