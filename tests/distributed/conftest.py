@@ -23,15 +23,16 @@ def cluster():
 
 @pytest.fixture
 def lose(cluster):
-    """A function that kills a worker of another node, and then removes that node."""
-    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    """A function that kills a worker of another node than the first, and removes that node."""
+    cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes(timeout=60)
-    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
 
     def lose_next(name):
-        if not kill(name, raylet):
-            return False
-        cluster.remove_node(node, allow_graceful=False)
-        return True
+        for node in cluster.list_all_nodes():
+            raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+            if node is not cluster.head_node and kill(name, raylet):
+                cluster.remove_node(node, allow_graceful=False)
+                return True
+        return False
 
     return lambda name: partial(lose_next, name)

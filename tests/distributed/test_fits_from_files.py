@@ -172,8 +172,8 @@ def test_a_frontier_is_that_of_the_same_rows_in_the_same_parts(tmp_path):
 def test_more_rows_than_the_sample_holds(window, tmp_path, monkeypatch):
     """What is learned from a sample, and from windows, is near what all rows teach."""
     monkeypatch.setattr(of_files, "SAMPLE", 1500)
-    rows = people(6000)
-    rows.loc[4321, "city"] = "rare"
+    rows = people(4000)
+    rows.loc[3321, "city"] = "rare"
     paths = written(rows, tmp_path / "in", group=300)
     options = FAST | {"iterations": 300, "batch_size": 100}
     model = fit_files(FairClassifier(strength=0, **options), paths, window=window, **ROLES)
@@ -191,7 +191,7 @@ def test_a_resumed_run_ends_as_if_it_had_not_been_interrupted(window, tmp_path, 
     monkeypatch.setattr(of_files, "SAMPLE", 1500)
     rows = people(4000)
     paths = written(rows, tmp_path / "in", group=300)
-    model = FairClassifier(strength=0.5, **FAST | {"iterations": 200}, batch_size=100)
+    model = FairClassifier(strength=0.5, **FAST | {"iterations": 120}, batch_size=100)
     given = {**ROLES, "window": window, "checkpoint_every": 0}
     whole = fit_files(model, paths, **given).predict_proba(rows[FEATURES])
     given["checkpoint"] = tmp_path / "kept"

@@ -53,12 +53,12 @@ def test_a_fit_ends_as_if_no_worker_and_no_node_had_been_lost(cluster, lose, tmp
     fast = {"iterations": 150, "batch_size": 90, "hidden": (8,), "device": "cpu"}
     model = FairClassifier(strength=0.8, random_state=0, **fast)
     with meanwhile(lose("ray::Process.train")) as lost:
-        fit_files(model, paths, **ROLES, workers=3, checkpoint_every=0)
+        fit_files(model, paths, **ROLES, workers=2, checkpoint_every=0)
     assert len(lost) == 1
     rows = people(500, 9)[["grade"]]
     found, task = model.predict_proba(rows), model.history_.task
     monkeypatch.setattr(of_files, "ClusterTraining", InThreads)
-    fit_files(model, paths, **ROLES, workers=3)
+    fit_files(model, paths, **ROLES, workers=2)
     np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-4)
     np.testing.assert_allclose(task, model.history_.task, atol=1e-4)
     fit_files(model, paths, **ROLES, workers=1)
