@@ -102,7 +102,8 @@ class CountedRatio:
         every = data.to_build_for
         assert every.attribute_cell is not None and every.outcome_class is not None
         shape = int(every.attribute_cell.max()) + 1, int(every.outcome_class.max()) + 1
-        distinct = {member.rows for member in members}
+        # In the order of the members, in which all processes add their counts.
+        distinct = dict.fromkeys(member.rows for member in members)
         tables = {rows: self._table(weight, rows, shape) for rows in distinct}
         self._tables = torch.stack([tables[member.rows] for member in members])
 

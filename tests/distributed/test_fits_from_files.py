@@ -239,6 +239,24 @@ def test_a_failed_fit_leaves_the_estimator_and_no_file_behind(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
+def test_what_needs_no_file_is_checked_before_any_is_read(tmp_path):
+    (tmp_path / "kept").write_text("mine")
+    nowhere = str(tmp_path / "none.parquet")
+    for model, more, parts in (
+        (FairClassifier(strength=2.0), {}, ("strength", "[0, 1)", "2.0")),
+        (FairClassifier(), {"resume": True}, ("resume", "checkpoint=None")),
+        (FairClassifier(), {"checkpoint": tmp_path / "new"}, ("random_state", "whole number")),
+        (FairClassifier(**FAST), {"checkpoint": tmp_path / "kept"}, ("checkpoint", "new file")),
+        (FairClassifier(**FAST), {"checkpoint_every": -1}, ("checkpoint_every", "-1")),
+        (FairFrontier(strengths=(2.0,)), {}, ("strength", "[0, 1)", "2.0")),
+        (FairClassifier(), {}, ("paths", "none.parquet", "matches none")),
+    ):
+        with pytest.raises(InputError) as refused:
+            fit_files(model, nowhere, **ROLES, **more)
+        says(refused.value, *parts)
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
 def test_names_of_columns_are_checked(tmp_path):
     paths = written(people(50), tmp_path / "in", 1)
     model = FairClassifier(**FAST)

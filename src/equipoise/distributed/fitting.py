@@ -31,7 +31,14 @@ from equipoise.distributed.training import ClusterTraining
 from equipoise.errors import InputError, check_choice, check_whole, refuse_unread
 from equipoise.estimators import FairEncoder
 from equipoise.estimators.base import FairEstimator
-from equipoise.estimators.fitting import Fits, Fitting, fit_elsewhere, read_device, read_seed
+from equipoise.estimators.fitting import (
+    FitElsewhere,
+    Fits,
+    Fitting,
+    fit_elsewhere,
+    read_device,
+    read_seed,
+)
 from equipoise.files.columns import as_names, assign_roles, check_columns
 from equipoise.files.reading import column_types, find_data_file
 from equipoise.frontier import FairFrontier
@@ -39,6 +46,7 @@ from equipoise.frontier.fitting import DrawnRows, Roles, check_options, estimato
 from equipoise.methods import METHODS, parse_method
 from equipoise.predictors import FAMILIES
 from equipoise.tables.sensitive_table import check_types
+from equipoise.training import Member
 
 Fitted = TypeVar("Fitted", bound=Fits)
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -124,14 +132,12 @@ def fit_files(
         window=window,
     )
     request.check_positive(positive)
-    with request.of_task().read(paths) as read:
-        read.fit(
-            estimator,
-            positive=positive,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+    with (
+        fit_elsewhere(estimator, **kept, resume=resume) as fit,
+        request.of_task().read(paths) as read,
+    ):
+        read.fit(estimator, fit, positive=positive)
     return estimator
 
 
@@ -292,6 +298,7 @@ def _check_model(model: Any, workers: int, *, by_itself: bool) -> None:
         )
     if by_itself:
         Fitting(clone(model))
+        Member(model.strength, 0)
     device = read_device(model.device).type
     if device != "cpu":
         raise InputError(
@@ -388,12 +395,10 @@ class FilesRead:
     def fit(
         self,
         estimator: Any,
+        fit: FitElsewhere,
         *,
         positive: Any = None,
         features: Sequence[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-        resume: bool = False,
     ) -> None:
         """Learn from the sample and train on all rows; ``features`` are some of those read."""
         request, drawn = self.request, self._drawn
@@ -418,12 +423,8 @@ class FilesRead:
             held = [np.flatnonzero(part == number) for number in (1, 2)]
             rows = DrawnRows(held[0], held[1], drawn.index.to_numpy())
             more["roles"] = Roles(positive=positive, drawn=rows)
-        fit_elsewhere(
-            estimator,
+        fit(
             ClusterTraining(self.cluster, table, request.workers),
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
             stated={
                 "files": self.digest,
                 "columns": [*columns.names],

@@ -925,22 +925,31 @@ class Fits(BaseEstimator, ABC):
         """Train, and store what was learned."""
 
 
-def fit_elsewhere(
-    model: Fits,
-    train: Train,
-    *,
-    checkpoint: str | PathLike[str] | None,
-    checkpoint_every: float,
-    resume: bool,
-    stated: Mapping[str, Any],
-    **rows: Any,
-) -> None:
-    """Do what ``model.fit`` does with these ``rows``, but let ``train`` train the members.
+class FitElsewhere(Protocol):
+    """Does what ``fit`` does with ``rows``, but lets ``train`` train the members.
 
     ``stated`` is what a checkpoint to resume from must share, besides the options of the model.
     """
+
+    def __call__(self, train: Train, stated: Mapping[str, Any], **rows: Any) -> None:
+        """Fit the model."""
+
+
+@contextmanager
+def fit_elsewhere(
+    model: Fits,
+    *,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    resume: bool = False,
+) -> Iterator[FitElsewhere]:
+    """Check these arguments of ``model.fit`` before there are rows; yield what fits it."""
     with model._training(checkpoint, checkpoint_every, resume, None) as run:
-        model._fit(replace(run, train=train, options={**run.options, **stated}), **rows)
+
+        def fit(train: Train, stated: Mapping[str, Any], **rows: Any) -> None:
+            model._fit(replace(run, train=train, options={**run.options, **stated}), **rows)
+
+        yield fit
 
 
 @contextmanager

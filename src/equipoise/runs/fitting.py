@@ -14,7 +14,7 @@ import torch
 
 from equipoise.distributed.fitting import FilesRead
 from equipoise.errors import InputError, NoSuchModel
-from equipoise.estimators.fitting import read_device
+from equipoise.estimators.fitting import fit_elsewhere, read_device
 from equipoise.files import Columns, read_table
 from equipoise.files.writer import spreadsheet_safe
 from equipoise.frontier import FairFrontier
@@ -154,13 +154,9 @@ class _FitRows:
         given = options.rows(self.frame, columns)
         if self.files is None:
             return frontier.fit(**given, checkpoint=checkpoint, resume=resume)
-        self.files.fit(
-            frontier,
-            positive=given["positive"],
-            features=list(given["X"].columns),
-            checkpoint=checkpoint,
-            resume=resume,
-        )
+        features = list(given["X"].columns)
+        with fit_elsewhere(frontier, checkpoint=checkpoint, resume=resume) as fit:
+            self.files.fit(frontier, fit, positive=given["positive"], features=features)
         return frontier
 
 
