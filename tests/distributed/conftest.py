@@ -12,7 +12,9 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     store = {"object_store_memory": 80 * 2**20}
-    head = {"num_cpus": 1, "include_dashboard": False, **store}
+    # A node that does not answer is lost after three seconds, not after fifteen.
+    config = {"health_check_period_ms": 1_000, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": config, **store}
     found = Cluster(initialize_head=True, head_node_args=head)
     found.add_node(num_cpus=1, **store)
     ray.init(address=found.address, logging_level="ERROR", log_to_driver=False)
