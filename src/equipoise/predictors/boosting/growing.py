@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import ctypes
+import gc
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +24,9 @@ from equipoise.predictors.boosting.trees import BoostedTrees, Forest
 from equipoise.training import TASKS, Member, Method, Predictor, TrainingData
 from equipoise.training.data import RowSet, mean_one, row_numbers
 from equipoise.training.loop import optimizers_of
+
+#: Rounds after which their memory is released.
+ROUNDS_OF_A_RELEASE = 10
 
 
 class Growing:
@@ -182,6 +189,19 @@ def _warn_of_constants(parameters: Mapping[str, Any], rows: int) -> None:
     )
 
 
+def release_memory() -> None:
+    """Give memory that a round used back to the system.
+
+    Arrays that NumPy handed to LightGBM as pointers are in reference cycles, which Python would
+    find late. And each new tree lies where a large array was, so that the next array needs a new
+    place. Without this a long run on a few rows takes gigabytes.
+    """
+    gc.collect(1)
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # not all C libraries have it
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def _inverse(rows: Tensor, n: int) -> Tensor:
     """Return the position (K, n) of each of n rows in rows (K, m); 0 if it is not there."""
     position = torch.zeros(len(rows), n, dtype=torch.long, device="cpu")
@@ -230,6 +250,8 @@ class BoostingStep:
         self.modules: nn.Module = nn.ModuleList([predictor, *networks])
 
     def prepare(self, iteration: int) -> None:
+        if iteration % ROUNDS_OF_A_RELEASE == 0:
+            release_memory()
         self._share = min(1.0, (iteration - 1) / self._warmup) if self._warmup else 1.0
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
