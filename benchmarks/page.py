@@ -180,6 +180,22 @@ def busy() -> str:
     return "\n\n".join([markdown(header, rows), verdict, made + made_on(document)])
 
 
+def products() -> str:
+    """What is possible at all for members together on a few cores."""
+    found = environment.read("products")
+    rest = found["members_ms"] - found["products_ms"]
+    return (
+        f"An iteration of {found['members']} members multiplies matrices for {found['gflop']:.2f} "
+        f"GFLOP: {found['products_ms']:.1f} ms of one core at {found['gflop_a_second']:.0f} GFLOP "
+        f"a second. All else in it (normalization, ReLU, their gradients, some hundred small "
+        f"calls) takes {rest:.1f} ms. A plain loop takes {found['plain_loop_ms']:.1f} ms for one "
+        f"model. So {found['cores']} cores that never wait would be "
+        f"{found['times_if_never_waiting']:.1f} times as fast as the loop, and "
+        f"{found['times_if_only_products']:.1f} times if everything but the products were free. "
+        f"Milliseconds of the processor. {made_on(found)}"
+    )
+
+
 def defaults() -> str:
     """What a default fit costs beside one model that trains to the end."""
     document = environment.read("defaults")
@@ -201,7 +217,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         *(training, busy, evaluation, scaling, memory, utility, time_to_quality, boosting),
-        defaults,
+        *(defaults, products),
     )
 }
 

@@ -15,7 +15,7 @@ AUDIT = ("audit", "people.csv", "--score", "grade", "--sensitive", "age,sex")
 
 
 def test_numbers_are_those_of_the_library(people):
-    rows = table().assign(chance=lambda rows: (1 / (1 + np.exp(-rows["grade"]))).round(3))
+    rows = table(300).assign(chance=lambda rows: (1 / (1 + np.exp(-rows["grade"]))).round(3))
     rows.to_csv("scored.csv", index=False)
     ran = equipoise(
         *("audit", "scored.csv", "--score", "chance", "--sensitive", "age,sex"),
@@ -43,7 +43,8 @@ def test_json_and_an_audit_without_outcome(people):
     assert found["audit"]["notions"] == ["independence"]
     assert found["audit"]["settings"]["favourable"] == "low"
     assert found["files"] == ["audit/audit.html", "audit/audit.csv", "audit/audit.json"]
-    ran = equipoise(*AUDIT, "--types", "age=discrete", "--json", "--overwrite")
+    ages = ("audit", "people.csv", "--score", "grade", "--sensitive", "age")
+    ran = equipoise(*ages, "--types", "age=discrete", "--json", "--overwrite")
     assert ran.code == 0
     rows = json.loads(ran.out)["audit"]["rows"]
     assert {row["group"] for row in rows if row["attribute"] == "age"} > {"20", "69"}

@@ -72,15 +72,16 @@ def dropout_network(inputs, outputs):
 
 
 MODELS = {
-    "regression": FairRegressor(**SMALL),
+    "regression": FairRegressor(**SMALL, members=2),
     "representation": FairEncoder(**SMALL, encoder_hidden=(6,)),
     "own network with dropout": FairClassifier(
         **{**SMALL, "hidden": FairClassifier().hidden}, network=dropout_network
     ),
-    "spectral critic": FairClassifier(**SMALL, critic_normalization="spectral"),
+    "spectral critic": FairClassifier(**SMALL, members=2, critic_normalization="spectral"),
     **{
         f"method {name}": FairClassifier(
             **{option: value for option, value in SMALL.items() if method.reads(option)},
+            members=2,
             method=name,
             notion="independence" if method.capabilities.independence else "separation",
         )

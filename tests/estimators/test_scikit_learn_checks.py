@@ -28,7 +28,7 @@ COUNTS = "LightGBM makes its bins and leaves by numbers of rows, whatever these 
 # The tables of the checks have so few rows that trees would not split them by default.
 LEAVES = {"min_data_in_leaf": 1, "min_data_in_bin": 1}
 # Short, with large steps: the battery fits some four hundred times.
-SHORT = {"iterations": 40, "learning_rate": 0.02, "hidden": (16,)}
+SHORT = {"iterations": 20, "learning_rate": 0.04, "hidden": (16,)}
 PLAIN = [
     FairClassifier(strength=0, **SHORT, random_state=0),
     FairRegressor(strength=0, **SHORT, random_state=0),

@@ -22,7 +22,7 @@ from equipoise.storage import CheckpointFile
 from tests.composing import composed
 
 #: Kills while a checkpoint is on its way to the disk, then kills at moments drawn at random.
-KILLS_WHILE_WRITING, RANDOM_KILLS = 2, 5
+KILLS_WHILE_WRITING, RANDOM_KILLS = 2, 3
 #: Checkpoints that a process writes before it is killed over the next one.
 WRITTEN = 2
 
@@ -46,7 +46,7 @@ def train(**run: object) -> dict[str, np.ndarray]:
         network=dropout_network,
         critic_hidden=(8,),
         batch_size=50,
-        iterations=40,
+        iterations=24,
         evaluate_every=1,
         metrics=["KS-GSP"],
         random_state=1,

@@ -15,9 +15,9 @@ ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
-    """Chromium, started once for the tests of a module."""
+    """Chromium, started once for the tests of this folder."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = shutil.which("chromium")
     if program is None:

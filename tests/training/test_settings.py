@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -64,3 +67,38 @@ def test_a_learning_rate_can_be_changed(kind):
     set_learning_rate(optimizer, 0.0)
     minimize(weight.sum(1), optimizer)
     assert weight.item() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference"),
+    [
+        ("adam", lambda weights: torch.optim.Adam(weights, lr=0.05)),
+        ("sgd", lambda weights: torch.optim.SGD(weights, lr=0.05, momentum=0.2)),
+    ],
+)
+def test_optimizers_take_the_steps_of_torchs_own(kind, reference):
+    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+
+    def trained(build):
+        weight, idle = nn.Parameter(start.clone()), nn.Parameter(torch.ones(2))
+        optimizer = build([weight, idle])
+        for step in range(1, 8):
+            weight.grad = weight.detach() ** 2 / step
+            optimizer.step()
+        assert torch.equal(idle, torch.ones(2))
+        return weight.detach()
+
+    settings = OptimizerSettings(kind=kind, learning_rate=0.05, momentum=0.2)
+    torch.testing.assert_close(trained(settings.build), trained(reference))
+
+
+def test_training_does_not_load_torchs_compiler():
+    program = """
+import sys
+import numpy as np
+from equipoise import FairClassifier
+X = np.random.default_rng(0).normal(size=(60, 2))
+FairClassifier(iterations=4, random_state=0).fit(X, X[:, 0] > 0, sensitive_features={"a": X[:, 1]})
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import json
 import os
@@ -57,7 +58,7 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     try:
         _refuse_undecodable(arguments)
         with _warnings_as_notes(app, arguments):
-            found = app(args=list(arguments), prog_name="equipoise", standalone_mode=False)
+            found = _commands(app)(list(arguments), "equipoise", standalone_mode=False)
     except BaseException as problem:
         if isinstance(problem, SystemExit | GeneratorExit):
             raise
@@ -71,6 +72,12 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     else:
         typer.echo("\n\n".join(_laid_out(part, sys.stdout) for part in found.parts))
     return found.code
+
+
+@functools.cache
+def _commands(app: typer.Typer) -> Any:
+    """The parser of all command lines, which takes a while to build."""
+    return typer.main.get_command(app)
 
 
 def note(part: Part) -> None:
@@ -133,7 +140,7 @@ def with_options(message: str, app: typer.Typer, arguments: Sequence[str]) -> st
     and at the beginning of a message about a command that has it.
     """
     message = _BOTH_NAMES.sub(r"\1", message)
-    commands = getattr(typer.main.get_command(app), "commands", {})
+    commands = getattr(_commands(app), "commands", {})
     own = commands.get(next((each for each in arguments if each in commands), ""))
     options = {each.name: each.opts[0] for one in commands.values() for each in one.params}
     options = {name: option for name, option in options.items() if option.startswith("--")}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from equipoise.errors import InputError
 from equipoise.networks.stack import member_tensors
 from equipoise.training.data import BatchStream
-from equipoise.training.loop import Lane, RunState, Step
+from equipoise.training.loop import SGD, Adam, Lane, RunState, Step
 
 #: Longest value of an option, in characters, that a message quotes in full.
 _LONGEST_SHOWN = 200
@@ -213,14 +213,25 @@ class OptimizerState:
     optimizers: tuple[torch.optim.Optimizer, ...]
 
     def state_dict(self) -> dict[str, Any]:
-        return {str(n): each.state_dict()["state"] for n, each in enumerate(self.optimizers)}
+        return {
+            str(number): {
+                place: dict(optimizer.state[weight])
+                for place, weight in enumerate(_weights_of(optimizer))
+                if optimizer.state.get(weight)
+            }
+            for number, optimizer in enumerate(self.optimizers)
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for number, optimizer in enumerate(self.optimizers):
             kept = state[str(number)]
             _check_fits(kept, optimizer)
-            groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({"state": kept, "param_groups": groups})
+            for place, weight in enumerate(_weights_of(optimizer)):
+                if place in kept:
+                    optimizer.state[weight] = {
+                        name: None if tensor is None else tensor.to(weight.device, copy=True)
+                        for name, tensor in kept[place].items()
+                    }
 
 
 @dataclass(frozen=True)
@@ -261,11 +272,15 @@ def _taken(state: Any, members: slice) -> Any:
     return (state[members] if state.dim() else state).clone()
 
 
+def _weights_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [weight for group in optimizer.param_groups for weight in group["params"]]
+
+
 def _check_fits(kept: Mapping[Any, Any], optimizer: torch.optim.Optimizer) -> None:
     """Refuse a state that does not fit the weights of the optimizer; torch does not check it."""
-    adam = isinstance(optimizer, torch.optim.Adam)
-    names = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    adam = isinstance(optimizer, Adam | torch.optim.Adam)
+    names = set(Adam.kept if adam else SGD.kept)
+    weights = _weights_of(optimizer)
     if not set(kept) <= set(range(len(weights))):
         raise ValueError("the state of an optimizer has more weights than the optimizer")
     for position, tensors in kept.items():

@@ -10,6 +10,7 @@ import copy
 import signal
 import threading
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
 from equipoise.errors import check_choice, check_number, check_whole
 from equipoise.networks import copy_members, member_tensors
@@ -55,18 +58,110 @@ class OptimizerSettings:
         """Return the optimizer for these parameters, which must be on their device already."""
         weights = list(parameters)
         rate: float | Tensor = self.learning_rate
-        on_cuda = weights[0].is_cuda
-        if on_cuda:
+        if weights[0].is_cuda:
             # A CUDA graph reads the learning rate from a tensor.
             rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
-        # One call updates all weights; torch has it for these devices.
-        fused = weights[0].device.type in ("cpu", "cuda")
         if self.kind == "sgd":
-            return torch.optim.SGD(weights, lr=rate, momentum=self.momentum, fused=fused)
-        adam = torch.optim.Adam(weights, lr=rate, fused=fused, capturable=on_cuda)
-        # torch warns about steps before a CUDA graph is captured; ours are intended.
-        adam._warned_capturable_if_run_uncaptured = True
-        return adam
+            return SGD(weights, rate, self.momentum)
+        return Adam(weights, rate)
+
+
+class _Optimizer(torch.optim.Optimizer):
+    """torch's update of weights, without what loads torch's compiler.
+
+    Its own optimizers load it when they are built, which takes about a second.
+    """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        weights = {"params": list(param_group["params"])}
+        self.param_groups.append(self.defaults | param_group | weights)
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """Change all weights that have a gradient."""
+        for group in self.param_groups:
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            self.update(group, weights, [weight.grad for weight in weights])
+
+    @abstractmethod
+    def update(
+        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
+    ) -> None:
+        """Change these weights of a group."""
+
+
+class Adam(_Optimizer):
+    """Adam (Kingma and Ba 2015)."""
+
+    #: What is kept for each weight.
+    kept = ("exp_avg", "exp_avg_sq", "step")
+
+    def __init__(self, weights: Sequence[Tensor], rate: float | Tensor) -> None:
+        super().__init__(weights, {"lr": rate})
+
+    def update(
+        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
+    ) -> None:
+        for weight in weights:
+            if not self.state[weight]:
+                count = torch.zeros((), dtype=torch.float32, device=weight.device)
+                moments = torch.zeros_like(weight), torch.zeros_like(weight)
+                self.state[weight] = dict(zip(self.kept, (*moments, count), strict=True))
+        first, second, counts = (
+            [self.state[weight][name] for weight in weights] for name in self.kept
+        )
+        adam(
+            weights,
+            gradients,
+            first,
+            second,
+            [],
+            counts,
+            fused=_fused(weights),
+            # The count is on the device, as a CUDA graph needs it.
+            capturable=weights[0].is_cuda,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=group["lr"],
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+class SGD(_Optimizer):
+    """Stochastic gradient descent with momentum."""
+
+    kept = ("momentum_buffer",)
+
+    def __init__(self, weights: Sequence[Tensor], rate: float | Tensor, momentum: float) -> None:
+        super().__init__(weights, {"lr": rate, "momentum": momentum})
+
+    def update(
+        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
+    ) -> None:
+        (name,) = self.kept
+        buffers: list[Tensor | None] = [self.state[weight].get(name) for weight in weights]
+        sgd(
+            weights,
+            gradients,
+            buffers,
+            fused=_fused(weights),
+            weight_decay=0.0,
+            momentum=group["momentum"],
+            lr=group["lr"],
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        for weight, buffer in zip(weights, buffers, strict=True):
+            self.state[weight][name] = buffer
+
+
+def _fused(weights: Sequence[Tensor]) -> bool:
+    """Whether one call can update all weights; torch has it for these devices."""
+    return weights[0].device.type in ("cpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)
