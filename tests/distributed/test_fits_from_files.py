@@ -210,6 +210,22 @@ def test_a_resumed_run_ends_as_if_it_had_not_been_interrupted(window, tmp_path, 
     np.testing.assert_allclose(model.predict_proba(rows[FEATURES]), whole, atol=1e-9)
 
 
+def test_a_frontier_of_several_networks_is_resumed_in_the_second(tmp_path, monkeypatch):
+    paths = written(people(600), tmp_path / "in")
+    options = FAST | {"random_state": None, "iterations": 40}
+    networks = [FairClassifier(**options), FairClassifier(**options | {"hidden": (4, 4)})]
+    given = {"strengths": (0.0, 0.9), "seeds": 1, "random_state": 1, "evaluate_every": 20}
+    whole = fit_files(FairFrontier(networks, **given), paths, **ROLES).table()
+    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0}
+    monkeypatch.setattr(Here, "stops_after", 3)
+    with pytest.raises(KeyboardInterrupt):
+        fit_files(FairFrontier(networks, **given), paths, **ROLES, **kept)
+    monkeypatch.setattr(Here, "stops_after", None)
+    again = fit_files(FairFrontier(networks, **given), paths, **ROLES, **kept, resume=True)
+    pd.testing.assert_frame_equal(again.table(), whole)
+    assert set(again.history_) == {"network", "network 2"}
+
+
 def test_a_failed_fit_leaves_the_estimator_and_no_file_behind(tmp_path):
     rows = people()
     paths = written(rows, tmp_path / "in")
