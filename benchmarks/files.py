@@ -30,6 +30,8 @@ from equipoise import FairClassifier, FairFrontier, FairRegressor, load_dataset
 from equipoise.distributed.fitting import WINDOW, FitRequest
 from equipoise.estimators.fitting import fit_elsewhere
 
+#: Needs a folder for its files.
+LONG = True
 RESULTS = Path(__file__).parent / "results" / "files.json"
 IN_FILE = 1_000_000
 FEATURES = [f"x{k}" for k in range(8)]
