@@ -99,13 +99,18 @@ def rows_of(number: int, rows: int = IN_FILE) -> pd.DataFrame:
     )
 
 
-def written(folder: Path, rows: int) -> list[Path]:
-    """The first files of the folder that hold so many rows."""
+def written(
+    folder: Path,
+    rows: int,
+    name: str = "part",
+    table: Callable[[int], pd.DataFrame] = rows_of,
+) -> list[Path]:
+    """The first files of the folder that hold so many rows; ``table`` makes one by its number."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"part-{number:04d}.parquet" for number in range(rows // IN_FILE)]
+    paths = [folder / f"{name}-{number:04d}.parquet" for number in range(rows // IN_FILE)]
     for number, path in enumerate(paths):
         if not path.exists():
-            rows_of(number).to_parquet(path.with_suffix(".new"), index=False)
+            table(number).to_parquet(path.with_suffix(".new"), index=False)
             path.with_suffix(".new").rename(path)
     return paths
 

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ks_2samp
 
-from benchmarks.cluster import PACKAGES, cluster, measured
+from benchmarks.cluster import IN_FILE, PACKAGES, cluster, measured, written
 from equipoise import FairClassifier, FairFrontier, FairRegressor, load_dataset
 from equipoise.distributed.fitting import WINDOW, FitRequest
 from equipoise.estimators.fitting import fit_elsewhere
@@ -35,7 +35,6 @@ from equipoise.estimators.fitting import fit_elsewhere
 #: Needs a folder for its files.
 LONG = True
 RESULTS = Path(__file__).parent / "results" / "files.json"
-IN_FILE = 1_000_000
 FEATURES = [f"x{k}" for k in range(8)]
 NOISE, SPREAD = 1.0, 1.25**0.5
 BUDGETS = (0.05, 0.1, 0.2)
@@ -66,7 +65,9 @@ def main() -> None:
     measures += [("curve", rows, curve) for rows in options.curve]
     measures += [("adult", 32_561, adult)] if options.adult else []
     for name, rows, measure in measures:
-        paths = [options.folder] if name == "adult" else written(options.folder, rows)
+        paths = (
+            [options.folder] if name == "adult" else written(options.folder, rows, "fit", rows_of)
+        )
         for workers in options.workers:
             key = {"rows": rows, "workers": workers}
             others = [row for row in content[name] if {k: row[k] for k in key} != key]
@@ -108,17 +109,6 @@ def rows_of(number: int, rows: int = IN_FILE) -> pd.DataFrame:
             "y": (best + NOISE * random.normal(size=rows)).astype(np.float32),
         }
     )
-
-
-def written(folder: Path, rows: int) -> list[Path]:
-    """The first files of the folder that hold so many rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"fit-{number:04d}.parquet" for number in range(rows // IN_FILE)]
-    for number, path in enumerate(paths):
-        if not path.exists():
-            rows_of(number).to_parquet(path.with_suffix(".new"), index=False)
-            path.with_suffix(".new").rename(path)
-    return paths
 
 
 def best_utility(distance: float) -> float:

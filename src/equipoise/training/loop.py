@@ -81,7 +81,8 @@ class _Optimizer(torch.optim.Optimizer):
         """Change all weights that have a gradient."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
-            self.update(group, weights, [weight.grad for weight in weights])
+            if weights:
+                self.update(group, weights, [weight.grad for weight in weights])
 
     @abstractmethod
     def update(
