@@ -2,15 +2,26 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from equipoise import FairClassifier, FairEncoder, FairRegressor, SBPPenalty, SensitiveTable
+from equipoise import (
+    FairClassifier,
+    FairEncoder,
+    FairFrontier,
+    FairRegressor,
+    SBPPenalty,
+    SensitiveTable,
+)
 from equipoise.datasets import make_synthetic
+from equipoise.errors import ConvergenceWarning
+from equipoise.methods import METHODS
 from equipoise.metrics import measure
 
 pytestmark = pytest.mark.skipif(
@@ -164,6 +175,51 @@ def test_a_resumed_run_of_neu_goes_on_from_its_plain_networks(tmp_path):
     np.testing.assert_allclose(
         resumed.predict_proba(data.X), whole.predict_proba(data.X), atol=1e-2
     )
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_trains_on_cuda_as_on_the_cpu(method):
+    """A step that cannot be captured as a graph would warn, and warnings are errors here."""
+    data = make_synthetic(1000, random_state=1)
+    first = data.A["group"] == data.A["group"].iloc[0]
+    group = pd.DataFrame({"group": np.where(first, "one", "other")})
+    options = {**SMALL, "iterations": 40}
+    if method in ("agarwal", "scutari"):
+        options = {"random_state": 0}
+    if method in ("con", "icp"):
+        options["notion"] = "separation"
+
+    def answer(device):
+        model = FairClassifier(method=method, strength=0.5, device=device, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(data.X, data.y, sensitive_features=group)
+        given = {"sensitive_features": group} if method == "scutari" else {}
+        return model.predict_proba(data.X, **given)[:, 1]
+
+    assert np.corrcoef(answer("cpu"), answer("cuda"))[0, 1] > 0.98
+
+
+def test_snapshots_are_judged_as_they_were_at_their_check(tmp_path):
+    """Without a checkpoint the next steps run while a snapshot is judged; with one they wait."""
+    data = make_synthetic(1000, random_state=1)
+
+    def table(callback=None, **given):
+        model = FairClassifier(iterations=60, hidden=(16, 16), device="cuda")
+        frontier = FairFrontier(
+            model, strengths=[0.1, 0.8], seeds=2, evaluate_every=20, random_state=0
+        )
+        frontier.fit(data.X, data.y, sensitive_features=data.A, callback=callback, **given)
+        assert not frontier.table().empty
+        return frontier.table().select_dtypes("number")
+
+    ahead, waiting = table(), table(checkpoint=tmp_path / "kept")
+    pd.testing.assert_frame_equal(ahead, waiting, atol=5e-3, rtol=0)
+    ended = table(callback=lambda progress: progress.iteration == 40)
+    assert set(ended["iteration"]) == {20, 40}
+    first = ahead[ahead["iteration"] <= 40]
+    columns = [name for name in first if name not in ("on_front", "threshold")]
+    pd.testing.assert_frame_equal(ended[columns], first[columns], atol=5e-3, rtol=0)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")

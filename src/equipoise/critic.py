@@ -25,7 +25,7 @@ from equipoise.errors import (
 )
 from equipoise.networks import Normalization, StackedBatchNorm, StackedMLP, fused_kernels
 from equipoise.training import OptimizerSettings
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 #: Weights of real pairs and of resampled pairs, (K, B) each; None where all are one.
 Weights = tuple[Tensor | None, Tensor | None]
@@ -145,14 +145,13 @@ class CriticGame(nn.Module):
         score: (K, B, w). attribute, resampled: (K, B, q). outcome: (K, B, v) under separation. A
         ``lasting`` value can still be differentiated after the critics were trained further.
         """
-        context = _contexts(attribute, resampled, outcome)
+        context = attribute, resampled, outcome
         if self.settings.last_pass_shared:
             return self._play_sharing(score, context, weights)
-        standardized = self._standardized(score)
-        fixed = _pairs(standardized.detach(), context)
+        pairs = self._pairs(score, *context)
+        fixed = pairs.detach()
         for _ in range(self.settings.steps):
             self._train(fixed, weights)
-        pairs = _pairs(standardized, context)
         if lasting:
             copies = {f"critic.{n}": w.detach().clone() for n, w in self.critic.named_parameters()}
             lasting_value: Tensor = functional_call(self, copies, (pairs, weights))
@@ -160,12 +159,13 @@ class CriticGame(nn.Module):
         with frozen(self.critic):
             return self.forward(pairs, weights)
 
-    def _play_sharing(self, score: Tensor, context: Tensor, weights: Weights) -> Tensor:
+    def _play_sharing(
+        self, score: Tensor, context: tuple[Tensor, Tensor, Tensor | None], weights: Weights
+    ) -> Tensor:
         """As `play`; the pass of the last step reaches the score, too."""
         with torch.enable_grad():
             seen = score.detach().requires_grad_()
-            standardized = self._standardized(seen)
-            pairs = _pairs(standardized, context)
+            pairs = self._pairs(seen, *context)
         fixed = pairs.detach()
         for _ in range(self.settings.steps - 1):
             self._train(fixed, weights)
@@ -179,7 +179,7 @@ class CriticGame(nn.Module):
         """Take one step of the critics; return their value (K,) before it."""
         with torch.enable_grad():
             value: Tensor = self.forward(pairs, weights)
-            losses, shares = [value], [-torch.ones_like(value)]
+            losses, shares = [value], [torch.full_like(value, -1)]
             if self.settings.gradient_penalty:
                 losses.append(self._gradient_excess(pairs.detach()))
                 shares.append(torch.full_like(value, self.settings.gradient_penalty))
@@ -195,13 +195,24 @@ class CriticGame(nn.Module):
         weights: Weights = (None, None),
     ) -> Tensor:
         """Return how well the critics tell real from resampled pairs, (K,); 0 means guessing."""
-        context = _contexts(attribute, resampled, outcome)
-        return self.forward(_pairs(self._standardized(score), context), weights)
+        return self.forward(self._pairs(score, attribute, resampled, outcome), weights)
 
-    def _standardized(self, score: Tensor) -> Tensor:
-        """Score (K, B, w) with mean 0 and variance 1 over the batch."""
-        standardized: Tensor = self.scale(score.transpose(1, 2))
-        return standardized.transpose(1, 2)
+    def _pairs(
+        self, score: Tensor, attribute: Tensor, resampled: Tensor, outcome: Tensor | None
+    ) -> Tensor:
+        """Critic inputs (K, 2 B, w + q + v): real pairs, then resampled pairs.
+
+        The score gets mean 0 and variance 1 over the batch.
+        """
+        columns = score.transpose(1, 2)
+        if self.training and (kernels := fused_kernels(columns)):
+            pairs: Tensor = kernels.Pairs.apply(
+                score, attribute, resampled, outcome, *self.scale.settings
+            )
+            return pairs
+        given = [self.scale(columns).transpose(1, 2)] + ([] if outcome is None else [outcome])
+        twice = [each.repeat(1, 2, 1) for each in given]
+        return torch.cat([twice[0], torch.cat([attribute, resampled], 1), *twice[1:]], -1)
 
     def forward(self, pairs: Tensor, weights: Weights) -> Tensor:
         """Return the value (K,) for pairs (K, 2 B, inputs), the real ones first."""
@@ -226,17 +237,6 @@ class CriticGame(nn.Module):
         # The tiny constant keeps the root differentiable where a gradient is zero.
         length = (gradient.square().sum(-1) + 1e-12).sqrt()
         return torch.relu(length - 1).square().mean(-1)
-
-
-def _contexts(attribute: Tensor, resampled: Tensor, outcome: Tensor | None) -> Tensor:
-    """Critic inputs other than the score, (K, 2 B, q + v): real pairs, then resampled pairs."""
-    both = torch.cat([attribute, resampled], 1)
-    return both if outcome is None else torch.cat([both, outcome.repeat(1, 2, 1)], -1)
-
-
-def _pairs(score: Tensor, contexts: Tensor) -> Tensor:
-    """Critic inputs (K, 2 B, inputs): the same scores (K, B, w) next to both contexts."""
-    return torch.cat([score.repeat(1, 2, 1), contexts], -1)
 
 
 @contextmanager

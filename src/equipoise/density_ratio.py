@@ -29,7 +29,8 @@ from equipoise.training import (
     TrainingSettings,
 )
 from equipoise.training.data import RowSet, generators, row_numbers, streams_of, take
-from equipoise.training.loop import gradients_on, minimize
+from equipoise.training.loop import gradients_on
+from equipoise.training.optimizers import minimize
 from equipoise.training.stopping import EarlyStopping, set_aside
 from equipoise.training.workers import total
 

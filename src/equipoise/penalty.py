@@ -15,7 +15,7 @@ from equipoise.networks import Normalization
 from equipoise.notions import Notion
 from equipoise.training import OptimizerSettings
 from equipoise.training.data import generator, mean_one
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 #: The default momentum. Any other value is refused for Adam, which has none.
 _MOMENTUM = 0.2

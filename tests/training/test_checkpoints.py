@@ -27,7 +27,8 @@ from equipoise.training import (
 )
 from equipoise.training.checkpoints import Identity, ModuleState, OptimizerState, digest
 from equipoise.training.data import generators
-from equipoise.training.loop import PredictorStep, minimize
+from equipoise.training.loop import PredictorStep
+from equipoise.training.optimizers import minimize
 
 HALVES = RowSet(range(120)), RowSet(range(120, 240))
 MEMBERS = [Member(0.5, 1, HALVES[0]), Member(0.9, 1, HALVES[1]), Member(0.0, 2, HALVES[0])]

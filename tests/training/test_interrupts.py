@@ -101,7 +101,7 @@ def test_a_check_out_of_turn_leaves_whole_weights_and_no_checkpoint():
             batches,
             state,
             check_every=5,
-            on_check=lambda iteration: checked.append(iteration) or False,
+            on_check=lambda iteration, _: checked.append(iteration) or False,
             keep=lambda ended: kept.append(state.checked),
             interrupted=interrupted,
         )

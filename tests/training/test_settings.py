@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from equipoise.training import OptimizerSettings
-from equipoise.training.loop import _Losses, decay, minimize, set_learning_rate
+from equipoise.training.loop import _Losses
+from equipoise.training.optimizers import decay, minimize, set_learning_rate
 
 
 def test_decay_takes_its_share_of_the_learning_rate_off_each_member():

@@ -11,7 +11,7 @@ from equipoise.methods.batch_penalties import standardized
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
 from equipoise.networks import StackedLinear
 from equipoise.training.data import row_numbers
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 
 class AttributeCritic:

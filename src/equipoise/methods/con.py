@@ -24,7 +24,7 @@ from equipoise.networks import StackedMLP, select_members
 from equipoise.networks.mlp import SINGLE
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 #: Hidden widths of the generator and of its critic.
 HIDDEN = (64, 64)

@@ -12,7 +12,7 @@ from equipoise.critic import CriticSettings, frozen
 from equipoise.methods.batch_penalties import standardized
 from equipoise.methods.declaration import CRITIC, Capabilities, Context, Declaration
 from equipoise.networks import StackedMLP
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 
 def soft_correlation(left: Tensor, right: Tensor, weight: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from equipoise.methods.declaration import GAME, Capabilities, Context, Declarati
 from equipoise.networks import StackedMLP, select_members
 from equipoise.training import OptimizerSettings, TrainingData
 from equipoise.training.data import generators, streams_of
-from equipoise.training.loop import minimize
+from equipoise.training.optimizers import minimize
 
 #: Hidden widths of the density network, as in the authors' program for classes.
 HIDDEN = (64,)

@@ -107,3 +107,15 @@ def like(result: Tensor, scores: Any, weights: Any) -> Array:
     if isinstance(scores, Tensor):
         return result
     return np.asarray(result.numpy())
+
+
+#: Numbers that a GPU works on at once, which bounds its memory.
+_NUMBERS_AT_ONCE = 2**24
+
+
+def members_at_once(weights: Tensor) -> int:
+    """Return how many members to work on at once with weights (R, n).
+
+    One on a CPU, where more take no less time. A GPU would wait for each of them.
+    """
+    return max(1, _NUMBERS_AT_ONCE // weights.numel()) if weights.is_cuda else 1

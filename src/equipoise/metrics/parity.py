@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from equipoise.metrics.arrays import members_at_once
 from equipoise.metrics.by_group import MEANS, GroupMean
 from equipoise.metrics.outcome import OutcomeKind
 from equipoise.metrics.partition import Partition
@@ -42,9 +43,12 @@ def pooled_sums(values: Tensor, sample: Sample, within: Partition) -> tuple[Tens
     attribute, weights = sample.attribute, sample.weights
     shape = (len(weights), len(values), attribute.n_bins * within.n_bins)
     sums = weights.new_zeros(shape)
-    index = (attribute.codes * within.n_bins + within.codes).expand(len(weights), -1)
-    for k, row in enumerate(values):  # member by member, so that memory is (R, n)
-        sums[:, k].scatter_add_(1, index, weights * row)
+    index = attribute.codes * within.n_bins + within.codes
+    at_once = members_at_once(weights)
+    blocks = torch.split(values, at_once), torch.split(sums, at_once, 1)
+    for of_members, counted in zip(*blocks, strict=True):
+        weighted = weights[:, None] * of_members  # (R, members at once, n)
+        counted.scatter_add_(2, index.expand(weighted.shape), weighted)
     sums = within.pool(sums.view(*shape[:2], -1, within.n_bins), -1)
     return attribute.pool(sums, -2), sums.sum(-2, keepdim=True)
 

@@ -15,7 +15,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from equipoise.errors import InputError
-from equipoise.metrics.arrays import Array, as_numbers, as_scores, as_weights, like
+from equipoise.metrics.arrays import (
+    Array,
+    as_numbers,
+    as_scores,
+    as_weights,
+    like,
+    members_at_once,
+)
 from equipoise.metrics.outcome import outcome_kind, split_outcome
 from equipoise.metrics.partition import Ranking, rank
 
@@ -143,14 +150,17 @@ def auc_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tenso
     """AUC (R, K) from a ranking, positive (n,) of 0 and 1, and weights (R, n)."""
     first, last = ranking.ties
     areas = []
-    # Member by member, so that memory is (R, n), without reading values from the device.
-    for order, start, end in zip(ranking.order, first, last, strict=True):
-        won = (weights * positive)[:, order]
+    # Without reading values from the device.
+    at_once = members_at_once(weights)
+    blocks = (torch.split(each, at_once) for each in (ranking.order, first, last))
+    for order, start, end in zip(*blocks, strict=True):
+        won = (weights * positive)[:, order]  # (R, members at once, n)
         lost = functional.pad((weights * (1 - positive))[:, order].cumsum(-1), (1, 0))
+        before, after = (place.expand(won.shape) for place in (start, end + 1))
         # Negatives strictly below a score, and half of those that tie with it.
-        below = (lost[:, start] + lost[:, end + 1]) / 2
-        areas.append((won * below).sum(-1) / (won.sum(-1) * lost[:, -1]))
-    return torch.stack(areas, dim=1)
+        below = (lost.gather(-1, before) + lost.gather(-1, after)) / 2
+        areas.append((won * below).sum(-1) / (won.sum(-1) * lost[..., -1]))
+    return torch.cat(areas, dim=1)
 
 
 def youden_of_ranking(ranking: Ranking, positive: Tensor, weights: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from equipoise.networks.mlp import StackedMLP as StackedMLP
 from equipoise.networks.mlp import StackedVote as StackedVote
 from equipoise.networks.mlp import find_pieces as find_pieces
 from equipoise.networks.mlp import fused_kernels as fused_kernels
+from equipoise.networks.mlp import kernels_on as kernels_on
 from equipoise.networks.own import GlobalStreams as GlobalStreams
 from equipoise.networks.own import StackedModule as StackedModule
 from equipoise.networks.stack import NetworkFactory as NetworkFactory

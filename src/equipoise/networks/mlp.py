@@ -41,8 +41,13 @@ def fused_kernels(x: Tensor) -> Any:
     Where this returns None (on a CPU, in double precision, without Triton), callers use torch's
     operations.
     """
-    fits = x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
-    return _kernels() if fits else None
+    fits = x.dtype == torch.float32 and x.shape[-1] <= MOST_ROWS
+    return kernels_on(x.device) if fits else None
+
+
+def kernels_on(device: torch.device) -> Any:
+    """Return the module of Triton kernels if they run on this device, else None."""
+    return _kernels() if device.type == "cuda" else None
 
 
 @functools.cache
@@ -93,12 +98,19 @@ class StackedLinear(nn.Module):
         if len(x) != len(weight):
             shared = self._on_shared_rows(weight, x, groups)
             return torch.relu_(shared) if relu else shared
-        fusible = relu and not self._twice_differentiable
-        if self.bias is None:
+        kernels = None if self._twice_differentiable else fused_kernels(x)
+        if kernels is not None:
+            fused: Tensor
+            if self.bias is not None and len(weight[0]) == 1 and not relu:
+                fused = kernels.Output.apply(x, weight, self.bias)
+                return fused
+            fused = kernels.Product.apply(weight, x)
+            if self.bias is not None and relu:
+                fused = kernels.BiasRelu.apply(fused, self.bias)
+                return fused
+            out = fused if self.bias is None else fused + self.bias.unsqueeze(-1)
+        elif self.bias is None:
             out = torch.bmm(weight, x)
-        elif fusible and (kernels := fused_kernels(x)) is not None:
-            activated: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
-            return activated
         else:
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
         # In place, which is faster; the values before ReLU are not needed.
@@ -178,14 +190,19 @@ class StackedBatchNorm(nn.Module):
         members, width, rows = x.shape
         # Every feature of every batch is a channel.
         channels = x.reshape(members, width * self.batches, rows // self.batches)
-        weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
         if self.training and (kernels := fused_kernels(x)) is not None:
-            running = self.running_mean, self.running_var, self.batches_seen
-            given = running, self.epsilon, self.newest_weight, relu
-            out: Tensor = kernels.Normalize.apply(channels, weight, bias, *given)
+            given = channels, self.weight, self.bias, *self.settings, relu
+            out: Tensor = kernels.Normalize.apply(*given)
         else:
+            weight, bias = self._of_channels(self.weight), self._of_channels(self.bias)
             out = self._by_library(channels, weight, bias, relu)
         return out.view(members, width, rows)
+
+    @property
+    def settings(self) -> tuple[tuple[Tensor, Tensor, Tensor], float, float]:
+        """Running statistics, and the numbers that kernels need."""
+        running = self.running_mean, self.running_var, self.batches_seen
+        return running, self.epsilon, self.newest_weight
 
     def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
         """Add one member's layer; with running statistics it is x * factor + shift."""

@@ -16,11 +16,11 @@ from equipoise.training.loop import History as History
 from equipoise.training.loop import Method as Method
 from equipoise.training.loop import NetworkStep as NetworkStep
 from equipoise.training.loop import Objective as Objective
-from equipoise.training.loop import OptimizerSettings as OptimizerSettings
 from equipoise.training.loop import PredictorStep as PredictorStep
 from equipoise.training.loop import TrainingSettings as TrainingSettings
-from equipoise.training.loop import minimize as minimize
 from equipoise.training.loop import run as run
+from equipoise.training.optimizers import OptimizerSettings as OptimizerSettings
+from equipoise.training.optimizers import minimize as minimize
 from equipoise.training.predictor import TASKS as TASKS
 from equipoise.training.predictor import Predictor as Predictor
 from equipoise.training.predictor import Task as Task

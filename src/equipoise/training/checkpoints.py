@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from equipoise.errors import InputError
 from equipoise.networks.stack import member_tensors
 from equipoise.training.data import BatchStream
-from equipoise.training.loop import SGD, Adam, Lane, RunState, Step
+from equipoise.training.loop import Lane, RunState, Step
+from equipoise.training.optimizers import SGD, Adam
 
 #: Longest value of an option, in characters, that a message quotes in full.
 _LONGEST_SHOWN = 200

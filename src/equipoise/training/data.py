@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InputError, check_number
+from equipoise.networks import kernels_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,9 @@ class Window(Protocol):
 
 def take(values: Tensor, rows: Tensor) -> Tensor:
     """Return ``values[rows]``, (K, B, ...), from values (n, ...); faster than indexing."""
+    if kernels := kernels_on(values.device):
+        taken: Tensor = kernels.take(values, rows)
+        return taken
     return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
 
 
@@ -220,10 +225,15 @@ class BatchStream:
         self.batch_size = min(batch_size, size)
         self.batches_per_epoch = size // self.batch_size
         self._generators = [generator(seed, "batches") for seed, _ in streams]
-        self._which = torch.tensor(which, device=device)
+        # The places of the members' rows in a batch, then of their resampled rows.
+        self._which = torch.tensor(
+            [which, [len(streams) + stream for stream in which]], device="cpu"
+        ).to(device)
         self.members, self.device = len(members), self._which.device
         self._shared = len(streams) == 1
         self._window, self._epochs = window, 0
+        self._threads = ThreadPoolExecutor(max_workers=1)
+        self._coming: Future[tuple[list[Tensor], Tensor]] | None = None
         self._shuffle()
 
     def draw(self) -> Tensor:
@@ -240,7 +250,7 @@ class BatchStream:
         if self._shared:
             rows, resampled = batch.expand(2, self.members, -1)
         else:
-            rows, resampled = batch[:, self._which]
+            rows, resampled = take(batch.flatten(0, 1), self._which)
         return rows, resampled
 
     def state_dict(self) -> dict[str, Any]:
@@ -252,6 +262,9 @@ class BatchStream:
         """Continue from a saved position, by shuffling its epoch again."""
         if not 0 <= state["position"] <= self.batches_per_epoch:
             raise ValueError(f"an epoch has {self.batches_per_epoch} batches")
+        if self._coming is not None:
+            self._coming.result()
+            self._coming = None
         for random, kept in zip(self._generators, state["generators"], strict=True):
             random.set_state(kept)
         self._epochs = state.get("window", 0)
@@ -259,21 +272,34 @@ class BatchStream:
         self._position = state["position"]
 
     def _shuffle(self) -> None:
-        """Draw the row numbers of the next epoch, (batches, 2, streams, B), onto the device."""
+        """Go to the next epoch, on the device."""
         if self._window is not None:
             self._window.show(self._epochs)
-        self._before_epoch = [random.get_state() for random in self._generators]
+        if self.device.type != "cuda":
+            self._before_epoch, epoch = self._drawn()
+            self._epoch = epoch.to(self.device)
+        else:
+            # A GPU is fast enough to wait for shuffled rows, so threads draw them an epoch ahead.
+            coming = self._coming or self._threads.submit(self._drawn)
+            self._before_epoch, epoch = coming.result()
+            self._coming = self._threads.submit(self._drawn)
+            # A copy from pinned memory does not block the host.
+            self._epoch = epoch.to(self.device, non_blocking=True)
+        self._position = 0
+
+    def _drawn(self) -> tuple[list[Tensor], Tensor]:
+        """Draw the row numbers of an epoch, (batches, 2, streams, B).
+
+        Return the generators before it, too.
+        """
+        before = [random.get_state() for random in self._generators]
         used = self.batches_per_epoch * self.batch_size
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2
         shape = self.batches_per_epoch, 2, len(self._rows), self.batch_size
-        epoch = torch.empty(shape, dtype=torch.long, device="cpu")
+        on_gpu = self.device.type == "cuda"
+        epoch = torch.empty(shape, dtype=torch.long, device="cpu", pin_memory=on_gpu)
         for stream, (rows, random) in enumerate(zip(self._rows, self._generators, strict=True)):
             order = rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
             for part, moved in enumerate((order, order.roll(-shift))):
                 epoch[:, part, stream] = moved.view(-1, self.batch_size)
-        if self.device.type == "cuda":
-            # A copy from pinned memory does not block the host.
-            with torch.cuda.device(self.device):
-                epoch = epoch.pin_memory()
-        self._epoch = epoch.to(self.device, non_blocking=True)
-        self._position = 0
+        return before, epoch

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from torch import nn
 
 from equipoise.cores import torch_threads
 from equipoise.errors import InputError
@@ -83,6 +84,10 @@ def train(
     whose weights become those of ``predictor`` and ``method``. If Ctrl-C or a callback ends a
     phase, the run ends after one iteration; a resumed run continues inside the phase.
     """
+    # What a GPU trains before it is known whether training goes on cannot be resumed.
+    lasting = supervision is not None and supervision.store is not None
+    ahead = data.x.is_cuda and on_check is not None and step is None
+    ahead = ahead and not (lasting or stopping is not None or predictor.network.of_user)
     if step is None:
         step = PredictorStep(predictor, data, members, method=method, settings=settings)
     for lane in lanes:
@@ -144,9 +149,11 @@ def train(
         state.called_off = called_off
         report = _reporter(supervision.callbacks, state)
 
-        def check(iteration: int) -> bool:
+        def check(iteration: int, modules: nn.Module) -> bool:
             with random_state:
-                enough = on_check is not None and on_check(iteration, predictor)
+                seen = predictor if modules is step.modules else next(modules.children())
+                assert isinstance(seen, Predictor)
+                enough = on_check is not None and on_check(iteration, seen)
                 if stopping is not None:
                     enough |= stopping(iteration, state.records[-1][1][1])
             state.called_off = report(iteration) or called_off
@@ -162,6 +169,7 @@ def train(
             interrupted=lambda: interrupted() or called_off,
             around=random_state,
             lanes=lanes,
+            ahead=ahead,
         )
     if stopping is not None:
         stopping.restore()
@@ -302,7 +310,7 @@ def run_phase(
     if state is None:
         state = RunState.at_start(phase.batches, phase.settings.iterations)
 
-    def check(iteration: int) -> bool:
+    def check(iteration: int, _: nn.Module) -> bool:
         enough = phase.stopping is not None and phase.stopping(iteration, state.records[-1][1][1])
         state.called_off = report(iteration)
         return enough or state.called_off

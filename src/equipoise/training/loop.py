@@ -10,8 +10,7 @@ import copy
 import signal
 import threading
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
@@ -22,147 +21,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim.adam import adam
-from torch.optim.sgd import sgd
 
-from equipoise.errors import check_choice, check_number, check_whole
-from equipoise.networks import copy_members, member_tensors
+from equipoise.errors import check_choice, check_whole
+from equipoise.networks import copy_members, fused_kernels, member_tensors
 from equipoise.training.data import BatchStream, Member, TrainingData, streams_of, take
+from equipoise.training.optimizers import OptimizerSettings, decay, minimize, set_learning_rate
 from equipoise.training.predictor import Predictor
-from equipoise.training.workers import average_gradients, mean
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerSettings:
-    """Adam, or stochastic gradient descent with momentum as in the paper.
-
-    ``weight_decay`` is for Adam only. Before each step every weight shrinks by the fraction
-    learning_rate * weight_decay (decoupled; Loshchilov and Hutter 2019).
-    """
-
-    kind: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.2
-    weight_decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_choice("optimizer", self.kind, ("adam", "sgd"))
-        check_number("learning_rate", self.learning_rate, "must be positive", lambda rate: rate > 0)
-        check_number("momentum", self.momentum, "must lie in [0, 1)", lambda m: 0 <= m < 1)
-        check_number("weight_decay", self.weight_decay, "must not be negative", lambda d: d >= 0)
-        # As floats, since torch refuses whole numbers beyond 64 bits.
-        for name in ("learning_rate", "momentum", "weight_decay"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimizer for these parameters, which must be on their device already."""
-        weights = list(parameters)
-        rate: float | Tensor = self.learning_rate
-        if weights[0].is_cuda:
-            # A CUDA graph reads the learning rate from a tensor.
-            rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
-        if self.kind == "sgd":
-            return SGD(weights, rate, self.momentum)
-        return Adam(weights, rate)
-
-
-class _Optimizer(torch.optim.Optimizer):
-    """torch's update of weights, without what loads torch's compiler.
-
-    Its own optimizers load it when they are built, which takes about a second.
-    """
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        weights = {"params": list(param_group["params"])}
-        self.param_groups.append(self.defaults | param_group | weights)
-
-    @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
-        """Change all weights that have a gradient."""
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            if weights:
-                self.update(group, weights, [weight.grad for weight in weights])
-
-    @abstractmethod
-    def update(
-        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
-    ) -> None:
-        """Change these weights of a group."""
-
-
-class Adam(_Optimizer):
-    """Adam (Kingma and Ba 2015)."""
-
-    #: What is kept for each weight.
-    kept = ("exp_avg", "exp_avg_sq", "step")
-
-    def __init__(self, weights: Sequence[Tensor], rate: float | Tensor) -> None:
-        super().__init__(weights, {"lr": rate})
-
-    def update(
-        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
-    ) -> None:
-        for weight in weights:
-            if not self.state[weight]:
-                count = torch.zeros((), dtype=torch.float32, device=weight.device)
-                moments = torch.zeros_like(weight), torch.zeros_like(weight)
-                self.state[weight] = dict(zip(self.kept, (*moments, count), strict=True))
-        first, second, counts = (
-            [self.state[weight][name] for weight in weights] for name in self.kept
-        )
-        adam(
-            weights,
-            gradients,
-            first,
-            second,
-            [],
-            counts,
-            fused=_fused(weights),
-            # The count is on the device, as a CUDA graph needs it.
-            capturable=weights[0].is_cuda,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=group["lr"],
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
-
-
-class SGD(_Optimizer):
-    """Stochastic gradient descent with momentum."""
-
-    kept = ("momentum_buffer",)
-
-    def __init__(self, weights: Sequence[Tensor], rate: float | Tensor, momentum: float) -> None:
-        super().__init__(weights, {"lr": rate, "momentum": momentum})
-
-    def update(
-        self, group: Mapping[str, Any], weights: list[Tensor], gradients: list[Tensor]
-    ) -> None:
-        (name,) = self.kept
-        buffers: list[Tensor | None] = [self.state[weight].get(name) for weight in weights]
-        sgd(
-            weights,
-            gradients,
-            buffers,
-            fused=_fused(weights),
-            weight_decay=0.0,
-            momentum=group["momentum"],
-            lr=group["lr"],
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-        )
-        for weight, buffer in zip(weights, buffers, strict=True):
-            self.state[weight][name] = buffer
-
-
-def _fused(weights: Sequence[Tensor]) -> bool:
-    """Whether one call can update all weights; torch has it for these devices."""
-    return weights[0].device.type in ("cpu", "cuda")
+from equipoise.training.workers import mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,13 +138,13 @@ class PredictorStep:
             weight for weight in predictor.parameters() if weight.requires_grad
         )
         self.modules: nn.Module = nn.ModuleList([predictor, *([method.networks] if method else [])])
-        # A GPU has kernels for rows of each member.
-        self._readers: list[int] | None = None
+        # A GPU multiplies by the rows of each member.
+        self._readers: Tensor | None = None
         if predictor.first.shares_rows and data.x.device.type == "cpu":
             _, which = streams_of(members)
             groups = [len(list(same)) for _, same in groupby(which)]
             predictor.first.groups = tuple(groups)
-            self._readers = [0, *accumulate(groups[:-1])]
+            self._readers = torch.tensor([0, *accumulate(groups[:-1])], device="cpu")
 
     def prepare(self, iteration: int) -> None:
         share = self._settings.learning_rate_share(iteration - 1)
@@ -297,7 +162,7 @@ class PredictorStep:
         if isinstance(method, Objective):
             task, penalty = method.losses(rows, resampled)
         else:
-            own = rows if self._readers is None else rows[self._readers]
+            own = rows if self._readers is None else rows.index_select(0, self._readers)
             output, penalized = predictor(take(data.x, own))
             task = predictor.task.loss(output, take(data.target, rows), data.task_weight(rows))
             if method is None:
@@ -350,46 +215,6 @@ def optimizers_of(method: Method | Objective) -> list[torch.optim.Optimizer]:
         f"{type(method).__name__} must have every optimizer of its networks as an attribute"
     )
     return optimizers
-
-
-def minimize(
-    losses: Tensor | Sequence[Tensor],
-    optimizer: torch.optim.Optimizer,
-    shares: Sequence[Tensor] | None = None,
-) -> None:
-    """Take one step down the losses (K,), or down their sum weighted by shares (K,).
-
-    Members share no weights, so the gradient of the sum over members is each member's own gradient.
-    """
-    terms = [losses] if isinstance(losses, Tensor) else list(losses)
-    # What `zero_grad` does, without its bookkeeping, which takes longer than a small layer.
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            weight.grad = None
-    # Shares are passed as gradients of the losses, which saves a multiplication.
-    torch.autograd.backward(
-        terms, [torch.ones_like(term) for term in terms] if shares is None else list(shares)
-    )
-    average_gradients(optimizer)
-    optimizer.step()
-
-
-@torch.no_grad()
-def decay(optimizer: torch.optim.Optimizer, shares: Tensor) -> None:
-    """Shrink the weights of each member by learning rate * shares (K,)."""
-    for group in optimizer.param_groups:
-        factor = 1 - group["lr"] * shares
-        for weight in group["params"]:
-            weight.mul_(factor.view(-1, *[1] * (weight.dim() - 1)))
-
-
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Change the learning rate from the next step on."""
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
 
 
 @dataclass(frozen=True)
@@ -467,13 +292,14 @@ def run(
     state: RunState,
     *,
     check_every: int,
-    on_check: Callable[[int], bool] | None = None,
+    on_check: Callable[[int, nn.Module], bool] | None = None,
     keep: Callable[[bool], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     around: AbstractContextManager[None] | None = None,
     lanes: Sequence[Lane] = (),
+    ahead: bool = False,
 ) -> History:
-    """Train to the last iteration of ``state``, or until ``on_check(iteration)`` returns True.
+    """Train to the last iteration of ``state``, or until ``on_check`` returns True.
 
     Losses are read only at checks, so the host does not wait for an accelerator in between. If a
     loss of a member was not finite since the last check, the member returns to its weights at that
@@ -484,6 +310,10 @@ def run(
     resume. Once ``interrupted()`` is true, the run ends after the current step, with a check.
     ``around`` is a context for the steps between two checks. With ``lanes``, which together are all
     members of ``step``, each lane trains in a thread of its own from one check to the next.
+
+    ``on_check(iteration, modules)`` looks at the modules of the step. With ``ahead`` a GPU gets the
+    steps up to the next check before, so that it does not wait for the host; ``on_check`` then
+    looks at a copy, to which the modules return if it ends the run. This leaves nothing to resume.
     """
     good = copy.deepcopy(step.modules)
     losses = _Losses(batches.members, batches.device, entries=check_every)
@@ -492,9 +322,10 @@ def run(
         losses.add(*step(*batches.spread(batch)))
 
     advance = CapturedIteration(iterate) if batches.device.type == "cuda" else iterate
-    iteration = state.checked
-    while not state.ended:
-        regular = False
+
+    def to_next_check() -> tuple[int, bool]:
+        """Train up to the next check; return its iteration, and whether it is a regular one."""
+        iteration, regular = state.checked, False
         following = min(iteration - iteration % check_every + check_every, state.iterations)
         with around or nullcontext():
             while not regular and (iteration == state.checked or not interrupted()):
@@ -507,13 +338,33 @@ def run(
                     step.prepare(iteration)
                     advance(batches.draw())
                 regular = iteration == following
+        return iteration, regular
+
+    coming: tuple[int, bool] | None = None
+    while not state.ended:
+        iteration, regular = coming or to_next_check()
+        coming = None
         _check(step.modules, good, losses, state, iteration)
-        enough = on_check is not None and on_check(iteration)
-        state.ended = state.ended or enough or iteration == state.iterations
+        state.ended = state.ended or iteration == state.iterations
+        enough = False
+        if on_check is not None and (not ahead or state.ended or interrupted()):
+            enough = on_check(iteration, step.modules)
+        elif on_check is not None:
+            beside = torch.cuda.Stream(batches.device)  # type: ignore[no-untyped-call]
+            beside.wait_stream(torch.cuda.current_stream(batches.device))
+            coming = to_next_check()
+            with torch.cuda.stream(beside):
+                enough = on_check(iteration, good)
+            # The copy is not to be changed before it was looked at.
+            torch.cuda.current_stream(batches.device).wait_stream(beside)
+            if enough:
+                copy_members(good, step.modules, torch.ones_like(state.stopped_at).bool())
+                coming = None
+        state.ended = state.ended or enough
         # A run cannot resume from an irregular check, since an uninterrupted run has none there.
         if regular and keep is not None:
             keep(state.ended)
-        if interrupted():
+        if interrupted() and coming is None:
             break
     return state.history()
 
@@ -603,21 +454,34 @@ def _check(
     stopped_at = torch.where(failing, state.checked + finite_steps + 1, stopped_at)
     diverged = ~_finite_weights(modules) & (stopped_at == 0)
     stopped_at = torch.where(diverged, iteration, stopped_at)
-    copy_members(modules, good, stopped_at == 0)
-    copy_members(good, modules, stopped_at > 0)
+    stopped = stopped_at > 0
+    if bool(stopped.any()):
+        copy_members(modules, good, ~stopped)
+        copy_members(good, modules, stopped)
+    else:  # fewer operations, which a GPU has to wait for
+        with torch.no_grad():
+            pairs = zip(member_tensors(modules), member_tensors(good), strict=True)
+            for (_, now), (_, before) in pairs:
+                before.copy_(now)
     state.stopped_at, state.checked = stopped_at, iteration
-    state.ended = bool((stopped_at > 0).all())
+    state.ended = bool(stopped.all())
 
 
 def _finite_weights(modules: nn.Module) -> Tensor:
     """Whether every weight of each member is finite, (K,)."""
-    finite = [
+    # A sum is finite if and only if all that is added is; one operation for each tensor.
+    sums = [
         # A scalar weight, such as a temperature, has shape (K,) here.
-        tensor.detach().reshape(len(tensor), -1).isfinite().all(1)
+        tensor.detach().reshape(len(tensor), -1).sum(1, dtype=_precise(tensor.device))
         for tensor in (*modules.parameters(), *modules.buffers())
         if tensor.is_floating_point()
     ]
-    return torch.stack(finite).all(0)
+    return torch.stack(sums).isfinite().all(0)
+
+
+def _precise(device: torch.device) -> torch.dtype:
+    """Double precision if the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 class _Losses:
@@ -628,11 +492,14 @@ class _Losses:
     """
 
     def __init__(self, members: int, device: torch.device, *, entries: int) -> None:
-        precision = torch.float32 if device.type == "mps" else torch.float64
-        self._losses = torch.zeros(entries, 2, members, dtype=precision, device=device)
+        shape = entries, 2, members
+        self._losses = torch.zeros(shape, dtype=_precise(device), device=device)
         self._next = torch.zeros(1, dtype=torch.long, device=device)
 
     def add(self, task: Tensor, penalty: Tensor) -> None:
+        if kernels := fused_kernels(task):
+            kernels.record(self._losses, self._next, task, penalty)
+            return
         self._losses.index_copy_(0, self._next, torch.stack([task, penalty])[None].to(self._losses))
         self._next += 1
 
@@ -699,6 +566,11 @@ class CapturedIteration:
         self._batch: Tensor
 
     def __call__(self, batch: Tensor) -> None:
+        if self._graph is not None:
+            with torch.cuda.device(batch.device):
+                self._batch.copy_(batch)
+                self._graph.replay()
+            return
         self._calls += 1
         with torch.cuda.device(batch.device), _tensor_cores():
             if self._calls <= WARM_UP:
@@ -708,9 +580,8 @@ class CapturedIteration:
                 self._capture(batch)
             if self._graph is None:
                 self._iterate(batch)
-                return
-            self._batch.copy_(batch)
-            self._graph.replay()
+            else:
+                self._graph.replay()
 
     def _warm_up(self, batch: Tensor) -> None:
         """Run on a stream of its own, as CUDA requires before a capture."""
