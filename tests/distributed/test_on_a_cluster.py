@@ -193,6 +193,7 @@ def test_the_commands_run_on_the_cluster(cluster, tmp_path, monkeypatch):
     assert sorted(os.listdir("out")) == ["00.parquet", "01.parquet", FINISHED]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 def test_the_code_on_the_page_runs(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_in_order(Path(__file__).parents[2] / "docs" / "ray.md")

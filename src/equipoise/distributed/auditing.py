@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -30,7 +29,7 @@ from equipoise.distributed.counting import (
     grids_of,
     profile_of,
 )
-from equipoise.distributed.sources import FilePart, find_files
+from equipoise.distributed.sources import FilePart, Table, files_of
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.files.columns import as_names
 from equipoise.files.contents import label_of
@@ -43,7 +42,7 @@ from equipoise.tables.sensitive_table import check_types
 
 
 def audit_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Table,
     *,
     score: str,
     sensitive: str | Sequence[str],
@@ -64,8 +63,8 @@ def audit_files(
 
     Parameters
     ----------
-    paths : path, glob or several of them
-        The files of one table.
+    paths : path, glob or several of them, or ray.data.Dataset
+        The files of one table. A dataset is run once and written to temporary files.
     score, target : str
         Columns of scores and of true outcomes; the outcome has classes. Without it only
         independence is assessed.
@@ -95,8 +94,7 @@ def audit_files(
     _check_roles(roles)
     types = {} if sensitive_types is None else sensitive_types
     check_types(types, roles.sensitive)
-    files = find_files(paths, roles.names)
-    with connected(workers) as cluster:
+    with files_of(paths, roles.names) as files, connected(workers) as cluster:
         return audit_streams(cluster.in_order, files, roles, settings, types)
 
 
