@@ -51,8 +51,8 @@ def written(rows, folder, files=1):
     return folder / "*.parquet"
 
 
-def roles(target="hired", sensitive=SENSITIVE, missing="error"):
-    return AuditColumns("score", target, sensitive, missing)
+def roles(target="hired", sensitive=SENSITIVE, missing="error", scores=("score",)):
+    return AuditColumns(scores, target, sensitive, missing)
 
 
 def streamed(paths, *, types=None, columns=None, **options):
@@ -91,6 +91,40 @@ def test_with_few_distinct_scores_every_number_is_that_of_audit(tmp_path):
     for name in ("n", "threshold", "outcome_words", "sensitive", "crossed", "notions"):
         assert getattr(counted, name) == getattr(known, name)
     assert counted.to_html().startswith("<!doctype html>")
+
+
+def test_several_scores_are_audited_as_audit_does(tmp_path):
+    rows = people()
+    random = np.random.default_rng(1)
+    rows["other"] = (rows["score"] + random.normal(0, 0.2, len(rows))).clip(0, 1).round(2)
+    names = ("other", "score")
+    scores = {name: rows[name] for name in names}
+    known = audit(scores, rows["hired"], rows[list(SENSITIVE)], **FAST)
+    counted = streamed(written(rows, tmp_path / "in", 3), columns=roles(scores=names))
+    assert list(counted) == list(known) == ["other", "score"]
+    for name in names:
+        both = together(known[name], counted[name])
+        for field in FIXED:
+            np.testing.assert_allclose(both[f"{field}_counted"], both[field], rtol=1e-11)
+    # Differences of AUC are from single rows, which are all drawn here.
+    assert counted.utility == known.utility == "AUC"
+    ((one,), (other,)) = (each.differences for each in (known, counted))
+    assert other.value == pytest.approx(one.value, abs=1e-12) and other.n == one.n == len(rows)
+    assert other.low == pytest.approx(one.low, abs=0.01) and other.note == ""
+    assert counted.to_html().startswith("<!doctype html>")
+    (alone,) = [streamed(tmp_path / "in" / "*.parquet", columns=roles(scores=("other",)))]
+    single, many = (
+        each.to_frame().drop(columns="certificate") for each in (alone, counted["other"])
+    )
+    pd.testing.assert_frame_equal(single, many)
+
+
+def test_differences_of_scores_say_how_many_rows_they_rest_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "DRAWN", 500)
+    rows = people().assign(other=lambda frame: 1 - frame["score"])
+    counted = streamed(written(rows, tmp_path / "in"), columns=roles(scores=("score", "other")))
+    (found,) = counted.differences
+    assert (found.n, found.note) == (500, "computed on 500 of 4000 rows")
 
 
 def test_bins_leave_rates_exact_and_state_what_they_hide(tmp_path, monkeypatch):
@@ -158,7 +192,7 @@ def test_continuous_attributes_are_cut_where_groups_are(tmp_path):
     columns = roles(target=None, sensitive=("income",))
     (file,) = find_files(str(written(rows, tmp_path / "in")), columns.names)
     kinds = {"income": "continuous"}
-    (grid,) = grids_of(profile_of(columns, file), columns, kinds, None)
+    (grid,) = grids_of(profile_of(columns, file), columns, "score", kinds, None)
     tops = np.array(grid.attributes[0].tops)
     share = np.searchsorted(np.sort(income), tops, side="right") / n
     for decile in np.arange(1, 10) / 10:  # the sets of the paper: everybody up to a decile

@@ -203,7 +203,6 @@ def test_options_that_have_no_meaning_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     audited = ("audit", "in.parquet", "--sensitive", "sex", "--score")
     for arguments, parts in (
-        ((*audited, "a,b", "--engine", "ray"), ("--score", "one column", "a and b", "one after")),
         ((*audited, "a", "--engine", "ray", "--weight", "w"), ("--weight", "no meaning", "'w'")),
         ((*audited, "a", "--workers", "2"), ("--workers", "no meaning", "--engine ray")),
         ((*audited, "a", "--engine", "spark"), ("engine", "'local' or 'ray'", "'spark'")),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from equipoise.auditing import Audit
-from equipoise.auditing.assess import audit_of
+from equipoise.auditing import Audit, Audits
+from equipoise.auditing.assess import audit_of, audits_of
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
@@ -41,10 +41,18 @@ from equipoise.tables.columns import whole
 from equipoise.tables.sensitive_table import check_types
 
 
-def audit_files(
+@overload
+def audit_files(paths: Table, *, score: str, **options: Any) -> Audit: ...
+
+
+@overload
+def audit_files(paths: Table, *, score: Sequence[str], **options: Any) -> Audit | Audits: ...
+
+
+def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
     paths: Table,
     *,
-    score: str,
+    score: str | Sequence[str],
     sensitive: str | Sequence[str],
     target: str | None = None,
     engine: Literal["ray"] = "ray",
@@ -52,7 +60,7 @@ def audit_files(
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
     **options: Any,
-) -> Audit:
+) -> Audit | Audits:
     """Assess scores in Parquet or Arrow files of any number of rows, on a Ray cluster.
 
     Every row is counted; memory does not grow with their number. Counts and rates are exact, and so
@@ -65,9 +73,10 @@ def audit_files(
     ----------
     paths : path, glob or several of them, or ray.data.Dataset
         The files of one table. A dataset is run once and written to temporary files.
-    score, target : str
-        Columns of scores and of true outcomes; the outcome has classes. Without it only
-        independence is assessed.
+    score : str or sequence of str
+        Column of scores. Several are audited side by side, and read together.
+    target : str
+        Column of true outcomes, which has classes. Without it only independence is assessed.
     sensitive : str or sequence of str
         Sensitive columns.
     engine : {"ray"}
@@ -80,7 +89,7 @@ def audit_files(
 
     Returns
     -------
-    Audit
+    Audit, or Audits of several columns of scores
 
     Examples
     --------
@@ -90,7 +99,8 @@ def audit_files(
     check_choice("missing_sensitive", missing_sensitive, ("error", "skip"))
     settings = _settings(options)
     settings.notions(outcome_given=target is not None)
-    roles = AuditColumns(score, target, as_names("sensitive", sensitive), missing_sensitive)
+    scores = as_names("score", score)
+    roles = AuditColumns(scores, target, as_names("sensitive", sensitive), missing_sensitive)
     _check_roles(roles)
     types = {} if sensitive_types is None else sensitive_types
     check_types(types, roles.sensitive)
@@ -104,7 +114,7 @@ def audit_streams(
     roles: AuditColumns,
     settings: AuditSettings,
     types: Mapping[str, Kind],
-) -> Audit:
+) -> Audit | Audits:
     """Audit files in two passes; `in_order` applies a function to each file, as ``map`` does."""
     profile = Profile.of(in_order(partial(profile_of, roles), files))
     kinds = {name: _kind(profile, name, types.get(name)) for name in roles.sensitive}
@@ -112,14 +122,22 @@ def audit_streams(
         labels = profile.columns[roles.target].distinct or ()
         settings = replace(settings, positive=label_of(settings.positive, labels))
     _check_outcome(profile, roles.target, settings)
-    grids = grids_of(profile, roles, kinds, _given_threshold(settings))
+    cut = _given_threshold(settings)
+    grids = [g for name in roles.scores for g in grids_of(profile, roles, name, kinds, cut)]
     counted = Counted.of(in_order(partial(count, grids), files), grids)
-    data = [
-        _audit_data(grid, each, types, settings) for grid, each in zip(grids, counted, strict=True)
-    ]
-    single = _drawn(profile, roles, kinds, data[0], settings)
-    found = audit_of(data, settings, single)
-    return replace(found, repeat="audit_files(paths, score=, target=, sensitive=)")
+    data: dict[str, list[AuditData]] = {name: [] for name in roles.scores}
+    for grid, each in zip(grids, counted, strict=True):
+        data[grid.score.name].append(_audit_data(grid, each, types, settings))
+    single = {
+        name: _drawn(profile, roles, name, kinds, each[0], settings) for name, each in data.items()
+    }
+    repeat = "audit_files(paths, score=, target=, sensitive=)"
+    if len(data) > 1:
+        several = audits_of(data, settings, single)
+        found = {name: replace(each, repeat=repeat) for name, each in several.items()}
+        return replace(several, audits=found)
+    ((name, alone),) = data.items()
+    return replace(audit_of(alone, settings, single[name]), repeat=repeat)
 
 
 def _settings(options: Mapping[str, Any]) -> AuditSettings:
@@ -134,9 +152,10 @@ def _settings(options: Mapping[str, Any]) -> AuditSettings:
 
 
 def _check_roles(roles: AuditColumns) -> None:
-    if not roles.sensitive:
-        raise InputError("sensitive must name at least one column, got none; name one")
-    others = [roles.score, *([] if roles.target is None else [roles.target])]
+    for role, names in (("score", roles.scores), ("sensitive", roles.sensitive)):
+        if not names:
+            raise InputError(f"{role} must name at least one column, got none; name one")
+    others = [*roles.scores, *([] if roles.target is None else [roles.target])]
     named = [*others, *roles.sensitive]
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
@@ -237,6 +256,7 @@ def _taken(column: SensitiveColumn, codes: Integers) -> SensitiveColumn:
 def _drawn(
     profile: Profile,
     roles: AuditColumns,
+    score: str,
     kinds: Mapping[str, Kind],
     data: AuditData,
     settings: AuditSettings,
@@ -244,7 +264,7 @@ def _drawn(
     """Rows that stand for themselves, for numbers that need single rows."""
     rows = profile.drawn.reset_index(drop=True)
     return read_data(
-        rows[roles.score],
+        rows[score],
         None if roles.target is None else rows[roles.target],
         rows[list(roles.sensitive)],
         replace(settings, outcome=data.outcome),

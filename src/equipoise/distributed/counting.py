@@ -44,7 +44,7 @@ MOST_LEVELS = 10_000
 class AuditColumns:
     """Columns of an audit."""
 
-    score: str
+    scores: tuple[str, ...]
     target: str | None
     sensitive: tuple[str, ...]
     missing: Literal["error", "skip"]  # what to do with missing sensitive values
@@ -53,7 +53,7 @@ class AuditColumns:
     def names(self) -> tuple[str, ...]:
         """All columns, each once."""
         target = () if self.target is None else (self.target,)
-        return tuple(dict.fromkeys((self.score, *target, *self.sensitive)))
+        return tuple(dict.fromkeys((*self.scores, *target, *self.sensitive)))
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,10 @@ def _usable(
     kind = kind_of(values)
     if kind in REFUSED:
         raise InputError(f"{where} must not hold {REFUSED[kind][0]}; {REFUSED[kind][1]}")
-    if name == roles.score and kind not in ("number", "boolean"):
+    score = name in roles.scores
+    if score and kind not in ("number", "boolean"):
         raise InputError(f"{where} must hold numbers to be a score, got {kind}; convert it")
-    if kind != "number" and name != roles.score:
+    if kind != "number" and not score:
         return values
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     infinite = np.isinf(numbers)
@@ -205,9 +206,13 @@ class Grid:
 
 
 def grids_of(
-    profile: Profile, roles: AuditColumns, kinds: Mapping[str, Kind], threshold: float | None
+    profile: Profile,
+    roles: AuditColumns,
+    score: str,
+    kinds: Mapping[str, Kind],
+    threshold: float | None,
 ) -> tuple[Grid, ...]:
-    """Cells for these files: discrete attributes are crossed, each continuous one is by itself.
+    """Cells of one score: discrete attributes are crossed, each continuous one is by itself.
 
     All have the same bins of the score, with an edge at the threshold of decisions.
     """
@@ -220,7 +225,7 @@ def grids_of(
     for names in [*([discrete] if discrete else []), *alone]:
         attributes = tuple(_attribute_cells(profile, name, kinds[name]) for name in names)
         gaps = tuple(profile.columns[name].missing > 0 for name in names)
-        grids.append(Grid(roles, Cells(roles.score, levels=(0,)), target, attributes, gaps))
+        grids.append(Grid(roles, Cells(score, levels=(0,)), target, attributes, gaps))
     most = max(grids, key=lambda grid: math.prod(grid.shape))
     cells = math.prod(most.shape)  # with a single bin
     bins = min(SCORE_BINS, CELLS // cells)
@@ -230,8 +235,8 @@ def grids_of(
             f"sensitive must have at most {CELLS // FEWEST_BINS:,} combinations of categories "
             f"and outcomes to count, got {cells:,} ({sizes}); audit fewer columns at a time"
         )
-    score = _score_cells(profile, roles.score, bins, threshold)
-    return tuple(replace(grid, score=score) for grid in grids)
+    cells_of_score = _score_cells(profile, score, bins, threshold)
+    return tuple(replace(grid, score=cells_of_score) for grid in grids)
 
 
 def _attribute_cells(profile: Profile, name: str, kind: Kind) -> Cells:
@@ -273,18 +278,16 @@ class Counted:
     def of(cls, parts: Iterable[Sequence[Counted]], grids: Sequence[Grid]) -> tuple[Counted, ...]:
         """The sums of counts of every grid, added in their order."""
         sums = [np.zeros((2, math.prod(grid.shape))) for grid in grids]
-        bins = len(grids[0].score)
-        low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
+        ends = [np.full((2, len(grid.score)), math.inf) for grid in grids]  # the lowest; -highest
         for part in parts:
-            for both, each in zip(sums, part, strict=True):
+            for both, end, each in zip(sums, ends, part, strict=True):
                 both[0, each.cells] += each.number
                 both[1, each.cells] += each.total
-            np.minimum(low, part[0].low, out=low)
-            np.maximum(high, part[0].high, out=high)
+                np.minimum(end, (each.low, -each.high), out=end)
         used = [np.flatnonzero(both[0]) for both in sums]
         return tuple(
-            cls(cells, both[0, cells], both[1, cells], low, high)
-            for cells, both in zip(used, sums, strict=True)
+            cls(cells, both[0, cells], both[1, cells], end[0], -end[1])
+            for cells, both, end in zip(used, sums, ends, strict=True)
         )
 
     @property
@@ -300,25 +303,34 @@ def count(grids: Sequence[Grid], file: FilePart) -> tuple[Counted, ...]:
 
 def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ...]]:
     """Counts of the rows of each frame of a file."""
-    roles, score, target = grids[0].roles, grids[0].score, grids[0].target
+    roles, targets = grids[0].roles, [g.target for g in grids if g.target is not None]
+    parts = [*(g.score for g in grids), *targets, *(c for g in grids for c in g.attributes)]
+    divided = {cells.name: cells for cells in parts}
     for before, frame in file.frames(roles.names):
         columns = {name: _usable(frame[name], name, roles, file, before) for name in roles.names}
-        scores = columns[roles.score].to_numpy(np.float64)
-        place = score.codes(columns[roles.score])
-        low, high = np.full(len(score), math.inf), np.full(len(score), -math.inf)
-        np.minimum.at(low, place, scores)
-        np.maximum.at(high, place, scores)
-        outcome = place * 0 if target is None else target.codes(columns[target.name])
+        codes = {name: cells.codes(columns[name]) for name, cells in divided.items()}
+        scores = {name: columns[name].to_numpy(np.float64) for name in roles.scores}
+        ends = {name: _ends(each, codes[name], len(divided[name])) for name, each in scores.items()}
         found = []
         for grid in grids:
-            codes = [place, outcome]
-            for attribute in grid.attributes:
-                code = attribute.codes(columns[attribute.name])
-                codes.append(np.where(code < 0, len(attribute), code))  # missing: the last cell
-            number = np.ravel_multi_index(tuple(codes), grid.shape)
-            cells, rows = np.unique(number, return_inverse=True)
-            people, total = np.bincount(rows), np.bincount(rows, scores)
+            name = grid.score.name
+            outcome = 0 if grid.target is None else codes[grid.target.name]
+            places = [codes[name], np.broadcast_to(outcome, len(frame))]
+            for cells in grid.attributes:
+                code = codes[cells.name]
+                places.append(np.where(code < 0, len(cells), code))  # missing: the last cell
+            number = np.ravel_multi_index(tuple(places), grid.shape)
+            used, rows = np.unique(number, return_inverse=True)
+            people, total = np.bincount(rows), np.bincount(rows, scores[name])
             found.append(
-                Counted(cells, people.astype(np.float64), total.astype(np.float64), low, high)
+                Counted(used, people.astype(np.float64), total.astype(np.float64), *ends[name])
             )
         yield tuple(found)
+
+
+def _ends(scores: Floats, place: Integers, bins: int) -> tuple[Floats, Floats]:
+    """The lowest and the highest score of each bin."""
+    low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
+    np.minimum.at(low, place, scores)
+    np.maximum.at(high, place, scores)
+    return low, high
