@@ -51,8 +51,8 @@ def written(rows, folder, files=1):
     return folder / "*.parquet"
 
 
-def roles(target="hired", sensitive=SENSITIVE, missing="error", scores=("score",)):
-    return AuditColumns(scores, target, sensitive, missing)
+def roles(target="hired", sensitive=SENSITIVE, missing="error", scores=("score",), weight=None):
+    return AuditColumns(scores, target, sensitive, missing, weight)
 
 
 def streamed(paths, *, types=None, columns=None, **options):
@@ -91,6 +91,40 @@ def test_with_few_distinct_scores_every_number_is_that_of_audit(tmp_path):
     for name in ("n", "threshold", "outcome_words", "sensitive", "crossed", "notions"):
         assert getattr(counted, name) == getattr(known, name)
     assert counted.to_html().startswith("<!doctype html>")
+
+
+def test_weighted_rows_count_as_audit_counts_them(tmp_path):
+    rows = people(3000)
+    rows["w"] = np.random.default_rng(3).lognormal(0, 0.8, len(rows))
+    given = (rows["score"], rows["hired"], rows[list(SENSITIVE)])
+    paths = written(rows, tmp_path / "in", 3)
+    known = audit(*given, sample_weight=rows["w"], **FAST)
+    counted = streamed(paths, columns=roles(weight="w"))
+    assert counted.weighted and (counted.n, counted.threshold) == (known.n, known.threshold)
+    both = together(known, counted)
+    for name in FIXED:
+        np.testing.assert_allclose(both[f"{name}_counted"], both[name], rtol=1e-11, atol=1e-12)
+    for name in ("where", "reason", "note"):
+        assert both[f"{name}_counted"].tolist() == both[name].tolist()
+    # Intervals that rest on no draws are those of the rows: effective numbers of rows are kept.
+    gaps = both[both["metric"].str.contains("gap") | both["group"].isin(["F", "M", "a", "b", "c"])]
+    assert len(gaps) > 60
+    for name in ("low", "high"):
+        np.testing.assert_allclose(gaps[f"{name}_counted"], gaps[name], rtol=1e-9, atol=1e-12)
+    # The others differ by chance. Without the spread of weights in a cell they would be shorter by
+    # a quarter: here 3,000 rows are like 1,600 of equal weight.
+    drawn = both[both["metric"].isin(["KS-GSP", "KS-GEO", "SP", "AUC"])]
+    lengths = (drawn["high_counted"] - drawn["low_counted"]) / (drawn["high"] - drawn["low"])
+    assert 0.9 < lengths.median() < 1.1 and len(lengths) > 10
+    for name in ("histograms", "bands", "calibration"):
+        pd.testing.assert_frame_equal(getattr(counted, name), getattr(known, name))
+
+
+def test_equal_weights_change_nothing(tmp_path):
+    paths = written(people(600).assign(w=7.0), tmp_path / "in", 2)
+    columns = {"sensitive": ("sex",), "target": None}
+    frames = [streamed(paths, columns=roles(**columns, weight=w)).to_frame() for w in (None, "w")]
+    pd.testing.assert_frame_equal(*frames, rtol=1e-12)
 
 
 def test_several_scores_are_audited_as_audit_does(tmp_path):
@@ -245,14 +279,16 @@ def test_a_damaged_file_is_named_with_the_last_row_that_could_be_read(tmp_path, 
         ("score", None, ("'score'", "value in every row", "row 1,235", "leave the row out")),
         ("hired", None, ("'hired'", "value in every row", "row 1,235", "leave the row out")),
         ("sex", None, ("'sex'", "value in every row", "row 1,235", "missing_sensitive='skip'")),
+        ("w", 0.0, ("'w'", "above 0", "got 0 in row 1,235", "leave rows")),
+        ("w", None, ("'w'", "value in every row", "row 1,235", "leave the row out")),
     ],
 )
 def test_a_value_that_no_row_may_have_is_named_by_file_and_row(tmp_path, column, value, parts):
-    rows = people(3000).astype({"hired": float})
+    rows = people(3000).astype({"hired": float}).assign(w=1.0)
     rows.loc[1234, column] = value
     paths = written(rows, tmp_path / "in")
     with pytest.raises(InputError) as refused:
-        streamed(paths)
+        streamed(paths, columns=roles(weight="w"))
     says(refused.value, "part-00.parquet", *parts)
 
 
@@ -270,6 +306,16 @@ def test_what_cannot_be_counted_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         streamed(paths, columns=roles(sensitive=("one",)))
     says(refused.value, "'one'", "at least two distinct values", "got 1.0", "leave it out")
+    with pytest.raises(InputError) as refused:
+        streamed(paths, columns=roles(weight="town"))
+    says(refused.value, "'town'", "numbers to be weights", "got text", "another")
+    for named, parts in (
+        ({"score": "score", "weight": "score"}, ("different columns", "'score' twice")),
+        ({"score": []}, ("score", "at least one column", "got none")),
+    ):
+        with pytest.raises(InputError) as refused:
+            audit_files(paths, sensitive="sex", **named)
+        says(refused.value, *parts)
 
 
 def test_files_must_exist_and_have_types(tmp_path):

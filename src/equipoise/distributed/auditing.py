@@ -35,7 +35,7 @@ from equipoise.files.columns import as_names
 from equipoise.files.contents import label_of
 from equipoise.metrics.arrays import Integers
 from equipoise.metrics.outcome import outcome_kind
-from equipoise.metrics.sample import Repeats
+from equipoise.metrics.sample import Repeats, of_equal_weight
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
 from equipoise.tables.columns import whole
 from equipoise.tables.sensitive_table import check_types
@@ -55,6 +55,7 @@ def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
     score: str | Sequence[str],
     sensitive: str | Sequence[str],
     target: str | None = None,
+    weight: str | None = None,
     engine: Literal["ray"] = "ray",
     workers: int | None = None,
     sensitive_types: Mapping[str, Kind] | None = None,
@@ -79,6 +80,8 @@ def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
         Column of true outcomes, which has classes. Without it only independence is assessed.
     sensitive : str or sequence of str
         Sensitive columns.
+    weight : str, optional
+        Column that says how much each row counts, as ``sample_weight`` of `equipoise.audit`.
     engine : {"ray"}
         Uses the cluster that the process is connected to, else that of RAY_ADDRESS, else the cores
         of this machine.
@@ -100,7 +103,9 @@ def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
     settings = _settings(options)
     settings.notions(outcome_given=target is not None)
     scores = as_names("score", score)
-    roles = AuditColumns(scores, target, as_names("sensitive", sensitive), missing_sensitive)
+    roles = AuditColumns(
+        scores, target, as_names("sensitive", sensitive), missing_sensitive, weight
+    )
     _check_roles(roles)
     types = {} if sensitive_types is None else sensitive_types
     check_types(types, roles.sensitive)
@@ -155,13 +160,11 @@ def _check_roles(roles: AuditColumns) -> None:
     for role, names in (("score", roles.scores), ("sensitive", roles.sensitive)):
         if not names:
             raise InputError(f"{role} must name at least one column, got none; name one")
-    others = [*roles.scores, *([] if roles.target is None else [roles.target])]
-    named = [*others, *roles.sensitive]
-    twice = next((name for name in named if named.count(name) > 1), None)
+    twice = next((name for name in roles.names if roles.names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f"score, target and sensitive must name different columns, got {twice!r} twice; name "
-            "it once"
+            f"score, target, sensitive and weight must name different columns, got {twice!r} "
+            "twice; name it once"
         )
 
 
@@ -226,10 +229,13 @@ def _audit_data(
     settings: AuditSettings,
 ) -> AuditData:
     """The cells as rows of an audit that stand for many."""
-    place, outcome, *codes = np.unravel_index(counted.cells, grid.shape)
+    number, total, *of_weights = counted.sums
+    weight, squares = of_weights or (number, number)
+    cell, people, weights = of_equal_weight(number, weight, squares)
+    place, outcome, *codes = np.unravel_index(counted.cells[cell], grid.shape)
     low, high = counted.low[place], counted.high[place]
     # Rounding must not move the mean of a bin beyond its scores.
-    scores = np.where(low == high, low, np.clip(counted.total / counted.number, low, high))
+    scores = np.where(low == high, low, np.clip((total / weight)[cell], low, high))
     table = SensitiveTable(
         tuple(
             _taken(_column(cells, types.get(cells.name)), np.where(code < len(cells), code, -1))
@@ -240,8 +246,10 @@ def _audit_data(
     if grid.target is not None:
         levels = [whole(each) if isinstance(each, float) else each for each in grid.target.levels]
         y, kind, words = read_outcome(np.array(levels)[outcome], len(outcome), settings)
-    repeats = Repeats(counted.number, low, counted.coarse[place])
-    return AuditData(scores, y, kind, words, table, repeats=repeats)
+    weights = weights * number.sum() / weight.sum()
+    repeats = Repeats(people, low, counted.coarse[place])
+    own = None if np.allclose(weights, 1, rtol=1e-6, atol=0) else weights
+    return AuditData(scores, y, kind, words, table, own, repeats)
 
 
 def _taken(column: SensitiveColumn, codes: Integers) -> SensitiveColumn:
@@ -270,4 +278,5 @@ def _drawn(
         replace(settings, outcome=data.outcome),
         types=kinds,
         missing=roles.missing,
+        sample_weight=None if roles.weight is None else rows[roles.weight],
     )

@@ -48,12 +48,13 @@ class AuditColumns:
     target: str | None
     sensitive: tuple[str, ...]
     missing: Literal["error", "skip"]  # what to do with missing sensitive values
+    weight: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns, each once."""
-        target = () if self.target is None else (self.target,)
-        return tuple(dict.fromkeys((*self.scores, *target, *self.sensitive)))
+        """All columns."""
+        optional = (name for name in (self.target, self.weight) if name is not None)
+        return (*self.scores, *self.sensitive, *optional)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
         hashes = hashes_of(file, before, len(frame))
         kept = np.argpartition(hashes, DRAWN)[:DRAWN] if len(frame) > DRAWN else slice(None)
         drawn = pd.DataFrame(columns).iloc[kept].set_axis(hashes[kept], axis=0)
-        seen = {name: _values_of(values) for name, values in columns.items()}
+        seen = {name: _values_of(each) for name, each in columns.items() if name != roles.weight}
         yield Profile(seen, drawn, len(frame))
 
 
@@ -137,6 +138,8 @@ def _usable(
     score = name in roles.scores
     if score and kind not in ("number", "boolean"):
         raise InputError(f"{where} must hold numbers to be a score, got {kind}; convert it")
+    if name == roles.weight and kind != "number":
+        raise InputError(f"{where} must hold numbers to be weights, got {kind}; name another one")
     if kind != "number" and not score:
         return values
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -146,6 +149,12 @@ def _usable(
         raise InputError(
             f"{where} must hold finite numbers, got {numbers[place]} in row "
             f"{before + place + 1:,}; correct it"
+        )
+    if name == roles.weight and (numbers <= 0).any():
+        place = int((numbers <= 0).argmax())
+        raise InputError(
+            f"{where} must hold weights above 0, got {numbers[place]:g} in row "
+            f"{before + place + 1:,}; leave rows that do not count out"
         )
     return pd.Series(numbers, name=name)
 
@@ -269,26 +278,32 @@ class Counted:
     """Rows of each cell that has any, and the scores in each bin."""
 
     cells: Integers  # (m,): number of the cell in `Grid.shape`, ascending
-    number: Floats  # (m,): rows
-    total: Floats  # (m,): sum of their scores
+    #: (2, m): rows, and the sum of their scores, each times its weight. With weights (4, m): then
+    #: also the sum of the weights, and that of their squares.
+    sums: Floats
     low: Floats  # (bins,): lowest score of each bin; infinite where it has none
     high: Floats
 
     @classmethod
     def of(cls, parts: Iterable[Sequence[Counted]], grids: Sequence[Grid]) -> tuple[Counted, ...]:
         """The sums of counts of every grid, added in their order."""
-        sums = [np.zeros((2, math.prod(grid.shape))) for grid in grids]
+        kept = 2 if grids[0].roles.weight is None else 4
+        sums = [np.zeros((kept, math.prod(grid.shape))) for grid in grids]
         ends = [np.full((2, len(grid.score)), math.inf) for grid in grids]  # the lowest; -highest
         for part in parts:
-            for both, end, each in zip(sums, ends, part, strict=True):
-                both[0, each.cells] += each.number
-                both[1, each.cells] += each.total
+            for all_cells, end, each in zip(sums, ends, part, strict=True):
+                all_cells[:, each.cells] += each.sums
                 np.minimum(end, (each.low, -each.high), out=end)
-        used = [np.flatnonzero(both[0]) for both in sums]
+        used = [np.flatnonzero(all_cells[0]) for all_cells in sums]
         return tuple(
-            cls(cells, both[0, cells], both[1, cells], end[0], -end[1])
-            for cells, both, end in zip(used, sums, ends, strict=True)
+            cls(cells, all_cells[:, cells], end[0], -end[1])
+            for cells, all_cells, end in zip(used, sums, ends, strict=True)
         )
+
+    @property
+    def number(self) -> Floats:
+        """Rows of each cell, (m,)."""
+        return np.asarray(self.sums[0])
 
     @property
     def coarse(self) -> Mask:
@@ -311,6 +326,7 @@ def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ..
         codes = {name: cells.codes(columns[name]) for name, cells in divided.items()}
         scores = {name: columns[name].to_numpy(np.float64) for name in roles.scores}
         ends = {name: _ends(each, codes[name], len(divided[name])) for name, each in scores.items()}
+        weights = None if roles.weight is None else columns[roles.weight].to_numpy(np.float64)
         found = []
         for grid in grids:
             name = grid.score.name
@@ -321,10 +337,11 @@ def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ..
                 places.append(np.where(code < 0, len(cells), code))  # missing: the last cell
             number = np.ravel_multi_index(tuple(places), grid.shape)
             used, rows = np.unique(number, return_inverse=True)
-            people, total = np.bincount(rows), np.bincount(rows, scores[name])
-            found.append(
-                Counted(used, people.astype(np.float64), total.astype(np.float64), *ends[name])
-            )
+            added = [None, scores[name]]
+            if weights is not None:
+                added = [None, weights * scores[name], weights, weights**2]
+            sums = np.array([np.bincount(rows, each) for each in added], dtype=np.float64)
+            found.append(Counted(used, sums, *ends[name]))
         yield tuple(found)
 
 

@@ -68,12 +68,14 @@ def audit_file(
     # where other programs use the cores as well.
     with threadpool_limits(1):
         if over_cluster:
-            _refuse_for_cluster(sep, weight)
+            if sep is not None:
+                refuse_unread("--sep", sep, "--engine ray", "audit a file without --engine ray")
             counted = audit_files(
                 data,
                 score=scores,
                 sensitive=sensitive,
                 target=target,
+                weight=weight,
                 workers=workers,
                 **options,
             )
@@ -127,13 +129,6 @@ def _audit_frame(
         frame[list(sensitive)],
         **options,
     )
-
-
-def _refuse_for_cluster(sep: str | None, weight: str | None) -> None:
-    """Refuse options that only a file in memory can be audited with."""
-    for option, value in (("--sep", sep), ("--weight", weight)):
-        if value is not None:
-            refuse_unread(option, value, "--engine ray", "audit a file without --engine ray")
 
 
 def _check_options(
