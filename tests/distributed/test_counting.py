@@ -12,7 +12,7 @@ import pytest
 from equipoise import audit, audit_files
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.cluster import connected
-from equipoise.distributed import counting
+from equipoise.distributed import counting, sources
 from equipoise.distributed.auditing import audit_streams
 from equipoise.distributed.counting import (
     AuditColumns,
@@ -22,7 +22,7 @@ from equipoise.distributed.counting import (
     hashes_of,
     profile_of,
 )
-from equipoise.distributed.sources import FilePart, find_files
+from equipoise.distributed.sources import FilePart, find_files, runs_of
 from equipoise.errors import InputError
 from tests.error_parts import says
 
@@ -196,6 +196,18 @@ def test_the_audit_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     pd.testing.assert_frame_equal(one, five, rtol=1e-11)
 
 
+def test_workers_add_up_what_they_count_in_very_many_files(tmp_path, monkeypatch):
+    paths = written(people(700), tmp_path / "in", 7)
+    columns = roles(target=None, sensitive=("sex",))
+    one_each = streamed(paths, columns=columns)
+    monkeypatch.setattr(sources, "RUNS", 3)
+    runs = runs_of(find_files(str(paths), columns.names))
+    assert [[file.number for file in run.files] for run in runs] == [[0, 1, 2], [3, 4, 5], [6]]
+    says(runs[0], "part-00.parquet", "to", "part-02.parquet")
+    frames = [each.to_frame() for each in (one_each, streamed(paths, columns=columns))]
+    pd.testing.assert_frame_equal(*frames, rtol=1e-11)
+
+
 def test_hashes_depend_on_the_place_of_a_row_alone():
     file = FilePart("any", 3)
     whole = hashes_of(file, 0, 1000)
@@ -209,7 +221,7 @@ def test_hashes_depend_on_the_place_of_a_row_alone():
 def test_rows_are_drawn_evenly_and_the_same_however_they_are_merged(tmp_path, monkeypatch):
     monkeypatch.setattr(counting, "DRAWN", 500)
     files = find_files(str(written(people(), tmp_path / "in", 4)), roles().names)
-    parts = [profile_of(roles(), file) for file in files]
+    parts = [profile_of(roles(), run) for run in runs_of(files)]
     drawn = Profile.of(parts).drawn
     pd.testing.assert_frame_equal(drawn, Profile.of(parts[::-1]).drawn)
     assert len(drawn) == 500
@@ -224,14 +236,14 @@ def test_continuous_attributes_are_cut_where_groups_are(tmp_path):
     income = random.lognormal(size=n)
     rows = pd.DataFrame({"score": random.random(n).round(2), "income": income})
     columns = roles(target=None, sensitive=("income",))
-    (file,) = find_files(str(written(rows, tmp_path / "in")), columns.names)
+    (run,) = runs_of(find_files(str(written(rows, tmp_path / "in")), columns.names))
     kinds = {"income": "continuous"}
-    (grid,) = grids_of(profile_of(columns, file), columns, "score", kinds, None)
+    (grid,) = grids_of(profile_of(columns, run), columns, "score", kinds, None)
     tops = np.array(grid.attributes[0].tops)
     share = np.searchsorted(np.sort(income), tops, side="right") / n
     for decile in np.arange(1, 10) / 10:  # the sets of the paper: everybody up to a decile
         assert decile <= share[share >= decile - 1e-12].min() <= decile + 0.01
-    (found,) = count((grid,), file)
+    (found,) = count((grid,), run)
     codes = np.unravel_index(found.cells, grid.shape)[2]
     sizes = np.bincount(codes, found.number, len(tops))
     np.testing.assert_allclose(sizes.cumsum(), share * n, rtol=1e-12)

@@ -29,7 +29,7 @@ from equipoise.distributed.counting import (
     grids_of,
     profile_of,
 )
-from equipoise.distributed.sources import FilePart, Table, files_of
+from equipoise.distributed.sources import FilePart, FileRun, Table, files_of, runs_of
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.files.columns import as_names
 from equipoise.files.contents import label_of
@@ -114,14 +114,15 @@ def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
 
 
 def audit_streams(
-    in_order: Callable[[Callable[[FilePart], Any], Sequence[FilePart]], Iterable[Any]],
+    in_order: Callable[[Callable[[FileRun], Any], Sequence[FileRun]], Iterable[Any]],
     files: Sequence[FilePart],
     roles: AuditColumns,
     settings: AuditSettings,
     types: Mapping[str, Kind],
 ) -> Audit | Audits:
-    """Audit files in two passes; `in_order` applies a function to each file, as ``map`` does."""
-    profile = Profile.of(in_order(partial(profile_of, roles), files))
+    """Audit files in two passes; `in_order` applies a function to each run, as ``map`` does."""
+    runs = runs_of(files)
+    profile = Profile.of(in_order(partial(profile_of, roles), runs))
     kinds = {name: _kind(profile, name, types.get(name)) for name in roles.sensitive}
     if roles.target is not None and settings.positive is not None:
         labels = profile.columns[roles.target].distinct or ()
@@ -129,7 +130,7 @@ def audit_streams(
     _check_outcome(profile, roles.target, settings)
     cut = _given_threshold(settings)
     grids = [g for name in roles.scores for g in grids_of(profile, roles, name, kinds, cut)]
-    counted = Counted.of(in_order(partial(count, grids), files), grids)
+    counted = Counted.of(in_order(partial(count, grids), runs), grids)
     data: dict[str, list[AuditData]] = {name: [] for name in roles.scores}
     for grid, each in zip(grids, counted, strict=True):
         data[grid.score.name].append(_audit_data(grid, each, types, settings))

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from equipoise.distributed.sources import FilePart, hashed
+from equipoise.distributed.sources import FilePart, FileRun, hashed
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Floats, Integers, Mask
 from equipoise.tables import Kind
@@ -98,9 +98,9 @@ class Profile:
         return Profile(columns, drawn, self.rows + other.rows)
 
 
-def profile_of(roles: AuditColumns, file: FilePart) -> Profile:
-    """Look at one file; refuse what no row may hold."""
-    return Profile.of(_profiles(roles, file))
+def profile_of(roles: AuditColumns, run: FileRun) -> Profile:
+    """Look at some files; refuse what no row may hold."""
+    return Profile.of(each for file in run.files for each in _profiles(roles, file))
 
 
 def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
@@ -311,9 +311,9 @@ class Counted:
         return self.low < self.high
 
 
-def count(grids: Sequence[Grid], file: FilePart) -> tuple[Counted, ...]:
-    """Count the rows of one file, in every grid."""
-    return Counted.of(_counts(grids, file), grids)
+def count(grids: Sequence[Grid], run: FileRun) -> tuple[Counted, ...]:
+    """Count the rows of some files, in every grid."""
+    return Counted.of((each for file in run.files for each in _counts(grids, file)), grids)
 
 
 def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ...]]:

@@ -38,6 +38,8 @@ Columns: TypeAlias = Sequence[str] | Callable[[Sequence[str]], Sequence[str]]
 
 #: Rows of a file in memory at a time.
 ROWS = 2**19
+#: Most answers of workers that the process that waits for them has to add up.
+RUNS = 1024
 #: Rows of a row group of the files that a dataset is written to.
 GROUP = 2**17
 
@@ -55,6 +57,26 @@ class FilePart:
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pd.DataFrame]]:
         """The number of rows before each frame, and the frame; errors say how far rows go."""
         yield from _counted(iterate_table(self.path, columns=columns, rows=ROWS), 0)
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """Consecutive files that one worker reads; what it learns of them comes as one answer."""
+
+    files: tuple[FilePart, ...]
+
+    def __str__(self) -> str:
+        first, last = self.files[0], self.files[-1]
+        return str(first) if first == last else f"{first} to {last}"
+
+
+def runs_of(files: Sequence[FilePart]) -> tuple[FileRun, ...]:
+    """The files in runs of one each, or longer ones where there are very many files.
+
+    They do not depend on the cluster, and so neither does the rounding of sums over their rows.
+    """
+    size = -(-len(files) // RUNS)
+    return tuple(FileRun(tuple(files[k : k + size])) for k in range(0, len(files), size))
 
 
 def _counted(frames: Iterator[pd.DataFrame], done: int) -> Iterator[tuple[int, pd.DataFrame]]:
