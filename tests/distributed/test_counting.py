@@ -133,8 +133,10 @@ def test_several_scores_are_audited_as_audit_does(tmp_path):
     rows["other"] = (rows["score"] + random.normal(0, 0.2, len(rows))).clip(0, 1).round(2)
     names = ("other", "score")
     scores = {name: rows[name] for name in names}
-    known = audit(scores, rows["hired"], rows[list(SENSITIVE)], **FAST)
-    counted = streamed(written(rows, tmp_path / "in", 3), columns=roles(scores=names))
+    known = audit(scores, rows["hired"], rows[["sex"]], **FAST)
+    columns = {"sensitive": ("sex",)}
+    paths = written(rows, tmp_path / "in", 3)
+    counted = streamed(paths, columns=roles(scores=names, **columns))
     assert list(counted) == list(known) == ["other", "score"]
     for name in names:
         both = together(known[name], counted[name])
@@ -146,17 +148,31 @@ def test_several_scores_are_audited_as_audit_does(tmp_path):
     assert other.value == pytest.approx(one.value, abs=1e-12) and other.n == one.n == len(rows)
     assert other.low == pytest.approx(one.low, abs=0.01) and other.note == ""
     assert counted.to_html().startswith("<!doctype html>")
-    (alone,) = [streamed(tmp_path / "in" / "*.parquet", columns=roles(scores=("other",)))]
-    single, many = (
-        each.to_frame().drop(columns="certificate") for each in (alone, counted["other"])
-    )
-    pd.testing.assert_frame_equal(single, many)
+    alone = streamed(paths, columns=roles(scores=("other",), **columns))
+    frames = [each.to_frame().drop(columns="certificate") for each in (alone, counted["other"])]
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_every_row_is_read_twice_however_many_scores_there_are(tmp_path, monkeypatch):
+    read, frames = [], FilePart.frames
+
+    def noted(file, columns):
+        for before, frame in frames(file, columns):
+            read.append(len(frame))
+            yield before, frame
+
+    monkeypatch.setattr(FilePart, "frames", noted)
+    rows = people(600).assign(other=lambda frame: 1 - frame["score"], w=1.0)
+    columns = roles(None, ("sex",), scores=("score", "other"), weight="w")
+    streamed(written(rows, tmp_path / "in", 3), columns=columns)
+    assert read == [200] * 6
 
 
 def test_differences_of_scores_say_how_many_rows_they_rest_on(tmp_path, monkeypatch):
     monkeypatch.setattr(counting, "DRAWN", 500)
     rows = people().assign(other=lambda frame: 1 - frame["score"])
-    counted = streamed(written(rows, tmp_path / "in"), columns=roles(scores=("score", "other")))
+    columns = roles(sensitive=("sex",), scores=("score", "other"))
+    counted = streamed(written(rows, tmp_path / "in"), columns=columns)
     (found,) = counted.differences
     assert (found.n, found.note) == (500, "computed on 500 of 4000 rows")
 
