@@ -12,7 +12,7 @@ import pytest
 from equipoise import audit, audit_files
 from equipoise.auditing.inputs import AuditSettings
 from equipoise.cluster import connected
-from equipoise.distributed import counting
+from equipoise.distributed import counting, sources
 from equipoise.distributed.auditing import audit_streams
 from equipoise.distributed.counting import (
     AuditColumns,
@@ -22,7 +22,7 @@ from equipoise.distributed.counting import (
     hashes_of,
     profile_of,
 )
-from equipoise.distributed.sources import FilePart, find_files
+from equipoise.distributed.sources import FilePart, find_files, runs_of
 from equipoise.errors import InputError
 from tests.error_parts import says
 
@@ -51,8 +51,8 @@ def written(rows, folder, files=1):
     return folder / "*.parquet"
 
 
-def roles(target="hired", sensitive=SENSITIVE, missing="error"):
-    return AuditColumns("score", target, sensitive, missing)
+def roles(target="hired", sensitive=SENSITIVE, missing="error", scores=("score",), weight=None):
+    return AuditColumns(scores, target, sensitive, missing, weight)
 
 
 def streamed(paths, *, types=None, columns=None, **options):
@@ -93,6 +93,90 @@ def test_with_few_distinct_scores_every_number_is_that_of_audit(tmp_path):
     assert counted.to_html().startswith("<!doctype html>")
 
 
+def test_weighted_rows_count_as_audit_counts_them(tmp_path):
+    rows = people(3000)
+    rows["w"] = np.random.default_rng(3).lognormal(0, 0.8, len(rows))
+    given = (rows["score"], rows["hired"], rows[list(SENSITIVE)])
+    paths = written(rows, tmp_path / "in", 3)
+    known = audit(*given, sample_weight=rows["w"], **FAST)
+    counted = streamed(paths, columns=roles(weight="w"))
+    assert counted.weighted and (counted.n, counted.threshold) == (known.n, known.threshold)
+    both = together(known, counted)
+    for name in FIXED:
+        np.testing.assert_allclose(both[f"{name}_counted"], both[name], rtol=1e-11, atol=1e-12)
+    for name in ("where", "reason", "note"):
+        assert both[f"{name}_counted"].tolist() == both[name].tolist()
+    # Intervals that rest on no draws are those of the rows: effective numbers of rows are kept.
+    gaps = both[both["metric"].str.contains("gap") | both["group"].isin(["F", "M", "a", "b", "c"])]
+    assert len(gaps) > 60
+    for name in ("low", "high"):
+        np.testing.assert_allclose(gaps[f"{name}_counted"], gaps[name], rtol=1e-9, atol=1e-12)
+    # The others differ by chance. Without the spread of weights in a cell they would be shorter by
+    # a quarter: here 3,000 rows are like 1,600 of equal weight.
+    drawn = both[both["metric"].isin(["KS-GSP", "KS-GEO", "SP", "AUC"])]
+    lengths = (drawn["high_counted"] - drawn["low_counted"]) / (drawn["high"] - drawn["low"])
+    assert 0.9 < lengths.median() < 1.1 and len(lengths) > 10
+    for name in ("histograms", "bands", "calibration"):
+        pd.testing.assert_frame_equal(getattr(counted, name), getattr(known, name))
+
+
+def test_equal_weights_change_nothing(tmp_path):
+    paths = written(people(600).assign(w=7.0), tmp_path / "in", 2)
+    columns = {"sensitive": ("sex",), "target": None}
+    frames = [streamed(paths, columns=roles(**columns, weight=w)).to_frame() for w in (None, "w")]
+    pd.testing.assert_frame_equal(*frames, rtol=1e-12)
+
+
+def test_several_scores_are_audited_as_audit_does(tmp_path):
+    rows = people()
+    random = np.random.default_rng(1)
+    rows["other"] = (rows["score"] + random.normal(0, 0.2, len(rows))).clip(0, 1).round(2)
+    names = ("other", "score")
+    scores = {name: rows[name] for name in names}
+    known = audit(scores, rows["hired"], rows[["sex"]], **FAST)
+    columns = {"sensitive": ("sex",)}
+    paths = written(rows, tmp_path / "in", 3)
+    counted = streamed(paths, columns=roles(scores=names, **columns))
+    assert list(counted) == list(known) == ["other", "score"]
+    for name in names:
+        both = together(known[name], counted[name])
+        for field in FIXED:
+            np.testing.assert_allclose(both[f"{field}_counted"], both[field], rtol=1e-11)
+    # Differences of AUC are from single rows, which are all drawn here.
+    assert counted.utility == known.utility == "AUC"
+    ((one,), (other,)) = (each.differences for each in (known, counted))
+    assert other.value == pytest.approx(one.value, abs=1e-12) and other.n == one.n == len(rows)
+    assert other.low == pytest.approx(one.low, abs=0.01) and other.note == ""
+    assert counted.to_html().startswith("<!doctype html>")
+    alone = streamed(paths, columns=roles(scores=("other",), **columns))
+    frames = [each.to_frame().drop(columns="certificate") for each in (alone, counted["other"])]
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_every_row_is_read_twice_however_many_scores_there_are(tmp_path, monkeypatch):
+    read, frames = [], FilePart.frames
+
+    def noted(file, columns):
+        for before, frame in frames(file, columns):
+            read.append(len(frame))
+            yield before, frame
+
+    monkeypatch.setattr(FilePart, "frames", noted)
+    rows = people(600).assign(other=lambda frame: 1 - frame["score"], w=1.0)
+    columns = roles(None, ("sex",), scores=("score", "other"), weight="w")
+    streamed(written(rows, tmp_path / "in", 3), columns=columns)
+    assert read == [200] * 6
+
+
+def test_differences_of_scores_say_how_many_rows_they_rest_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "DRAWN", 500)
+    rows = people().assign(other=lambda frame: 1 - frame["score"])
+    columns = roles(sensitive=("sex",), scores=("score", "other"))
+    counted = streamed(written(rows, tmp_path / "in"), columns=columns)
+    (found,) = counted.differences
+    assert (found.n, found.note) == (500, "computed on 500 of 4000 rows")
+
+
 def test_bins_leave_rates_exact_and_state_what_they_hide(tmp_path, monkeypatch):
     # Few bins, so that there is something to hide.
     for name in ("SCORE_BINS", "FEWEST_BINS"):
@@ -128,6 +212,18 @@ def test_the_audit_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     pd.testing.assert_frame_equal(one, five, rtol=1e-11)
 
 
+def test_workers_add_up_what_they_count_in_very_many_files(tmp_path, monkeypatch):
+    paths = written(people(700), tmp_path / "in", 7)
+    columns = roles(target=None, sensitive=("sex",))
+    one_each = streamed(paths, columns=columns)
+    monkeypatch.setattr(sources, "RUNS", 3)
+    runs = runs_of(find_files(str(paths), columns.names))
+    assert [[file.number for file in run.files] for run in runs] == [[0, 1, 2], [3, 4, 5], [6]]
+    says(runs[0], "part-00.parquet", "to", "part-02.parquet")
+    frames = [each.to_frame() for each in (one_each, streamed(paths, columns=columns))]
+    pd.testing.assert_frame_equal(*frames, rtol=1e-11)
+
+
 def test_hashes_depend_on_the_place_of_a_row_alone():
     file = FilePart("any", 3)
     whole = hashes_of(file, 0, 1000)
@@ -141,7 +237,7 @@ def test_hashes_depend_on_the_place_of_a_row_alone():
 def test_rows_are_drawn_evenly_and_the_same_however_they_are_merged(tmp_path, monkeypatch):
     monkeypatch.setattr(counting, "DRAWN", 500)
     files = find_files(str(written(people(), tmp_path / "in", 4)), roles().names)
-    parts = [profile_of(roles(), file) for file in files]
+    parts = [profile_of(roles(), run) for run in runs_of(files)]
     drawn = Profile.of(parts).drawn
     pd.testing.assert_frame_equal(drawn, Profile.of(parts[::-1]).drawn)
     assert len(drawn) == 500
@@ -156,14 +252,14 @@ def test_continuous_attributes_are_cut_where_groups_are(tmp_path):
     income = random.lognormal(size=n)
     rows = pd.DataFrame({"score": random.random(n).round(2), "income": income})
     columns = roles(target=None, sensitive=("income",))
-    (file,) = find_files(str(written(rows, tmp_path / "in")), columns.names)
+    (run,) = runs_of(find_files(str(written(rows, tmp_path / "in")), columns.names))
     kinds = {"income": "continuous"}
-    (grid,) = grids_of(profile_of(columns, file), columns, kinds, None)
+    (grid,) = grids_of(profile_of(columns, run), columns, "score", kinds, None)
     tops = np.array(grid.attributes[0].tops)
     share = np.searchsorted(np.sort(income), tops, side="right") / n
     for decile in np.arange(1, 10) / 10:  # the sets of the paper: everybody up to a decile
         assert decile <= share[share >= decile - 1e-12].min() <= decile + 0.01
-    (found,) = count((grid,), file)
+    (found,) = count((grid,), run)
     codes = np.unravel_index(found.cells, grid.shape)[2]
     sizes = np.bincount(codes, found.number, len(tops))
     np.testing.assert_allclose(sizes.cumsum(), share * n, rtol=1e-12)
@@ -211,14 +307,16 @@ def test_a_damaged_file_is_named_with_the_last_row_that_could_be_read(tmp_path, 
         ("score", None, ("'score'", "value in every row", "row 1,235", "leave the row out")),
         ("hired", None, ("'hired'", "value in every row", "row 1,235", "leave the row out")),
         ("sex", None, ("'sex'", "value in every row", "row 1,235", "missing_sensitive='skip'")),
+        ("w", 0.0, ("'w'", "above 0", "got 0 in row 1,235", "leave rows")),
+        ("w", None, ("'w'", "value in every row", "row 1,235", "leave the row out")),
     ],
 )
 def test_a_value_that_no_row_may_have_is_named_by_file_and_row(tmp_path, column, value, parts):
-    rows = people(3000).astype({"hired": float})
+    rows = people(3000).astype({"hired": float}).assign(w=1.0)
     rows.loc[1234, column] = value
     paths = written(rows, tmp_path / "in")
     with pytest.raises(InputError) as refused:
-        streamed(paths)
+        streamed(paths, columns=roles(weight="w"))
     says(refused.value, "part-00.parquet", *parts)
 
 
@@ -236,6 +334,16 @@ def test_what_cannot_be_counted_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         streamed(paths, columns=roles(sensitive=("one",)))
     says(refused.value, "'one'", "at least two distinct values", "got 1.0", "leave it out")
+    with pytest.raises(InputError) as refused:
+        streamed(paths, columns=roles(weight="town"))
+    says(refused.value, "'town'", "numbers to be weights", "got text", "another")
+    for named, parts in (
+        ({"score": "score", "weight": "score"}, ("different columns", "'score' twice")),
+        ({"score": []}, ("score", "at least one column", "got none")),
+    ):
+        with pytest.raises(InputError) as refused:
+            audit_files(paths, sensitive="sex", **named)
+        says(refused.value, *parts)
 
 
 def test_files_must_exist_and_have_types(tmp_path):

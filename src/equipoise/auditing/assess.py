@@ -187,14 +187,29 @@ def audit(  # type: ignore[misc]  # overloads need not repeat every option
             f"scores must name at least two models to compare, got {list(scores)}; pass the scores "
             "of a single one as they are"
         )
-    # Whoever compares models on these rows picks one of them: certificates must hold for all.
-    settings = replace(settings, candidates=max(candidates, len(scores)))
     several = {
         str(name): read_data(each, y, sensitive_features, settings, **reading)
         for name, each in scores.items()
     }
-    audits = {name: audit_of(each, settings, jobs=jobs) for name, each in several.items()}
-    return Audits(audits, *_compared_utility(list(several.values()), settings))
+    return audits_of(several, settings, jobs=jobs)
+
+
+def audits_of(
+    arrived: Mapping[str, AuditData | Sequence[AuditData]],
+    settings: AuditSettings,
+    single: Mapping[str, AuditData] | None = None,
+    *,
+    jobs: int = 1,
+) -> Audits:
+    """Audit several columns of scores of the same rows; arguments are as in `audit_of`."""
+    # Whoever compares models on these rows picks one of them: certificates must hold for all.
+    settings = replace(settings, candidates=max(settings.candidates, len(arrived)))
+    audits = {
+        name: audit_of(each, settings, None if single is None else single[name], jobs=jobs)
+        for name, each in arrived.items()
+    }
+    by_row = [each for each in (single or arrived).values() if isinstance(each, AuditData)]
+    return Audits(audits, *_compared_utility(by_row, settings, next(iter(audits.values())).n))
 
 
 def audit_of(
@@ -249,9 +264,12 @@ def audit_of(
 
 
 def _compared_utility(
-    data: Sequence[AuditData], settings: AuditSettings
+    data: Sequence[AuditData], settings: AuditSettings, n: int
 ) -> tuple[str, tuple[Estimate, ...]]:
-    """What utility is, and by how much every score but the first has more of it."""
+    """What utility is, and by how much every score but the first has more of it.
+
+    The data may be some of n rows.
+    """
     first = data[0]
     measure: UtilityMeasure = "AUC" if first.positive is not None else "R2"
     if first.y is None or first.outcome == "multiclass":
@@ -270,7 +288,8 @@ def _compared_utility(
         level=settings.level,
         random_state=settings.random_state,
     )
-    return measure, found
+    used = _used(first.n, n)
+    return measure, tuple(replace(each, note=notes(each.note, used)) for each in found)
 
 
 def _remedy(data: AuditData, settings: AuditSettings) -> str:

@@ -97,7 +97,7 @@ class AuditData:
     outcome_words: str  # what y is, for people
     table: SensitiveTable
     weights: Floats | None = None  # how much each row counts; None where all count the same
-    repeats: Repeats | None = None  # rows that stand for many; then there are no weights
+    repeats: Repeats | None = None  # rows that stand for many, each of which counts so much
 
     @property
     def n(self) -> int:

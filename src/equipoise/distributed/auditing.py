@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from equipoise.auditing import Audit
-from equipoise.auditing.assess import audit_of
+from equipoise.auditing import Audit, Audits
+from equipoise.auditing.assess import audit_of, audits_of
 from equipoise.auditing.inputs import (
     AuditData,
     AuditSettings,
@@ -30,30 +29,39 @@ from equipoise.distributed.counting import (
     grids_of,
     profile_of,
 )
-from equipoise.distributed.sources import FilePart, find_files
+from equipoise.distributed.sources import FilePart, FileRun, Table, files_of, runs_of
 from equipoise.errors import InputError, check_choice, check_number, did_you_mean
 from equipoise.files.columns import as_names
 from equipoise.files.contents import label_of
 from equipoise.metrics.arrays import Integers
 from equipoise.metrics.outcome import outcome_kind
-from equipoise.metrics.sample import Repeats
+from equipoise.metrics.sample import Repeats, of_equal_weight
 from equipoise.tables import Kind, SensitiveColumn, SensitiveTable
 from equipoise.tables.columns import whole
 from equipoise.tables.sensitive_table import check_types
 
 
-def audit_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+@overload
+def audit_files(paths: Table, *, score: str, **options: Any) -> Audit: ...
+
+
+@overload
+def audit_files(paths: Table, *, score: Sequence[str], **options: Any) -> Audit | Audits: ...
+
+
+def audit_files(  # type: ignore[misc]  # overloads need not repeat every option
+    paths: Table,
     *,
-    score: str,
+    score: str | Sequence[str],
     sensitive: str | Sequence[str],
     target: str | None = None,
+    weight: str | None = None,
     engine: Literal["ray"] = "ray",
     workers: int | None = None,
     sensitive_types: Mapping[str, Kind] | None = None,
     missing_sensitive: Literal["error", "skip"] = "error",
     **options: Any,
-) -> Audit:
+) -> Audit | Audits:
     """Assess scores in Parquet or Arrow files of any number of rows, on a Ray cluster.
 
     Every row is counted; memory does not grow with their number. Counts and rates are exact, and so
@@ -64,13 +72,16 @@ def audit_files(
 
     Parameters
     ----------
-    paths : path, glob or several of them
-        The files of one table.
-    score, target : str
-        Columns of scores and of true outcomes; the outcome has classes. Without it only
-        independence is assessed.
+    paths : path, glob or several of them, or ray.data.Dataset
+        The files of one table. A dataset is run once and written to temporary files.
+    score : str or sequence of str
+        Column of scores. Several are audited side by side, and read together.
+    target : str
+        Column of true outcomes, which has classes. Without it only independence is assessed.
     sensitive : str or sequence of str
         Sensitive columns.
+    weight : str, optional
+        Column that says how much each row counts, as ``sample_weight`` of `equipoise.audit`.
     engine : {"ray"}
         Uses the cluster that the process is connected to, else that of RAY_ADDRESS, else the cores
         of this machine.
@@ -81,7 +92,7 @@ def audit_files(
 
     Returns
     -------
-    Audit
+    Audit, or Audits of several columns of scores
 
     Examples
     --------
@@ -91,37 +102,48 @@ def audit_files(
     check_choice("missing_sensitive", missing_sensitive, ("error", "skip"))
     settings = _settings(options)
     settings.notions(outcome_given=target is not None)
-    roles = AuditColumns(score, target, as_names("sensitive", sensitive), missing_sensitive)
+    scores = as_names("score", score)
+    roles = AuditColumns(
+        scores, target, as_names("sensitive", sensitive), missing_sensitive, weight
+    )
     _check_roles(roles)
     types = {} if sensitive_types is None else sensitive_types
     check_types(types, roles.sensitive)
-    files = find_files(paths, roles.names)
-    with connected(workers) as cluster:
+    with files_of(paths, roles.names) as files, connected(workers) as cluster:
         return audit_streams(cluster.in_order, files, roles, settings, types)
 
 
 def audit_streams(
-    in_order: Callable[[Callable[[FilePart], Any], Sequence[FilePart]], Iterable[Any]],
+    in_order: Callable[[Callable[[FileRun], Any], Sequence[FileRun]], Iterable[Any]],
     files: Sequence[FilePart],
     roles: AuditColumns,
     settings: AuditSettings,
     types: Mapping[str, Kind],
-) -> Audit:
-    """Audit files in two passes; `in_order` applies a function to each file, as ``map`` does."""
-    profile = Profile.of(in_order(partial(profile_of, roles), files))
+) -> Audit | Audits:
+    """Audit files in two passes; `in_order` applies a function to each run, as ``map`` does."""
+    runs = runs_of(files)
+    profile = Profile.of(in_order(partial(profile_of, roles), runs))
     kinds = {name: _kind(profile, name, types.get(name)) for name in roles.sensitive}
     if roles.target is not None and settings.positive is not None:
         labels = profile.columns[roles.target].distinct or ()
         settings = replace(settings, positive=label_of(settings.positive, labels))
     _check_outcome(profile, roles.target, settings)
-    grids = grids_of(profile, roles, kinds, _given_threshold(settings))
-    counted = Counted.of(in_order(partial(count, grids), files), grids)
-    data = [
-        _audit_data(grid, each, types, settings) for grid, each in zip(grids, counted, strict=True)
-    ]
-    single = _drawn(profile, roles, kinds, data[0], settings)
-    found = audit_of(data, settings, single)
-    return replace(found, repeat="audit_files(paths, score=, target=, sensitive=)")
+    cut = _given_threshold(settings)
+    grids = [g for name in roles.scores for g in grids_of(profile, roles, name, kinds, cut)]
+    counted = Counted.of(in_order(partial(count, grids), runs), grids)
+    data: dict[str, list[AuditData]] = {name: [] for name in roles.scores}
+    for grid, each in zip(grids, counted, strict=True):
+        data[grid.score.name].append(_audit_data(grid, each, types, settings))
+    single = {
+        name: _drawn(profile, roles, name, kinds, each[0], settings) for name, each in data.items()
+    }
+    repeat = "audit_files(paths, score=, target=, sensitive=)"
+    if len(data) > 1:
+        several = audits_of(data, settings, single)
+        found = {name: replace(each, repeat=repeat) for name, each in several.items()}
+        return replace(several, audits=found)
+    ((name, alone),) = data.items()
+    return replace(audit_of(alone, settings, single[name]), repeat=repeat)
 
 
 def _settings(options: Mapping[str, Any]) -> AuditSettings:
@@ -136,15 +158,14 @@ def _settings(options: Mapping[str, Any]) -> AuditSettings:
 
 
 def _check_roles(roles: AuditColumns) -> None:
-    if not roles.sensitive:
-        raise InputError("sensitive must name at least one column, got none; name one")
-    others = [roles.score, *([] if roles.target is None else [roles.target])]
-    named = [*others, *roles.sensitive]
-    twice = next((name for name in named if named.count(name) > 1), None)
+    for role, names in (("score", roles.scores), ("sensitive", roles.sensitive)):
+        if not names:
+            raise InputError(f"{role} must name at least one column, got none; name one")
+    twice = next((name for name in roles.names if roles.names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f"score, target and sensitive must name different columns, got {twice!r} twice; name "
-            "it once"
+            f"score, target, sensitive and weight must name different columns, got {twice!r} "
+            "twice; name it once"
         )
 
 
@@ -209,10 +230,13 @@ def _audit_data(
     settings: AuditSettings,
 ) -> AuditData:
     """The cells as rows of an audit that stand for many."""
-    place, outcome, *codes = np.unravel_index(counted.cells, grid.shape)
+    number, total, *of_weights = counted.sums
+    weight, squares = of_weights or (number, number)
+    cell, people, weights = of_equal_weight(number, weight, squares)
+    place, outcome, *codes = np.unravel_index(counted.cells[cell], grid.shape)
     low, high = counted.low[place], counted.high[place]
     # Rounding must not move the mean of a bin beyond its scores.
-    scores = np.where(low == high, low, np.clip(counted.total / counted.number, low, high))
+    scores = np.where(low == high, low, np.clip((total / weight)[cell], low, high))
     table = SensitiveTable(
         tuple(
             _taken(_column(cells, types.get(cells.name)), np.where(code < len(cells), code, -1))
@@ -223,8 +247,10 @@ def _audit_data(
     if grid.target is not None:
         levels = [whole(each) if isinstance(each, float) else each for each in grid.target.levels]
         y, kind, words = read_outcome(np.array(levels)[outcome], len(outcome), settings)
-    repeats = Repeats(counted.number, low, counted.coarse[place])
-    return AuditData(scores, y, kind, words, table, repeats=repeats)
+    weights = weights * number.sum() / weight.sum()
+    repeats = Repeats(people, low, counted.coarse[place])
+    own = None if np.allclose(weights, 1, rtol=1e-6, atol=0) else weights
+    return AuditData(scores, y, kind, words, table, own, repeats)
 
 
 def _taken(column: SensitiveColumn, codes: Integers) -> SensitiveColumn:
@@ -239,6 +265,7 @@ def _taken(column: SensitiveColumn, codes: Integers) -> SensitiveColumn:
 def _drawn(
     profile: Profile,
     roles: AuditColumns,
+    score: str,
     kinds: Mapping[str, Kind],
     data: AuditData,
     settings: AuditSettings,
@@ -246,10 +273,11 @@ def _drawn(
     """Rows that stand for themselves, for numbers that need single rows."""
     rows = profile.drawn.reset_index(drop=True)
     return read_data(
-        rows[roles.score],
+        rows[score],
         None if roles.target is None else rows[roles.target],
         rows[list(roles.sensitive)],
         replace(settings, outcome=data.outcome),
         types=kinds,
         missing=roles.missing,
+        sample_weight=None if roles.weight is None else rows[roles.weight],
     )

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from equipoise.distributed.sources import FilePart, hashed
+from equipoise.distributed.sources import FilePart, FileRun, hashed
 from equipoise.errors import InputError
 from equipoise.metrics.arrays import Floats, Integers, Mask
 from equipoise.tables import Kind
@@ -44,16 +44,17 @@ MOST_LEVELS = 10_000
 class AuditColumns:
     """Columns of an audit."""
 
-    score: str
+    scores: tuple[str, ...]
     target: str | None
     sensitive: tuple[str, ...]
     missing: Literal["error", "skip"]  # what to do with missing sensitive values
+    weight: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns, each once."""
-        target = () if self.target is None else (self.target,)
-        return tuple(dict.fromkeys((self.score, *target, *self.sensitive)))
+        """All columns."""
+        optional = (name for name in (self.target, self.weight) if name is not None)
+        return (*self.scores, *self.sensitive, *optional)
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Profile:
         return Profile(columns, drawn, self.rows + other.rows)
 
 
-def profile_of(roles: AuditColumns, file: FilePart) -> Profile:
-    """Look at one file; refuse what no row may hold."""
-    return Profile.of(_profiles(roles, file))
+def profile_of(roles: AuditColumns, run: FileRun) -> Profile:
+    """Look at some files; refuse what no row may hold."""
+    return Profile.of(each for file in run.files for each in _profiles(roles, file))
 
 
 def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
@@ -109,7 +110,7 @@ def _profiles(roles: AuditColumns, file: FilePart) -> Iterator[Profile]:
         hashes = hashes_of(file, before, len(frame))
         kept = np.argpartition(hashes, DRAWN)[:DRAWN] if len(frame) > DRAWN else slice(None)
         drawn = pd.DataFrame(columns).iloc[kept].set_axis(hashes[kept], axis=0)
-        seen = {name: _values_of(values) for name, values in columns.items()}
+        seen = {name: _values_of(each) for name, each in columns.items() if name != roles.weight}
         yield Profile(seen, drawn, len(frame))
 
 
@@ -134,9 +135,12 @@ def _usable(
     kind = kind_of(values)
     if kind in REFUSED:
         raise InputError(f"{where} must not hold {REFUSED[kind][0]}; {REFUSED[kind][1]}")
-    if name == roles.score and kind not in ("number", "boolean"):
+    score = name in roles.scores
+    if score and kind not in ("number", "boolean"):
         raise InputError(f"{where} must hold numbers to be a score, got {kind}; convert it")
-    if kind != "number" and name != roles.score:
+    if name == roles.weight and kind != "number":
+        raise InputError(f"{where} must hold numbers to be weights, got {kind}; name another one")
+    if kind != "number" and not score:
         return values
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     infinite = np.isinf(numbers)
@@ -145,6 +149,12 @@ def _usable(
         raise InputError(
             f"{where} must hold finite numbers, got {numbers[place]} in row "
             f"{before + place + 1:,}; correct it"
+        )
+    if name == roles.weight and (numbers <= 0).any():
+        place = int((numbers <= 0).argmax())
+        raise InputError(
+            f"{where} must hold weights above 0, got {numbers[place]:g} in row "
+            f"{before + place + 1:,}; leave rows that do not count out"
         )
     return pd.Series(numbers, name=name)
 
@@ -205,9 +215,13 @@ class Grid:
 
 
 def grids_of(
-    profile: Profile, roles: AuditColumns, kinds: Mapping[str, Kind], threshold: float | None
+    profile: Profile,
+    roles: AuditColumns,
+    score: str,
+    kinds: Mapping[str, Kind],
+    threshold: float | None,
 ) -> tuple[Grid, ...]:
-    """Cells for these files: discrete attributes are crossed, each continuous one is by itself.
+    """Cells of one score: discrete attributes are crossed, each continuous one is by itself.
 
     All have the same bins of the score, with an edge at the threshold of decisions.
     """
@@ -220,7 +234,7 @@ def grids_of(
     for names in [*([discrete] if discrete else []), *alone]:
         attributes = tuple(_attribute_cells(profile, name, kinds[name]) for name in names)
         gaps = tuple(profile.columns[name].missing > 0 for name in names)
-        grids.append(Grid(roles, Cells(roles.score, levels=(0,)), target, attributes, gaps))
+        grids.append(Grid(roles, Cells(score, levels=(0,)), target, attributes, gaps))
     most = max(grids, key=lambda grid: math.prod(grid.shape))
     cells = math.prod(most.shape)  # with a single bin
     bins = min(SCORE_BINS, CELLS // cells)
@@ -230,8 +244,8 @@ def grids_of(
             f"sensitive must have at most {CELLS // FEWEST_BINS:,} combinations of categories "
             f"and outcomes to count, got {cells:,} ({sizes}); audit fewer columns at a time"
         )
-    score = _score_cells(profile, roles.score, bins, threshold)
-    return tuple(replace(grid, score=score) for grid in grids)
+    cells_of_score = _score_cells(profile, score, bins, threshold)
+    return tuple(replace(grid, score=cells_of_score) for grid in grids)
 
 
 def _attribute_cells(profile: Profile, name: str, kind: Kind) -> Cells:
@@ -264,28 +278,32 @@ class Counted:
     """Rows of each cell that has any, and the scores in each bin."""
 
     cells: Integers  # (m,): number of the cell in `Grid.shape`, ascending
-    number: Floats  # (m,): rows
-    total: Floats  # (m,): sum of their scores
+    #: (2, m): rows, and the sum of their scores, each times its weight. With weights (4, m): then
+    #: also the sum of the weights, and that of their squares.
+    sums: Floats
     low: Floats  # (bins,): lowest score of each bin; infinite where it has none
     high: Floats
 
     @classmethod
     def of(cls, parts: Iterable[Sequence[Counted]], grids: Sequence[Grid]) -> tuple[Counted, ...]:
         """The sums of counts of every grid, added in their order."""
-        sums = [np.zeros((2, math.prod(grid.shape))) for grid in grids]
-        bins = len(grids[0].score)
-        low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
+        kept = 2 if grids[0].roles.weight is None else 4
+        sums = [np.zeros((kept, math.prod(grid.shape))) for grid in grids]
+        ends = [np.full((2, len(grid.score)), math.inf) for grid in grids]  # the lowest; -highest
         for part in parts:
-            for both, each in zip(sums, part, strict=True):
-                both[0, each.cells] += each.number
-                both[1, each.cells] += each.total
-            np.minimum(low, part[0].low, out=low)
-            np.maximum(high, part[0].high, out=high)
-        used = [np.flatnonzero(both[0]) for both in sums]
+            for all_cells, end, each in zip(sums, ends, part, strict=True):
+                all_cells[:, each.cells] += each.sums
+                np.minimum(end, (each.low, -each.high), out=end)
+        used = [np.flatnonzero(all_cells[0]) for all_cells in sums]
         return tuple(
-            cls(cells, both[0, cells], both[1, cells], low, high)
-            for cells, both in zip(used, sums, strict=True)
+            cls(cells, all_cells[:, cells], end[0], -end[1])
+            for cells, all_cells, end in zip(used, sums, ends, strict=True)
         )
+
+    @property
+    def number(self) -> Floats:
+        """Rows of each cell, (m,)."""
+        return np.asarray(self.sums[0])
 
     @property
     def coarse(self) -> Mask:
@@ -293,32 +311,43 @@ class Counted:
         return self.low < self.high
 
 
-def count(grids: Sequence[Grid], file: FilePart) -> tuple[Counted, ...]:
-    """Count the rows of one file, in every grid."""
-    return Counted.of(_counts(grids, file), grids)
+def count(grids: Sequence[Grid], run: FileRun) -> tuple[Counted, ...]:
+    """Count the rows of some files, in every grid."""
+    return Counted.of((each for file in run.files for each in _counts(grids, file)), grids)
 
 
 def _counts(grids: Sequence[Grid], file: FilePart) -> Iterator[tuple[Counted, ...]]:
     """Counts of the rows of each frame of a file."""
-    roles, score, target = grids[0].roles, grids[0].score, grids[0].target
+    roles, targets = grids[0].roles, [g.target for g in grids if g.target is not None]
+    parts = [*(g.score for g in grids), *targets, *(c for g in grids for c in g.attributes)]
+    divided = {cells.name: cells for cells in parts}
     for before, frame in file.frames(roles.names):
         columns = {name: _usable(frame[name], name, roles, file, before) for name in roles.names}
-        scores = columns[roles.score].to_numpy(np.float64)
-        place = score.codes(columns[roles.score])
-        low, high = np.full(len(score), math.inf), np.full(len(score), -math.inf)
-        np.minimum.at(low, place, scores)
-        np.maximum.at(high, place, scores)
-        outcome = place * 0 if target is None else target.codes(columns[target.name])
+        codes = {name: cells.codes(columns[name]) for name, cells in divided.items()}
+        scores = {name: columns[name].to_numpy(np.float64) for name in roles.scores}
+        ends = {name: _ends(each, codes[name], len(divided[name])) for name, each in scores.items()}
+        weights = None if roles.weight is None else columns[roles.weight].to_numpy(np.float64)
         found = []
         for grid in grids:
-            codes = [place, outcome]
-            for attribute in grid.attributes:
-                code = attribute.codes(columns[attribute.name])
-                codes.append(np.where(code < 0, len(attribute), code))  # missing: the last cell
-            number = np.ravel_multi_index(tuple(codes), grid.shape)
-            cells, rows = np.unique(number, return_inverse=True)
-            people, total = np.bincount(rows), np.bincount(rows, scores)
-            found.append(
-                Counted(cells, people.astype(np.float64), total.astype(np.float64), low, high)
-            )
+            name = grid.score.name
+            outcome = 0 if grid.target is None else codes[grid.target.name]
+            places = [codes[name], np.broadcast_to(outcome, len(frame))]
+            for cells in grid.attributes:
+                code = codes[cells.name]
+                places.append(np.where(code < 0, len(cells), code))  # missing: the last cell
+            number = np.ravel_multi_index(tuple(places), grid.shape)
+            used, rows = np.unique(number, return_inverse=True)
+            added = [None, scores[name]]
+            if weights is not None:
+                added = [None, weights * scores[name], weights, weights**2]
+            sums = np.array([np.bincount(rows, each) for each in added], dtype=np.float64)
+            found.append(Counted(used, sums, *ends[name]))
         yield tuple(found)
+
+
+def _ends(scores: Floats, place: Integers, bins: int) -> tuple[Floats, Floats]:
+    """The lowest and the highest score of each bin."""
+    low, high = np.full(bins, math.inf), np.full(bins, -math.inf)
+    np.minimum.at(low, place, scores)
+    np.maximum.at(high, place, scores)
+    return low, high

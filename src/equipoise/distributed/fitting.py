@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,14 @@ from sklearn.base import clone, is_regressor
 
 from equipoise.cluster import Cluster, connected
 from equipoise.distributed.rows import TableRows
-from equipoise.distributed.sources import FilePart, FilePieces, find_files, kind_in_words, pieces_of
+from equipoise.distributed.sources import (
+    FilePart,
+    FilePieces,
+    Table,
+    files_of,
+    kind_in_words,
+    pieces_of,
+)
 from equipoise.distributed.survey import (
     HELD_OUT,
     PART,
@@ -49,7 +56,6 @@ from equipoise.tables.sensitive_table import check_types
 from equipoise.training import Member
 
 Fitted = TypeVar("Fitted", bound=Fits)
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: Rows that a worker has in memory by default.
 WINDOW = 2**20
@@ -57,7 +63,7 @@ WINDOW = 2**20
 
 def fit_files(
     estimator: Fitted,
-    paths: Paths,
+    paths: Table,
     *,
     target: str,
     sensitive: str | Sequence[str],
@@ -86,8 +92,8 @@ def fit_files(
     estimator : FairClassifier, FairRegressor, FairEncoder, FairAdjuster or FairFrontier
         Its options count as for ``fit``; ``batch_size`` is that of all workers together. An
         adjuster must have ``estimator=None``: scores are columns. Networks on CPUs only.
-    paths : path, glob or several of them
-        The files of one table.
+    paths : path, glob or several of them, or ray.data.Dataset
+        The files of one table. A dataset is run once and written to temporary files.
     target, weight : str
         Columns of outcomes and of weights.
     sensitive, features, drop : str or sequence of str
@@ -202,18 +208,19 @@ class FitRequest:
             refuse_unread("positive", positive, "an estimator", "fit a FairFrontier")
 
     @contextmanager
-    def read(self, paths: Paths) -> Iterator[FilesRead]:
+    def read(self, paths: Table) -> Iterator[FilesRead]:
         """Compare the files, then read them all once; the cluster stays connected meanwhile."""
-        files = find_files(paths, lambda names: self._columns(names).names)
-        columns = self._columns(list(column_types(find_data_file(files[0].path))))
-        _check_kinds(files[0], columns)
-        pieces = pieces_of(files)
-        draws = self._draws(sum(piece.rows for file in pieces for piece in file.pieces), columns)
-        with connected() as cluster:
-            # Few rows are read here sooner than processes start.
-            in_order = map if draws.sample >= 1 else cluster.in_order
-            found = survey(in_order, pieces, columns, draws)
-            yield FilesRead(self, cluster, files, pieces, columns, draws, found)
+        with files_of(paths, lambda names: self._columns(names).names) as files:
+            columns = self._columns(list(column_types(find_data_file(files[0].path))))
+            _check_kinds(files[0], columns)
+            pieces = pieces_of(files)
+            rows = sum(piece.rows for file in pieces for piece in file.pieces)
+            draws = self._draws(rows, columns)
+            with connected() as cluster:
+                # Few rows are read here sooner than processes start.
+                in_order = map if draws.sample >= 1 else cluster.in_order
+                found = survey(in_order, pieces, columns, draws)
+                yield FilesRead(self, cluster, files, pieces, columns, draws, found)
 
     def _columns(self, names: Sequence[str]) -> FitColumns:
         """The roles of columns with these names."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
@@ -24,8 +29,19 @@ from equipoise.files.reading import (
     row_groups,
 )
 
+if TYPE_CHECKING:
+    from ray.data import Dataset
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Table: TypeAlias = "Paths | Dataset"
+Columns: TypeAlias = Sequence[str] | Callable[[Sequence[str]], Sequence[str]]
+
 #: Rows of a file in memory at a time.
 ROWS = 2**19
+#: Most answers of workers that the process that waits for them has to add up.
+RUNS = 1024
+#: Rows of a row group of the files that a dataset is written to.
+GROUP = 2**17
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,26 @@ class FilePart:
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pd.DataFrame]]:
         """The number of rows before each frame, and the frame; errors say how far rows go."""
         yield from _counted(iterate_table(self.path, columns=columns, rows=ROWS), 0)
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """Consecutive files that one worker reads; what it learns of them comes as one answer."""
+
+    files: tuple[FilePart, ...]
+
+    def __str__(self) -> str:
+        first, last = self.files[0], self.files[-1]
+        return str(first) if first == last else f"{first} to {last}"
+
+
+def runs_of(files: Sequence[FilePart]) -> tuple[FileRun, ...]:
+    """The files in runs of one each, or longer ones where there are very many files.
+
+    They do not depend on the cluster, and so neither does the rounding of sums over their rows.
+    """
+    size = -(-len(files) // RUNS)
+    return tuple(FileRun(tuple(files[k : k + size])) for k in range(0, len(files), size))
 
 
 def _counted(frames: Iterator[pd.DataFrame], done: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -119,10 +155,43 @@ def hashed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return found
 
 
-def find_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    columns: Sequence[str] | Callable[[Sequence[str]], Sequence[str]],
-) -> tuple[FilePart, ...]:
+@contextmanager
+def files_of(table: Table, columns: Columns) -> Iterator[tuple[FilePart, ...]]:
+    """As `find_files`; a `ray.data.Dataset` is in files as long as the block lasts.
+
+    Several passes read the rows, some of them from the middle of the table. A dataset gives rows
+    from its beginning, and may give others the next time: it may shuffle or draw them. So it is
+    run once and written, by this process: neither rows nor files then depend on the cluster.
+    """
+    data = sys.modules.get("ray.data")
+    if data is None or not isinstance(table, data.Dataset):
+        yield find_files(table, columns)
+        return
+    with TemporaryDirectory(prefix="equipoise-") as folder:
+        written: list[Path] = []
+        for batch in _batches_in_order(table):
+            written.append(Path(folder, f"{len(written):06}.parquet"))
+            pq.write_table(batch, written[-1], row_group_size=GROUP)
+            if len(written) == 1:
+                find_files(written, columns)  # a column that is missing is found before the rest
+        if not written:
+            raise InputError(
+                "paths must have at least one row, got a dataset without any; check its filters"
+            )
+        yield find_files(written, columns)
+
+
+def _batches_in_order(dataset: Dataset) -> Iterator[pa.Table]:
+    """All rows of a dataset in its own order, whichever part of the cluster is done first."""
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        yield from dataset.iter_batches(batch_size=ROWS, batch_format="pyarrow")
+    finally:
+        options.preserve_order = before
+
+
+def find_files(paths: Paths, columns: Columns) -> tuple[FilePart, ...]:
     """The files that a path, a glob or several of them name, in the order of their names.
 
     All must have the ``columns``, each of one kind in all files. Only the beginnings and ends of

@@ -22,7 +22,9 @@ interval counts.
 
 Many rows are first summed up. A metric that needs only the weight of every (score, set of A, set of
 Y) does not change if rows that agree in all three become one row with their total weight. For that,
-scores are divided into bins; how much this can change a distance is computed and reported.
+scores are divided into bins; how much this can change a distance is computed and reported. Where
+rows that were summed up have different weights, they become two rows, so that draws vary as much
+(`of_equal_weight`).
 """
 
 from __future__ import annotations
@@ -50,7 +52,16 @@ from equipoise.metrics.gap import GAPS
 from equipoise.metrics.outcome import OutcomeKind, equal_frequency
 from equipoise.metrics.partition import Partition, everybody, rank
 from equipoise.metrics.registry import Computed, Metric, find_metric
-from equipoise.metrics.sample import SMALL_GROUP, Sample, Scored, Threshold, UtilityMeasure, prepare
+from equipoise.metrics.sample import (
+    SMALL_GROUP,
+    Repeats,
+    Sample,
+    Scored,
+    Threshold,
+    UtilityMeasure,
+    of_equal_weight,
+    prepare,
+)
 from equipoise.metrics.utility import youden_of_weightings
 from equipoise.notions import Notion
 from equipoise.tables import SensitiveColumn, SensitiveTable
@@ -338,8 +349,10 @@ def _draw_counts(
     for k in range(members if metrics else 0):
         small, shares[k] = compress(sample, k)
         done = 0
-        for drawn in multinomial_counts(small.weights[0].cpu().numpy(), draws, seed):
-            resampled = replace(small, weights=torch.from_numpy(drawn).to(small.weights.device))
+        people = small.scored.people
+        unit = small.weights[0] / people
+        for drawn in multinomial_counts(people.cpu().numpy(), draws, seed):
+            resampled = replace(small, weights=torch.from_numpy(drawn).to(unit.device) * unit)
             for metric in metrics:
                 assert metric.deviation is not None
                 found = metric.deviation(resampled, small)[:, 0].cpu().numpy()
@@ -375,7 +388,7 @@ def _draw_carefully(
         twice = cells and sample.scored.threshold is not None
         for k, balanced in product(range(members), (False, True) if twice else (False,)):
             one = compress(sample, k)[0] if many else _member(sample, k)
-            small = _with_stand_ins(one, notion, cells, balanced=balanced, counted=many)
+            small = _with_stand_ins(one, notion, cells, balanced=balanced)
             random = np.random.default_rng(seed)
             blocks = [
                 drawn_deviations(some, small.sample, weights)
@@ -437,6 +450,7 @@ def _decided(sample: Sample, weights: Tensor, cuts: Tensor) -> Sample:
         if scored.outcome is None
         else replace(outcome, codes=numbers // 2 % outcome.n_bins),
         y=None,
+        repeats=None,
     )
     groups = replace(attribute, codes=numbers // 2 // outcome.n_bins)
     return Sample(rows, sample.column, sums, groups, sample.references)
@@ -482,12 +496,10 @@ def _with_stand_ins(
     cells: Sequence[tuple[int, int]],
     *,
     balanced: bool,
-    counted: bool,
 ) -> _DrawnRows:
     """Replace the rows of small cells by stand-ins.
 
-    balanced: whether half of the stand-ins get a positive decision; counted: whether a weight is a
-    number of rows.
+    balanced: whether half of the stand-ins get a positive decision.
     """
     within, scored, attribute = sample.within(notion), sample.scored, sample.attribute
     number = attribute.codes * within.n_bins + within.codes
@@ -495,22 +507,21 @@ def _with_stand_ins(
     for group, part in cells:
         small[group * within.n_bins + part] = True
     kept = (~small[number]).nonzero()[:, 0]
-    rows, weights, units = [kept], [sample.weights[0, kept]], []
-    unit = torch.ones_like(weights[0]) if counted else weights[0]
-    share = (weights[0] if counted else torch.ones_like(unit)).cpu().numpy()
-    units.append(unit)
+    rows, weights, people = [kept], [sample.weights[0, kept]], scored.people
+    unit, share = weights[0] / people[kept], people[kept].cpu().numpy()
+    units = [unit]
     blocks = [(0, len(kept), share / share.sum(), int(share.sum()))] if len(kept) else []
     groups = [attribute.codes[kept]]
     for group, part in cells:
         inside = (number == group * within.n_bins + part).nonzero()[:, 0]
         total = float(sample.weights[0, inside].sum())
-        people = round(total) if counted else len(inside)
+        size = round(float(people[inside].sum()))
         stand_ins, shares = _spread(scored, (within.codes == part).nonzero()[:, 0], balanced)
         start = sum(map(len, rows))
-        blocks.append((start, start + len(stand_ins), shares, people))
+        blocks.append((start, start + len(stand_ins), shares, size))
         rows.append(stand_ins)
         weights.append(total * torch.from_numpy(shares).to(unit))
-        units.append(unit.new_full((len(stand_ins),), total / people))
+        units.append(unit.new_full((len(stand_ins),), total / size))
         groups.append(torch.full_like(stand_ins, group))
     weight = torch.cat(weights)[None]
     of_rows = scored.take(torch.cat(rows), weight)
@@ -554,8 +565,8 @@ def _blocks(draws: int, n: int) -> Iterator[int]:
 def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     """Sum up the rows of one member that share score bin, set of A and set of Y.
 
-    Returns a sample of m rows, whose weights are numbers of original rows. Its column still has all
-    rows, so it is only for metrics with a `deviation`.
+    Returns a sample of m rows, which stand for the original ones. Its column still has all rows, so
+    it is only for metrics with a `deviation`.
 
     Also returns the largest share of a set of Y that is in one bin; bins of a single score do not
     count. A Kolmogorov-Smirnov distance computed from bins is at most this much below the exact
@@ -580,24 +591,42 @@ def compress(sample: Sample, member: int) -> tuple[Sample, float]:
     n_bins = 2 * len(edges) + 1
     cells = (bins * attribute.n_bins + attribute.codes) * outcome.n_bins + outcome.codes
     n_cells = n_bins * attribute.n_bins * outcome.n_bins
-    counts = torch.bincount(cells, weights=weights, minlength=n_cells)
-    occupied = counts.nonzero()[:, 0]
+    occupied, number, total = _summed(cells, n_cells, scored.people[kept], weights)
     means = _means(scores, weights, bins, n_bins)
     summed = means[occupied // (attribute.n_bins * outcome.n_bins)][None]
+    exact = np.zeros(len(number), dtype=bool)
     groups = replace(attribute, codes=occupied // outcome.n_bins % attribute.n_bins)
     of_outcome = replace(outcome, codes=occupied % outcome.n_bins)
     rows = Scored(
         summed,
         rank(summed),
-        counts[occupied][None],
+        total[None],
         threshold,
         None if scored.outcome is None else of_outcome,
         scored.outcome_kind,
         of_outcome.codes.to(torch.float64) if scored.threshold_found else None,
         scored.threshold_found,
+        Repeats(number, summed[0].cpu().numpy(), exact),
     )
     small = Sample(rows, sample.column, rows.weights, groups, sample.references)
     return small, _bin_share(bins, weights, n_bins, outcome)
+
+
+def _summed(
+    cells: Tensor, n_cells: int, people: Tensor, weights: Tensor
+) -> tuple[Tensor, Floats, Tensor]:
+    """Rows that stand for those of the cells: their cell, number of people and total weight.
+
+    cells, people, weights: (n,), those of the rows that are summed up.
+    """
+    sums = [
+        torch.bincount(cells, weights=each, minlength=n_cells)
+        for each in (people, weights, weights.square() / people)
+    ]
+    occupied = sums[0].nonzero()[:, 0]
+    place, number, unit = of_equal_weight(*(each[occupied].cpu().numpy() for each in sums))
+    found = torch.from_numpy(place).to(cells.device)
+    return occupied[found], number, torch.from_numpy(number * unit).to(weights)
 
 
 def _edges(scores: Tensor, outcome: Partition) -> Tensor:
@@ -740,7 +769,7 @@ def _tied_in_bins(scored: Scored) -> float:
     shares = []
     for positive in (0, 1):
         rows = (scored.y == positive).numpy()
-        people = scored.repeats.number * rows
+        people = scored.weights[0].numpy() * rows
         coarse = np.bincount(bins, people * scored.repeats.coarse)
         shares.append(coarse / people.sum())
     return float(shares[0] @ shares[1])
@@ -781,24 +810,26 @@ def _utilities(
 def _auc_of_counts(scored: Scored, draws: int, seed: int) -> Floats:
     """AUC (draws, K) from drawn counts of (score bin, class), shifted to the exact value."""
     assert scored.y is not None
-    positive = scored.y.cpu().numpy().astype(np.int64)
+    positive = scored.y.to(torch.int64)
     columns = []
     for score, value in zip(scored.scores.cpu().numpy(), scored.utility("AUC")[0], strict=True):
-        bins = equal_frequency(score, SCORE_EDGES)
+        bins = torch.from_numpy(equal_frequency(score, SCORE_EDGES)).to(positive)
         levels = int(bins.max()) + 1
-        people = scored.people.cpu().numpy()
-        counts = np.bincount(2 * bins + positive, people, 2 * levels).astype(np.float64)
-        scores = torch.arange(levels, dtype=torch.float64).repeat_interleave(2)[None]
+        cells, number, total = _summed(
+            2 * bins + positive, 2 * levels, scored.people, scored.weights[0]
+        )
+        scores = (cells // 2).to(torch.float64)[None]
         small = replace(
             scored,
             scores=scores,
             ranking=rank(scores),
-            weights=torch.from_numpy(counts)[None],
-            y=torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(levels),
+            weights=total[None],
+            y=(cells % 2).to(torch.float64),
         )
+        unit = total / torch.from_numpy(number).to(total)
         found = [
-            replace(small, weights=torch.from_numpy(drawn)).utility("AUC")[:, 0]
-            for drawn in multinomial_counts(counts, draws, seed)
+            replace(small, weights=torch.from_numpy(drawn).to(unit) * unit).utility("AUC")[:, 0]
+            for drawn in multinomial_counts(number, draws, seed)
         ]
         columns.append(torch.cat(found) - small.utility("AUC")[0, 0] + float(value))
     return torch.stack(columns, dim=1).numpy()

@@ -83,10 +83,14 @@ def exact_interval(rate: float, n: float, level: float) -> Interval:
     return low, 1.0 if rate >= 1 else float(betaincinv(hits + 1, n - hits, 1 - tail))
 
 
-def effective_rows(weights: Floats) -> float:
-    """Number of rows of equal weight with the same information: (sum w)^2 / sum w^2 (Kish 1965)."""
+def effective_rows(weights: Floats, people: Floats | None = None) -> float:
+    """Number of rows of equal weight with the same information: (sum w)^2 / sum w^2 (Kish 1965).
+
+    A weight stands for that of as many rows as `people` (n,) says.
+    """
     shares = weights / weights.max()
-    return float(shares.sum() ** 2 / (shares**2).sum())
+    rows = np.ones_like(shares) if people is None else people
+    return float((rows * shares).sum() ** 2 / (rows * shares**2).sum())
 
 
 def mean_interval(
@@ -232,6 +236,7 @@ class _Inference:
 
     def on(self, rows: Integers) -> _Known:
         quantity, weights, people = self.quantity, self.data.shares, self.data.people
+        own = self.data.weights
         value, reason = quantity.of(rows, weights)
         counted = quantity.rows_of(rows, weights)
         n = len(counted) if people is None else int(people[counted].sum())
@@ -242,9 +247,10 @@ class _Inference:
         assert quantity.values is not None
         values = quantity.values[counted]
         shares = None if weights is None else weights[counted]
-        unequal = shares is not None and people is None
-        effective = effective_rows(shares) if unequal and shares is not None else float(n)
-        note = f"weighted, like {effective:.4g} rows of equal weight" if unequal else ""
+        effective, note = float(n), ""
+        if own is not None:
+            effective = effective_rows(own[counted], None if people is None else people[counted])
+            note = f"weighted, like {effective:.4g} rows of equal weight"
 
         def of_rate(level: float, shared: int) -> Interval:
             return rate_interval(value, effective, level, shared)

@@ -220,7 +220,7 @@ class ByGroup:
     quantities : tuple of Quantity
     weights : array (n,) or None
     people : array (n,) or None
-        How many equal rows each row stands for, where it is not one; then there are no weights.
+        How many equal rows each row stands for, where it is not one; each has the row's weight.
     """
 
     attribute: str
@@ -233,7 +233,9 @@ class ByGroup:
     @property
     def shares(self) -> Floats | None:
         """How much each row counts in a mean, (n,); None where all count the same."""
-        return self.weights if self.people is None else self.people
+        if self.people is None or self.weights is None:
+            return self.weights if self.people is None else self.people
+        return self.weights * self.people
 
     @cached_property
     def rows(self) -> tuple[Integers, ...]:

@@ -53,13 +53,47 @@ class Repeats:
     Scores may be in bins. The score of a row is then the mean of the rows that it stands for.
     """
 
-    number: Floats  # (n,): how many rows each row stands for
+    number: Floats  # (n,): how many rows, of equal weight, each row stands for
     lowest: Floats  # (n,): lowest score of its bin, which all rows of the bin share
     coarse: Mask  # (n,): whether its bin holds several distinct scores
 
     def take(self, rows: Any) -> Repeats:
         """These rows (positions or a mask)."""
         return Repeats(self.number[rows], self.lowest[rows], self.coarse[rows])
+
+
+def of_equal_weight(
+    number: Floats, total: Floats, squares: Floats
+) -> tuple[Integers, Floats, Floats]:
+    """Rows that stand for rows of equal weight, from sums over the rows of m cells.
+
+    number, total, squares: (m,), the rows of each cell, the sum of their weights, and that of the
+    squares. A cell whose weights differ becomes two: some of its rows with a larger weight and the
+    others with a smaller one, with the same three sums. So what weighted sums are, how much they
+    vary when rows are drawn, and effective numbers of rows are those of the rows themselves.
+
+    Returns the cell, the number and the weight of each row.
+
+    >>> cell, number, weight = of_equal_weight(*np.array([[4.0, 2.0], [8.0, 2.0], [20.0, 2.0]]))
+    >>> cell.tolist(), number.tolist(), weight.tolist()
+    ([0, 0, 1], [2.0, 2.0, 2.0], [3.0, 1.0, 1.0])
+    """
+    mean = total / number
+    varied = np.maximum(squares / number / mean**2 - 1, 0.0)  # variance of weights of mean one
+    # Squares are rounded, so smaller differences cannot be seen.
+    cells = np.flatnonzero((number > 1) & (varied > 1e-12))
+    of_cells, varied = number[cells], varied[cells]
+    # More rows of the larger weight would leave the others a negative one.
+    most = np.ceil(of_cells / (1 + varied)) - 1
+    upper = np.clip(np.minimum(most, np.floor(of_cells / 2)), 1, None)
+    lower = of_cells - upper
+    above = mean[cells] * (1 + np.sqrt(varied * lower / upper))
+    below = (total[cells] - upper * above) / lower
+    place = np.concatenate([np.arange(len(number)), cells])
+    rows, weights = np.concatenate([number, lower]), np.concatenate([mean, below])
+    rows[cells], weights[cells] = upper, above
+    order = np.argsort(place, kind="stable")
+    return place[order], rows[order], weights[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,12 +269,15 @@ def prepare(
     """Check scores, outcome and weights, sort the scores once and find the thresholds.
 
     Arguments are those of `equipoise.metrics.measure`. Without y, `outcome` says what the score
-    predicts. With `repeats`, there is one score and no weights.
+    predicts. With `repeats`, there is one score, and weights are those of each of the rows that a
+    row stands for.
     """
     check_aligned(scores=scores, y=y, weights=weights)
     tensor = as_scores(scores)
     n = tensor.shape[-1]
-    rows = as_weights(weights if repeats is None else repeats.number, n, tensor.device)
+    rows = as_weights(weights, n, tensor.device)
+    if repeats is not None:
+        rows = rows * torch.from_numpy(repeats.number)
     base = rows[0] if len(rows) == 1 else torch.ones_like(rows[0])
     ranking = rank(tensor if repeats is None else as_scores(repeats.lowest))
     kind, parts, values = outcome, None, None

@@ -68,12 +68,14 @@ def audit_file(
     # where other programs use the cores as well.
     with threadpool_limits(1):
         if over_cluster:
-            _refuse_for_cluster(scores, sep, weight)
+            if sep is not None:
+                refuse_unread("--sep", sep, "--engine ray", "audit a file without --engine ray")
             counted = audit_files(
                 data,
-                score=scores[0],
+                score=scores,
                 sensitive=sensitive,
                 target=target,
+                weight=weight,
                 workers=workers,
                 **options,
             )
@@ -81,7 +83,7 @@ def audit_file(
             columns: list[str] = []
             further = [*further, "--engine", engine]
             found: Audit | Audits = counted
-            digest = counted.source.sha256
+            digest = (counted.first if isinstance(counted, Audits) else counted).source.sha256
         else:
             frame = read_table(data, sep=sep)
             columns, digest = list(frame.columns), sha256(data)
@@ -127,18 +129,6 @@ def _audit_frame(
         frame[list(sensitive)],
         **options,
     )
-
-
-def _refuse_for_cluster(scores: Sequence[str], sep: str | None, weight: str | None) -> None:
-    """Refuse options that only a file in memory can be audited with."""
-    if len(scores) > 1:
-        raise InputError(
-            f"--score must name one column for --engine ray, got {listed(list(scores))}; audit one "
-            "after the other"
-        )
-    for option, value in (("--sep", sep), ("--weight", weight)):
-        if value is not None:
-            refuse_unread(option, value, "--engine ray", "audit a file without --engine ray")
 
 
 def _check_options(
