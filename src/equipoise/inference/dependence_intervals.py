@@ -186,7 +186,8 @@ def _reordered_sizes(measure: str, rows: _Rows, orders: Integers) -> Floats:
     left, right, unit = _kernels(measure, score, table)
     if unit == 0.0:
         return np.zeros(len(orders))
-    sums = np.array([float(np.vdot(left, right[np.ix_(order, order)])) for order in orders])
+    # Rows first, then columns: three times as fast as both at once (`right[np.ix_(order, order)]`).
+    sums = np.array([float(np.vdot(left, right.take(o, 0).take(o, 1))) for o in orders])
     return np.asarray(np.sqrt(np.maximum(sums, 0.0)) / len(left) / unit)
 
 
