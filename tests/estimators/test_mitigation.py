@@ -73,7 +73,7 @@ def test_the_known_dependence_falls_by_three_quarters_at_a_stated_utility(task, 
     assert utility(plain, test) > truth.plain_utility - 0.06
 
     fair = MODELS[task](
-        notion=notion, strength=0.98, hidden=(32, 32), iterations=1000, random_state=0
+        notion=notion, strength=0.98, hidden=(32, 32), iterations=600, random_state=0
     )
     fair.fit(train.X, train.y, sensitive_features=train.A)
     fair_score = predicted(fair, test.X)
