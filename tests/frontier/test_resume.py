@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from equipoise.datasets import make_synthetic
+from equipoise.density_ratio import RatioSettings
 from equipoise.errors import InputError
 from tests.composing import composed
 
@@ -142,7 +144,10 @@ def test_where_ctrl_c_is_ignored_a_run_goes_on_to_its_end(interrupted):
     ],
     ids=["independence", "separation with a network", "averages by sgd"],
 )
-def test_a_failed_run_goes_on_to_the_same_end(rows, options, tmp_path):
+def test_a_failed_run_goes_on_to_the_same_end(rows, options, tmp_path, monkeypatch):
+    # tests/training/test_phases.py resumes inside of what is trained before the first step.
+    short = partial(RatioSettings, iterations=30)
+    monkeypatch.setattr("equipoise.density_ratio.RatioSettings", short)
     whole = fit(rows, options)
     path = tmp_path / "run.checkpoint"
     for at in (20, 30):  # the checkpoint written last is that of 10, then that of 20
