@@ -26,5 +26,9 @@ def pytest_runtest_setup():
 
 @pytest.fixture(scope="session")
 def dcor():
-    """The package: its import takes seconds, so only processes whose tests need it import it."""
+    """The package: its import takes seconds, so only processes whose tests need it import it.
+
+    Half of them went into functions compiled by numba, which run as well uncompiled.
+    """
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
     return importlib.import_module("dcor")

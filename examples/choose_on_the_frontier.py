@@ -19,7 +19,7 @@ X = data.X.drop(columns=["relationship", "native_country"])
 A = data.A[["age", "sex"]]
 
 frontier = FairFrontier(
-    FairClassifier(iterations=400), strengths=(0.0, 0.5, 0.8, 0.9, 0.95), seeds=2, random_state=0
+    FairClassifier(iterations=240), strengths=(0.0, 0.5, 0.8, 0.9, 0.95), seeds=2, random_state=0
 ).fit(X, data.y, sensitive_features=A)
 
 table = frontier.table()

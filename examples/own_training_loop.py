@@ -10,7 +10,7 @@ from torch import nn
 from equipoise import SBPPenalty, SensitiveTable, load_dataset
 from equipoise.metrics import auc, measure
 
-STRENGTH, ITERATIONS, BATCH = 0.95, 600, 500
+STRENGTH, ITERATIONS, BATCH = 0.95, 400, 500
 
 data = load_dataset("synthetic")
 held_out = 2_000  # rows to assess on, not to train on; the rows are in random order

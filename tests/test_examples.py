@@ -109,7 +109,7 @@ def test_choose_on_the_frontier(capsys):
     output = output_of("choose_on_the_frontier.py", capsys)
     with Path("demo-output/frontier.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
-    assert len(table) == 5 * 2 * 4  # strengths, seeds, snapshots
+    assert len(table) == 5 * 2 * 3  # strengths, seeds, snapshots
     within = [
         float(row["utility"])
         for row in table

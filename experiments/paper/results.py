@@ -301,12 +301,13 @@ def reported_fronts(result: CellResult, measure: str) -> list[NDArray[np.float64
     """
     name = "R2" if is_error(result) else "utility"
     prefix = "test " if result.cell.protocol == "honest" else ""
-    found = []
-    for _, table in result.snapshots.groupby("split"):
-        costs = np.column_stack([-table[name], table[measure]]).astype(np.float64)
-        defined = ~np.isnan(costs).any(axis=1)
-        front = table[defined][non_dominated(costs[defined])]
-        points = front[[prefix + name, prefix + measure]].to_numpy(np.float64)
+    table, found = result.snapshots, []
+    costs = table[[name, measure]].to_numpy(np.float64) * (-1, 1)
+    reported = table[[prefix + name, prefix + measure]].to_numpy(np.float64)
+    defined, splits = ~np.isnan(costs).any(axis=1), table["split"].to_numpy()
+    for split in np.unique(splits):
+        rows = np.flatnonzero(defined & (splits == split))
+        points = reported[rows[non_dominated(costs[rows])]]
         found.append(points[~np.isnan(points).any(axis=1)])
     return found
 

@@ -1,8 +1,6 @@
 """What an audit says: table, JSON, words and figure carry the same findings."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -279,19 +277,3 @@ def test_many_groups_are_cut_to_the_largest_and_the_title_says_so():
     assert figure.axes[0].get_title() == "Scores by town, 12 largest of 20 groups"
     shown = {label.get_text().split("\n")[0] for label in figure.axes[0].get_yticklabels()}
     assert shown <= set(pd.Series(town).value_counts().index) and len(shown) == 12
-
-
-def test_without_matplotlib_only_the_figure_is_out_of_reach():
-    program = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from equipoise.auditing import audit\n"
-        "found = audit(range(40), None, {'sex': ['F', 'M'] * 20}, draws=5, permutations=9)\n"
-        "try:\n    found.plot()\n"
-        "except ValueError as error: print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout == (
-        'plot needs matplotlib, which is not installed; pip install "equipoise[report]"\n'
-    ), done.stderr

@@ -32,7 +32,7 @@ def test_every_command_has_its_line_on_the_page():
 
 def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = table()
+    rows = table(400)
     rows.to_csv("people.csv", index=False)
     table(20, seed=1).drop(columns=["age", "sex", "hired"]).to_csv("new_people.csv", index=False)
     chance = 1 / (1 + np.exp(-rows["grade"]))

@@ -115,7 +115,7 @@ def test_the_demo_is_two_commands_that_it_tells(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
     # Shorter than the one that people see, and as long a way.
-    options = {**SMALL, "strengths": (0.0, 0.9), "iterations": 60, "max_gap": 0.9}
+    options = {**SMALL, "strengths": (0.0, 0.9), "iterations": 20, "max_gap": 0.9}
     ended = demonstrate(Path("demo"), say=said.append, options=options)
     assert ended.document["report"] == "demo/run/report.html"
     assert Path("demo/run/report.html").exists()

@@ -186,7 +186,7 @@ def test_verdicts_come_first_then_the_report_then_rates_steps_and_numbers(run):
 
 
 def test_steps_follow_from_the_verdicts_and_their_commands_run(run, people):
-    seen = set()
+    seen, audited = set(), 0
     frontier = load(run / "frontier.equipoise")
     limits = np.unique(frontier.table()[["gap age", "gap sex"]].max(axis=1))
     for limit in ("1", *(f"{limit + 1e-4:.4f}" for limit in limits)):
@@ -204,13 +204,15 @@ def test_steps_follow_from_the_verdicts_and_their_commands_run(run, people):
                 command += ["--overwrite"]
             if command[1] == "audit":
                 command += ["--out", str(place)]
-            if command[1] != "fit":
-                ran = equipoise(*command[1:])
-                assert ran.code == 0, (step, ran.err)
+            if command[1] == "fit" or (command[1] == "audit" and audited == 2):
+                continue  # the others differ in their limit alone, and take a second each
+            ran = equipoise(*command[1:])
+            assert ran.code == 0, (step, ran.err)
             if command[1] == "audit":
+                audited += 1
                 limited = document(place / "audit.json")["verdicts"]
                 assert {each["limit"] for each in limited} >= {float(limit)}
-    assert {"certain", "within"} <= seen
+    assert {"certain", "within"} <= seen and audited == 2
 
 
 def test_title_and_words_about_people_reach_every_page(people):

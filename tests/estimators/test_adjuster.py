@@ -55,7 +55,11 @@ def test_the_best_fair_score_is_found_where_it_is_known(kind, increasing):
     """It is the score minus its mean given A."""
     X, _, y, A = normal_scores(kind)
     # A network that must increase learns more slowly.
-    short = {} if increasing else {"iterations": 600, "learning_rate": 2e-3}
+    short = (
+        {"iterations": 800, "learning_rate": 3e-3}
+        if increasing
+        else {"iterations": 600, "learning_rate": 2e-3}
+    )
     model = FairAdjuster(strength=0.9, increasing=increasing, random_state=0, **short)
     model.fit(X, y, sensitive_features=A)
     X, z, y, A = normal_scores(kind, seed=1)

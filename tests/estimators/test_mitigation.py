@@ -72,8 +72,10 @@ def test_the_known_dependence_falls_by_three_quarters_at_a_stated_utility(task, 
     assert (dependence(plain, test, notion) > 0.8 * known).all()
     assert utility(plain, test) > truth.plain_utility - 0.06
 
+    # A regression under separation needs more than 600 on some processors.
+    iterations = 600 if task == "classification" else 1000
     fair = MODELS[task](
-        notion=notion, strength=0.98, hidden=(32, 32), iterations=1000, random_state=0
+        notion=notion, strength=0.98, hidden=(32, 32), iterations=iterations, random_state=0
     )
     fair.fit(train.X, train.y, sensitive_features=train.A)
     fair_score = predicted(fair, test.X)

@@ -28,13 +28,13 @@ COUNTS = "LightGBM makes its bins and leaves by numbers of rows, whatever these 
 # The tables of the checks have so few rows that trees would not split them by default.
 LEAVES = {"min_data_in_leaf": 1, "min_data_in_bin": 1}
 # Short, with large steps: the battery fits some four hundred times.
-SHORT = {"iterations": 20, "learning_rate": 0.04, "hidden": (16,)}
+SHORT = {"iterations": 8, "learning_rate": 0.08, "hidden": (16,)}
 PLAIN = [
     FairClassifier(strength=0, **SHORT, random_state=0),
     FairRegressor(strength=0, **SHORT, random_state=0),
-    FairEncoder(strength=0, iterations=20, encoder_hidden=(4,), hidden=(8,), random_state=0),
-    FairBoostingClassifier(strength=0, rounds=20, lightgbm=LEAVES, random_state=0),
-    FairBoostingRegressor(strength=0, rounds=20, lightgbm=LEAVES, random_state=0),
+    FairEncoder(strength=0, iterations=8, encoder_hidden=(4,), hidden=(8,), random_state=0),
+    FairBoostingClassifier(strength=0, rounds=10, lightgbm=LEAVES, random_state=0),
+    FairBoostingRegressor(strength=0, rounds=10, lightgbm=LEAVES, random_state=0),
     # Rows of weights are compared with repeated rows: with all of them, and leaves that are means.
     FairBoostingRegressor(
         strength=0,
@@ -97,9 +97,9 @@ FedAdjuster = fed_always(FairAdjuster)
 FED = [
     fed(FairClassifier)(critic_steps=1, **SHORT, **OPTIONS),
     fed(FairRegressor)(critic_steps=1, **SHORT, **OPTIONS),
-    fed(FairEncoder)(iterations=20, encoder_hidden=(4,), hidden=(8,), critic_steps=1, **OPTIONS),
-    fed(FairBoostingClassifier)(rounds=20, lightgbm=LEAVES, **OPTIONS),
-    fed(FairBoostingRegressor)(rounds=20, lightgbm=LEAVES, **OPTIONS),
+    fed(FairEncoder)(iterations=8, encoder_hidden=(4,), hidden=(8,), critic_steps=1, **OPTIONS),
+    fed(FairBoostingClassifier)(rounds=10, lightgbm=LEAVES, **OPTIONS),
+    fed(FairBoostingRegressor)(rounds=10, lightgbm=LEAVES, **OPTIONS),
     FedAdjuster(LogisticRegression(), cv=2, **SHORT, **OPTIONS),
     FedAdjuster(Ridge(), cv=2, increasing=True, **SHORT, **OPTIONS),
 ]

@@ -283,7 +283,8 @@ def test_scikit_learn_fits_what_needs_them_to_fit_only_as_before(aware):
     "method", [name for name, each in METHODS.items() if not each.capabilities.needs_attribute]
 )
 @pytest.mark.filterwarnings("ignore::equipoise.errors.ConvergenceWarning")
-def test_every_other_method_sees_them(method):
+def test_every_other_method_sees_them(method, monkeypatch):
+    monkeypatch.setattr("equipoise.methods.conditional.MOST_STEPS", 20)
     notion = "independence" if METHODS[method].capabilities.independence else "separation"
     options = {"iterations": 30} if METHODS[method].reads("iterations") else {}
     model = FairClassifier(

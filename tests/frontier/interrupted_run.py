@@ -1,13 +1,12 @@
-"""Trains a frontier that is interrupted, then tells what ``fit`` returned.
+"""Trains frontiers that are interrupted, and tells what ``fit`` returned.
 
-Run as ``python interrupted_run.py raised`` (only Ctrl-C ends it) or ``ignored`` (Ctrl-C does
-nothing, and it ends by itself), whatever the process that starts it does with Ctrl-C. Prints
-"evaluated" at every evaluation, then one line of JSON.
+Run as ``python interrupted_run.py``, whatever the process that starts it does with Ctrl-C. Trains
+once where Ctrl-C does nothing (``ignored``, ends by itself), then where only Ctrl-C ends it
+(``raised``). Prints "evaluated" at every evaluation, and one line of JSON at each end.
 """
 
 import json
 import signal
-import sys
 import warnings
 
 import torch
@@ -16,7 +15,7 @@ from equipoise.datasets import make_synthetic
 from tests.composing import composed
 
 #: What Ctrl-C does, and how many iterations there are.
-RUNS = {"raised": (signal.default_int_handler, 10_000_000), "ignored": (signal.SIG_IGN, 200)}
+RUNS = {"ignored": (signal.SIG_IGN, 200), "raised": (signal.default_int_handler, 10_000_000)}
 
 
 def main(ctrl_c: str) -> None:
@@ -49,10 +48,11 @@ def main(ctrl_c: str) -> None:
         "selected": frontier.select(min_utility=0, allow_useless=True).iteration,
         "handler": signal.getsignal(signal.SIGINT) is handler,
     }
-    print(json.dumps(answer))
+    print(json.dumps(answer), flush=True)
 
 
 # Guarded: collecting doctests imports every file of the tests.
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(sys.argv[1])
+    for ctrl_c in RUNS:
+        main(ctrl_c)

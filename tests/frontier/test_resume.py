@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from equipoise.datasets import make_synthetic
+from equipoise.density_ratio import RatioSettings
 from equipoise.errors import InputError
 from tests.composing import composed
 
@@ -89,26 +91,31 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_had_not_been(tmp_path):
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def interrupted(ctrl_c):
-    """Run interrupted_run.py, send it a SIGINT at its first evaluation, wait for its end."""
-    program = [sys.executable, str(HERE / "interrupted_run.py"), ctrl_c]
+@pytest.fixture(scope="module")
+def interrupted():
+    """What interrupted_run.py says at each end; each training gets a SIGINT as it begins."""
+    program = [sys.executable, str(HERE / "interrupted_run.py")]
     process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
     limit = threading.Timer(LIMIT, process.kill)  # reading a line waits as long as it takes
     limit.start()
+    answers = {}
     try:
-        assert process.stdout.readline() == "evaluated\n"
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=LIMIT)
+        for ctrl_c in ("ignored", "raised"):
+            assert process.stdout.readline() == "evaluated\n"
+            process.send_signal(signal.SIGINT)
+            while (line := process.stdout.readline()) == "evaluated\n":
+                pass
+            answers[ctrl_c] = json.loads(line)
+        process.communicate(timeout=LIMIT)
     finally:
         process.kill()
         limit.cancel()
-    return subprocess.CompletedProcess(program, process.returncode, said)
+    assert process.returncode == 0
+    return answers
 
 
-def test_ctrl_c_returns_what_there_is():
-    ended = interrupted("raised")
-    assert ended.returncode == 0
-    answer = json.loads(ended.stdout.splitlines()[-1])
+def test_ctrl_c_returns_what_there_is(interrupted):
+    answer = interrupted["raised"]
     at = answer["history"][-1]
     (warning,) = [text for text in answer["warnings"] if "interrupted" in text]
     assert f"iteration {at} of 10000000" in warning
@@ -120,11 +127,9 @@ def test_ctrl_c_returns_what_there_is():
     assert answer["handler"]
 
 
-def test_where_ctrl_c_is_ignored_a_run_goes_on_to_its_end():
+def test_where_ctrl_c_is_ignored_a_run_goes_on_to_its_end(interrupted):
     """As a job in the background is started by many shells."""
-    ended = interrupted("ignored")
-    assert ended.returncode == 0
-    answer = json.loads(ended.stdout.splitlines()[-1])
+    answer = interrupted["ignored"]
     assert answer["history"] == list(range(10, 201, 10))
     assert [text for text in answer["warnings"] if "interrupted" in text] == []
     assert answer["handler"]
@@ -139,7 +144,10 @@ def test_where_ctrl_c_is_ignored_a_run_goes_on_to_its_end():
     ],
     ids=["independence", "separation with a network", "averages by sgd"],
 )
-def test_a_failed_run_goes_on_to_the_same_end(rows, options, tmp_path):
+def test_a_failed_run_goes_on_to_the_same_end(rows, options, tmp_path, monkeypatch):
+    # tests/training/test_phases.py resumes inside of what is trained before the first step.
+    short = partial(RatioSettings, iterations=30)
+    monkeypatch.setattr("equipoise.density_ratio.RatioSettings", short)
     whole = fit(rows, options)
     path = tmp_path / "run.checkpoint"
     for at in (20, 30):  # the checkpoint written last is that of 10, then that of 20

@@ -1,4 +1,4 @@
-"""A fixed half a minute of cases, and that the oracle sees what it should."""
+"""A fixed quarter of a minute of cases, and that the oracle sees what it should."""
 
 import json
 import warnings

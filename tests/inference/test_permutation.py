@@ -13,7 +13,7 @@ from equipoise.inference import Estimate, permutation
 from equipoise.inference.permutation import permutation_test
 from equipoise.tables import SensitiveTable
 
-DATA_SETS = 400
+DATA_SETS = 250
 
 
 def attributes(signal: np.ndarray, random: np.random.Generator) -> dict[str, SensitiveTable]:

@@ -278,16 +278,16 @@ def test_the_chance_level_is_the_same_on_another_processor():
         "a = np.linspace(18, 90, 1200); s = np.sin(7 * a) + (a > 60);"
         "print(repr(float(measure('gap', s, SensitiveTable.from_data({'a': a})['a']))))"
     )
-    found = []
-    for processor in ("Nehalem", "Haswell"):
-        surroundings = {**os.environ, "OPENBLAS_CORETYPE": processor}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=surroundings,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        found.append(float(done.stdout))
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
-    assert found[0] > 0.3
+    other = "Haswell" if os.environ.get("OPENBLAS_CORETYPE") == "Nehalem" else "Nehalem"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "OPENBLAS_CORETYPE": other},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    ages = np.linspace(18, 90, 1200)
+    scores = np.sin(7 * ages) + (ages > 60)
+    here = float(measure("gap", scores, SensitiveTable.from_data({"a": ages})["a"]))
+    assert float(done.stdout) == pytest.approx(here, abs=1e-6)
+    assert here > 0.3

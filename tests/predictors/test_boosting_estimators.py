@@ -5,8 +5,6 @@ import os
 import pickle
 import re
 import signal
-import subprocess
-import sys
 
 import joblib
 import lightgbm
@@ -305,44 +303,3 @@ def test_bad_requests_are_refused_in_words(rows, tmp_path):
     assert str(refused.value) == (
         "loss must be one of 'absolute', 'squared', 'huber', got 'hubber'"
     )
-
-
-WITHOUT_LIGHTGBM = """
-import sys
-sys.modules["lightgbm"] = None
-import numpy as np
-import equipoise.cli
-from equipoise import FairBoostingClassifier, FairBoostingRegressor, FairClassifier, load
-from equipoise.errors import InputError
-X = np.random.default_rng(0).normal(size=(40, 2))
-for attempt in (
-    lambda: FairBoostingClassifier(strength=0).fit(X, X[:, 0] > 0),
-    lambda: FairBoostingRegressor(strength=0, lightgbm={"num_leaves": 5}).fit(X, X[:, 0]),
-    lambda: load(sys.argv[1]),
-):
-    try:
-        attempt()
-    except InputError as error:
-        print(error)
-network = FairClassifier(strength=0, iterations=2).fit(X, X[:, 0] > 0)
-print(network.predict(X).shape)
-"""
-
-
-def test_without_lightgbm_one_is_told_how_to_get_it_and_networks_train(rows, tmp_path):
-    path = tmp_path / "trees.equipoise"
-    FairBoostingClassifier(strength=0, rounds=2).fit(rows.X, rows.y).save(path)
-    ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LIGHTGBM, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    get = 'needs lightgbm, which is not installed; pip install "equipoise[boosting]"'
-    assert ran.stdout.splitlines() == [
-        f"FairBoostingClassifier {get}",
-        f"FairBoostingRegressor {get}",
-        f"a model of boosted trees {get}",
-        "(40,)",
-    ]

@@ -1,4 +1,8 @@
-"""Score a file of so many rows in a process of its own; print the peak of its memory in bytes."""
+"""Score files in a process of its own; print the peak of its memory in bytes after each of them.
+
+Run as ``python peak_of_scoring.py MODEL FILE ROWS FILE ROWS ...``, the smallest file first: a peak
+never falls.
+"""
 
 import re
 import resource
@@ -8,13 +12,18 @@ from pathlib import Path
 from equipoise import load
 from equipoise.runs.scoring import score_file
 
-if __name__ == "__main__":
-    model, data, out, rows = sys.argv[1:]
-    report = score_file(load(model), data, out)
-    assert report.scored == report.rows == int(rows)
+
+def peak() -> int:
     # On Linux the peak that getrusage knows is inherited from the process that started this one.
     status = Path("/proc/self/status")
     if status.is_file():
-        print(int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) * 1024)
-    else:
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    model, *files = sys.argv[1:]
+    for data, rows in zip(files[::2], files[1::2], strict=True):
+        report = score_file(load(model), data, Path(data).with_suffix(".parquet"))
+        assert report.scored == report.rows == int(rows)
+        print(peak())

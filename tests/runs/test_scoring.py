@@ -383,24 +383,20 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     frame = people()
     small = FairClassifier(**TINY).fit(frame[["hours", "job"]], frame["sex"])
     small.save(tmp_path / "model.equipoise")
-    peaks = []
     frame = pd.concat([people(1000)] * 70, ignore_index=True)  # more than are read at once
+    header, body = frame.to_csv(index=False).split("\n", 1)
+    arguments = [tmp_path / "model.equipoise"]
     for times in (1, 4):
         data = tmp_path / f"{times}.csv"
-        text = frame.to_csv(index=False)
-        header, body = text.split("\n", 1)
         with data.open("w", encoding="utf-8") as file:
             file.write(f"{header}\n")
             file.writelines([body] * times)
-        program = Path(__file__).with_name("peak_of_scoring.py")
-        arguments = [tmp_path / "model.equipoise", data, tmp_path / f"{times}.parquet"]
-        done = subprocess.run(
-            [sys.executable, program, *arguments, str(times * len(frame))],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        peaks.append(int(done.stdout))
+        arguments += [data, str(times * len(frame))]
+    program = Path(__file__).with_name("peak_of_scoring.py")
+    done = subprocess.run(
+        [sys.executable, program, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    peaks = [int(line) for line in done.stdout.splitlines()]
     assert peaks[1] < 1.3 * peaks[0]
     assert peaks[1] < 1e9

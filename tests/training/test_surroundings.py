@@ -135,6 +135,14 @@ FITS = {
 OWN = ("own network", "frontier")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def short_pretraining():
+    """These laws hold however long a network was trained before the first step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("equipoise.methods.conditional.MOST_STEPS", 20)
+        yield
+
+
 @functools.cache
 def usual(name):
     return FITS[name]()

