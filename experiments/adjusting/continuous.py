@@ -150,18 +150,18 @@ def trial(name: str, number: int) -> Iterator[dict[str, Any]]:
     gap = table[columns].max(axis=1)
     kept = table.index.isin(list(curve.snapshots.weights))
     for limit in LIMITS:
-        within = table[kept & (gap <= limit)]
+        within = table.loc[kept & (gap.to_numpy() <= limit)]
         record = {**told, "what": f"adjusted, limit {limit}"}
         if len(within):
-            best = int(within.index[within["utility"].argmax()])
+            best = int(within.index.to_numpy()[within["utility"].to_numpy().argmax()])
             scores = curve.test_scores([best])
             assert scores is not None
             yield {**record, **judged(scores[0, :, 0])}
         else:
             yield {**record, "least gap": float(gap.min())}
     last = table[table["iteration"] == table["iteration"].max()]
-    for strength, place in zip(last["strength"], last.index, strict=True):
-        yield {**told, "what": f"strength {strength:g}", "validation gap": float(gap[place])}
+    for strength, found in zip(last["strength"], gap[last.index], strict=True):
+        yield {**told, "what": f"strength {strength:g}", "validation gap": float(found)}
 
 
 def run(

@@ -23,7 +23,7 @@ def learned(columns, scores=1, weight=None):
     x = torch.tensor(np.column_stack(columns), dtype=torch.float32)
     weight = None if weight is None else torch.tensor(weight / weight.mean(), dtype=x.dtype)
     data = TrainingData(x=x, target=x[:, 0], outcome=x[:, :1], weight=weight)
-    return learn_ranks(data, scores, seed=0, iterations=500)
+    return learn_ranks(data, scores, iterations=500)
 
 
 def ranks(network, *columns):

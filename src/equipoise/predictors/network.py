@@ -161,7 +161,6 @@ class NetworkRecipe(Recipe):
             return learn_ranks(
                 run.context.data.to_build_for,
                 run.inputs.n_outputs,
-                seed=run.context.members[0].seed,
                 iterations=min(self.training.iterations, RANK_ITERATIONS),
             )
 

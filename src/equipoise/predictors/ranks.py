@@ -34,6 +34,7 @@ from equipoise.training.data import generators, take
 #: Iterations after which ranks hardly improve, on 1 000 to 16 000 rows.
 RANK_ITERATIONS = 1_000
 _BATCH_SIZE = 1_000
+_SEED = 0
 _OPTIMIZER = OptimizerSettings(learning_rate=1e-2)
 #: Widths of the perceptron on a.
 _HIDDEN = (32, 32)
@@ -44,10 +45,11 @@ _PIECES = 32
 _SPREAD = math.pi / math.sqrt(3)
 
 
-def learn_ranks(data: TrainingData, scores: int, *, seed: int, iterations: int) -> IncreasingStack:
+def learn_ranks(data: TrainingData, scores: int, *, iterations: int) -> IncreasingStack:
     """Return a network of the log odds of P(S <= s | a) for each of the first ``scores`` inputs.
 
-    It is learned from all rows of ``data``, whose outcomes are not read.
+    It is learned from all rows of ``data``, whose outcomes are not read. It depends on nothing
+    else, so that it is the same for members that train together and apart.
     """
     x = data.x
     knots = score_knots(x[:, :scores], _PIECES)
@@ -55,7 +57,7 @@ def learn_ranks(data: TrainingData, scores: int, *, seed: int, iterations: int) 
         x.shape[1] - scores,
         _HIDDEN,
         scores + sum(map(len, knots)),
-        generators=generators([seed], "ranks"),
+        generators=generators([_SEED], "ranks"),
         normalization="none",
     )
     ranks = IncreasingStack(knots, by_others)
@@ -81,7 +83,7 @@ def learn_ranks(data: TrainingData, scores: int, *, seed: int, iterations: int) 
             needed_by="FairAdjuster",
             step=NetworkStep(ranks, update, [optimizer], settings),
             batches=BatchStream(
-                [Member(0.0, seed)], len(x), batch_size=settings.batch_size, device=x.device
+                [Member(0.0, _SEED)], len(x), batch_size=settings.batch_size, device=x.device
             ),
             settings=settings,
             serves=(0,),
