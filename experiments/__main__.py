@@ -64,6 +64,13 @@ def adjusting(asked: argparse.Namespace) -> None:
     print(found.to_string(index=False))
 
 
+def continuous(asked: argparse.Namespace) -> None:
+    """Adjust scores by continuous attributes, beside ranks among the nearest people."""
+    from experiments.adjusting import continuous as study
+
+    study.run(asked.only, asked.splits, RESULTS / "adjusting", asked.out, asked.pack)
+
+
 def aware(asked: argparse.Namespace) -> None:
     """Compare networks without A, with A, and adjusted LightGBM with peers, by the strict curve."""
     from experiments.aware import run
@@ -131,6 +138,11 @@ def parser() -> argparse.ArgumentParser:
         "--peers", metavar="PYTHON", help="Python with error-parity (default: without)"
     )
     one.add_argument("--only", nargs="+", metavar="METHOD", help="methods to run (default: all)")
+    one = add(continuous)
+    one.add_argument("--splits", type=int, nargs="+", default=list(range(3)))
+    one.add_argument("--out", type=Path, default=Path("continuous"), metavar="FOLDER")
+    one.add_argument("--pack", action="store_true", help="only join the records that are there")
+    one.add_argument("--only", nargs="+", metavar="TRIAL", help="trials to run (default: all)")
     one = add(zoo)
     one.add_argument("--part", choices=("fresh", "untouched", "tuned"), required=True)
     one.add_argument("--again", nargs="+", default=[], metavar="MODEL", help="run these anew")

@@ -12,9 +12,12 @@ from scipy import stats
 
 from benchmarks.page import filled, markdown
 from experiments import RESULTS, ROOT
+from experiments.adjusting.continuous import LIMITS, TRIALS
 from experiments.aware.run import ATTRIBUTES, areas, strict_area
 
 PAGE = ROOT / "docs" / "with-the-attribute.md"
+CONTINUOUS = RESULTS / "adjusting" / "continuous.csv"
+WITH_RANKS = RESULTS / "aware" / "adjusted_with_ranks.csv"
 RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "settings.json"
 OURS = ("network", "network with A", "adjusted LightGBM")
 PEERS = (
@@ -24,6 +27,8 @@ PEERS = (
     "ThresholdOptimizer",
     "ExponentiatedGradient",
 )
+#: Strengths that a table shows.
+_SHOWN = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.985)
 NAMES = {"acs_employment_standin_publiccoverage": "public coverage"}
 
 
@@ -59,6 +64,49 @@ def difference_table(records: pd.DataFrame) -> str:
     return markdown(["data", "minus", OURS[0], *PEERS], rows)
 
 
+def ranks_table(before: pd.DataFrame, after: pd.DataFrame) -> str:
+    """Strict areas of adjusted LightGBM without and with ranks, over the splits that have both."""
+    rows = []
+    for data, attribute in ATTRIBUTES.items():
+        found = after[after["data"] == data]
+        splits = sorted(found["split"].unique())
+        if not splits:
+            continue
+        least = 0.0 if data == "crime" else 0.5
+        same = before["data"].eq(data) & before["method"].eq("adjusted LightGBM")
+        same &= before["split"].isin(splits)
+        cells = [f"{strict_area(each, least):.3f}" for each in (before[same], found)]
+        rows.append([f"{NAMES.get(data, data)} by {attribute}", str(len(splits)), *cells])
+    return markdown(["data", "splits", "without ranks", "with ranks"], rows)
+
+
+def continuous_table(records: pd.DataFrame) -> str:
+    """AUC and gap on test rows by continuous attributes, means over splits."""
+    whats = ["score", "ranks among the nearest", *(f"adjusted, limit {limit}" for limit in LIMITS)]
+    rows = []
+    for name in TRIALS:
+        found = records[records["trial"] == name]
+        cells = []
+        for what in whats:
+            of_what = found[found["what"] == what]
+            useful, gap = of_what["test utility"].mean(), of_what["test gap"].mean()
+            none = int(of_what["test gap"].isna().sum())
+            note = f" (no model in {none} of {len(of_what)} splits)" if none else ""
+            cells.append(f"{useful:.3f} at {gap:.2f}{note}")
+        rows.append([name, str(found["split"].nunique()), *cells])
+    return markdown(["data", "splits", *whats], rows)
+
+
+def strength_table(records: pd.DataFrame) -> str:
+    """Gap on validation rows after the last iteration, by strength, means over splits."""
+    found = records[records["what"].str.startswith("strength ")]
+    strength = found["what"].str.removeprefix("strength ").astype(float)
+    shown = [value for value in sorted(strength.unique()) if value in _SHOWN]
+    gaps = found.groupby(["trial", strength])["validation gap"].mean()
+    rows = [[name, *(f"{gaps[name, value]:.2f}" for value in shown)] for name in TRIALS]
+    return markdown(["data", *(f"{value:g}" for value in shown)], rows)
+
+
 def interval(differences: NDArray[np.float64], splits: int) -> str:
     """Mean and 95 % interval of paired differences, in words for a table."""
     count = len(differences)
@@ -88,7 +136,11 @@ def blocks() -> dict[str, str]:
         for device, methods in records.groupby("device")["method"].unique().items()
     ]
     made = f"Frontiers of {options}. {'; '.join(machines)}"
+    by_continuous = pd.read_csv(CONTINUOUS)
     return {
+        "ranks": ranks_table(records, pd.read_csv(WITH_RANKS)),
+        "continuous": continuous_table(by_continuous),
+        "strengths": strength_table(by_continuous),
         "areas": f"{area_table(records)}\n\n{made}.",
         "differences": difference_table(records),
     }

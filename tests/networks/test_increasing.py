@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.networks import IncreasingStack, Saved, StackedMLP, score_knots, select_members
+from equipoise.networks import (
+    IncreasingStack,
+    RankedStack,
+    Saved,
+    StackedMLP,
+    score_knots,
+    select_members,
+)
+from equipoise.networks.mlp import LINEAR_PATH
 
 
 def rows(n=400, scores=1, others=2):
@@ -20,6 +28,22 @@ def stack(scores=1, others=2, seeds=(1, 2, 3), spread=3.0):
     for weight in inner.parameters():
         weight.data *= spread
     return IncreasingStack(knots, inner).double().requires_grad_(False)
+
+
+def ranked(kind, scores=2, seeds=(1, 2)):
+    """Networks that see scores, ranks of scores given two other inputs, and these."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    ranks = select_members(stack(scores=scores, seeds=(7,)), [0] * len(seeds))
+    if kind == "increasing":
+        knots = score_knots(rows(scores=2 * scores)[:, : 2 * scores])
+        outputs = scores + sum(map(len, knots))
+        inner = StackedMLP(2, (8,), outputs, generators=generators, normalization="none")
+        own = IncreasingStack(knots, inner)
+    else:
+        own = StackedMLP(
+            2 * scores + 2, (8,), scores, generators=generators, linear_path=True
+        ).eval()
+    return RankedStack(ranks, own).double().requires_grad_(False)
 
 
 @pytest.mark.parametrize("scores", [1, 3])
@@ -103,3 +127,38 @@ def test_knots_are_quantiles_and_a_constant_has_one():
     spread, alone = score_knots(torch.stack([column, constant], dim=1))
     assert spread.tolist() == (np.arange(16) * 200).tolist()
     assert alone.tolist() == [1]
+
+
+def test_an_output_increases_in_its_score_and_in_the_rank_of_its_score():
+    grid = torch.linspace(-9, 9, 601, dtype=torch.float64)
+    network = ranked("increasing")
+    assert network.width == 2
+    for own in (0, 1):
+        x = torch.full((len(grid), 4), 0.3, dtype=torch.float64)
+        x[:, own] = grid
+        out = network(x.expand(2, -1, -1))
+        assert (out[..., own].diff(dim=1) > 0).all()
+        other = out[..., 1 - own]
+        torch.testing.assert_close(other, other[:, :1].expand(-1, 601))
+
+
+def test_the_network_sees_ranks_of_variance_one_behind_the_scores():
+    network, x = ranked("perceptron"), rows(7, scores=2).double().expand(2, -1, -1)
+    ranks = network.ranks(x) * 3**0.5 / np.pi
+    seen = torch.cat([x[..., :2], ranks, x[..., 2:]], -1)
+    torch.testing.assert_close(network(x), network.network(seen))
+
+
+@pytest.mark.parametrize("kind", ["increasing", "perceptron"])
+def test_ranks_are_restored_with_their_network(kind):
+    network = ranked(kind)
+    arrays = network.arrays([])
+    assert (LINEAR_PATH in arrays) == (kind == "perceptron")
+    state = network.state_dict()
+    saved = Saved(state=state, inputs=4, outputs=2, arrays=arrays)
+    again = RankedStack.restored(saved).double().eval()
+    again.load_state_dict(state)
+    x = rows(7, scores=2).double().expand(2, -1, -1)
+    torch.testing.assert_close(again(x), network(x), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="outputs"):
+        RankedStack.restored(Saved(state=state, inputs=4, outputs=3, arrays=arrays))

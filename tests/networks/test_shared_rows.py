@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.networks import StackedMLP, find_pieces
+from equipoise.networks import (
+    IncreasingStack,
+    RankedStack,
+    StackedMLP,
+    find_pieces,
+    score_knots,
+    select_members,
+)
 from equipoise.training import Member, OptimizerSettings, TrainingData, TrainingSettings
 from equipoise.training.data import BatchStream, RowSet, generators
 from equipoise.training.loop import PredictorStep
@@ -17,9 +24,24 @@ NETWORKS = {
     "linear path": {"hidden": (6,), "normalization": "none", "linear_path": True},
     "linear model": {"hidden": (), "normalization": "none"},
 }
+KINDS = [*NETWORKS, "increasing", "ranked"]
+
+
+def increasing(seeds, scores=1, others=2):
+    """Networks with one output, which increase in the first inputs."""
+    knots = score_knots(ROWS[:, [0] * scores])
+    outputs = 1 + sum(map(len, knots))
+    start = generators(seeds, "predictor")
+    inner = StackedMLP(others, (6,), outputs, generators=start, normalization="none")
+    return IncreasingStack(knots, inner)
 
 
 def stack(kind, members):
+    if kind == "increasing":
+        return increasing(range(members))
+    if kind == "ranked":
+        ranks = select_members(increasing([9]), [0] * members)
+        return RankedStack(ranks, increasing(range(members), scores=2))
     network = StackedMLP(
         3, n_out=1, generators=generators(range(members), "predictor"), **NETWORKS[kind]
     )
@@ -30,7 +52,7 @@ def stack(kind, members):
     return network
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("groups", [(5,), (2, 3), (1, 1, 3)])
 def test_outputs_and_gradients_are_those_of_rows_given_to_each_member(kind, groups):
     x = torch.randn(len(groups), 20, 3, generator=torch.Generator().manual_seed(1))
@@ -41,12 +63,12 @@ def test_outputs_and_gradients_are_those_of_rows_given_to_each_member(kind, grou
         network.groups = groups
         output = network(given)
         output.square().sum().backward()
-        found.append([output.detach(), *(weight.grad for weight in network.parameters())])
+        found.append([output.detach(), *(w.grad for w in network.parameters() if w.requires_grad)])
     for of_each, shared in zip(*found, strict=True):
         torch.testing.assert_close(shared, of_each, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_new_rows_are_the_same_for_all_members(kind):
     predictor = Predictor(stack(kind, 4), TASKS["binary"]).double().eval()
     output, score = predictor.evaluate(ROWS.double())

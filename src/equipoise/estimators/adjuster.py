@@ -45,10 +45,11 @@ def _classifies(adjuster: FairAdjuster) -> bool:
 class FairAdjuster(Classifies, Regresses, NetworkEstimator):
     """Adjusts the scores of any model, so that they depend little on the sensitive features.
 
-    A small network reads the score of the model and the sensitive features, and is trained as
-    :class:`FairClassifier` or :class:`FairRegressor` is. So it needs the sensitive features to
-    predict, too: ``predict(X, sensitive_features=A)``. It is a classifier or a regressor as the
-    model is. Measure how much dependence remains: training promises nothing.
+    A small network reads the score of the model, how it ranks among people alike in the sensitive
+    features, and these features, and is trained as :class:`FairClassifier` or
+    :class:`FairRegressor` is. Ranks are learned first; under separation there are none. So it needs
+    the sensitive features to predict, too: ``predict(X, sensitive_features=A)``. It is a classifier
+    or a regressor as the model is. Measure how much dependence remains: training promises nothing.
 
     Parameters
     ----------

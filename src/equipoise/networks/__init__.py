@@ -1,6 +1,8 @@
 """Networks for K members at once: every weight has a leading member axis K."""
 
 from equipoise.networks.increasing import IncreasingStack as IncreasingStack
+from equipoise.networks.increasing import RankedStack as RankedStack
+from equipoise.networks.increasing import beside_ranks as beside_ranks
 from equipoise.networks.increasing import score_knots as score_knots
 from equipoise.networks.mlp import MOST_PIECES as MOST_PIECES
 from equipoise.networks.mlp import Embedding as Embedding

@@ -114,6 +114,16 @@ class Saved:
         (members,) = {len(tensor) for tensor in self.state.values()}
         return members
 
+    def part(self, name: str, *, inputs: int | None = None, outputs: int | None = None) -> Saved:
+        """Return the stack that is this part of it, an attribute of this name."""
+        state = {
+            key.removeprefix(f"{name}."): tensor
+            for key, tensor in self.state.items()
+            if key.startswith(f"{name}.")
+        }
+        inputs = self.inputs if inputs is None else inputs
+        return Saved(state=state, inputs=inputs, outputs=outputs)
+
     def check_outputs(self, found: int) -> None:
         """Raise a ValueError if the number of outputs is wrong."""
         if self.outputs is not None and found != self.outputs:

@@ -1,6 +1,6 @@
 """Predictors: networks and boosted trees behind one interface."""
 
-from equipoise.networks import IncreasingStack, Stack, StackedVote
+from equipoise.networks import IncreasingStack, RankedStack, Stack, StackedVote
 from equipoise.predictors.boosting import LIBRARIES, BoostedTrees
 from equipoise.predictors.family import FAMILIES as FAMILIES
 from equipoise.predictors.family import Family as Family
@@ -11,7 +11,11 @@ from equipoise.predictors.family import predictor_arrays as predictor_arrays
 from equipoise.predictors.family import predictor_in as predictor_in
 from equipoise.predictors.family import register_family as register_family
 
-_STACKS: dict[str, type[Stack]] = {"share": StackedVote, "score_column": IncreasingStack}
+_STACKS: dict[str, type[Stack]] = {
+    "share": StackedVote,
+    "score_column": IncreasingStack,
+    "ranks.score_column": RankedStack,
+}
 register_family("network", Family("network", "networks", "iteration", _STACKS))
 for _library in LIBRARIES.values():
     _words = _library.description

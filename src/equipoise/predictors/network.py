@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -21,15 +22,20 @@ from equipoise.networks import (
     NetworkFactory,
     Normalization,
     Pieces,
+    RankedStack,
     Stack,
     StackedMLP,
     StackedModule,
+    beside_ranks,
     find_pieces,
     member_tensors,
     score_knots,
+    select_members,
 )
+from equipoise.networks.mlp import KNOT_ROWS
 from equipoise.predictors.family import PredictorRun, Recipe
-from equipoise.predictors.linear import linear_models
+from equipoise.predictors.linear import LinearModel, linear_models
+from equipoise.predictors.ranks import RANK_ITERATIONS, learn_ranks
 from equipoise.training import (
     TASKS,
     Method,
@@ -112,9 +118,10 @@ class NetworkRecipe(Recipe):
             data = data.to(exact_device(data.x.device))
             found = declared.solve(replace(context, data=data))
             return solved(data, members, predictor=found, **run.watched)
-        predictor, method, settings = self._built(run)
+        ranks = self._ranks(run)
+        predictor, method, settings = self._built(run, ranks)
         if self._has_linear_path(run):
-            start_linear(predictor.network, context, of_scores=self.adjusts)
+            start_linear(predictor.network, context, of_scores=self.adjusts, ranks=ranks)
         stopping = None
         if members[0].aside is not None and not isinstance(method, Objective):
             assert settings.patience is not None
@@ -132,7 +139,7 @@ class NetworkRecipe(Recipe):
                 ),
                 patience=patience,
             )
-        lanes = self._lanes(run, predictor, method)
+        lanes = self._lanes(run, predictor, method, ranks)
         with torch_threads(1) if self._is_small(predictor, len(members)) else nullcontext():
             return train(
                 data,
@@ -146,18 +153,37 @@ class NetworkRecipe(Recipe):
                 **run.watched,
             )
 
+    def _ranks(self, run: PredictorRun) -> IncreasingStack | None:
+        """Learn the ranks of scores among people alike, if fair scores are near them."""
+        if not (self.adjusts and run.penalized) or run.context.notion.conditions_on_outcome:
+            return None
+        with torch_threads(1):
+            return learn_ranks(
+                run.context.data.to_build_for,
+                run.inputs.n_outputs,
+                iterations=min(self.training.iterations, RANK_ITERATIONS),
+            )
+
     def _built(
-        self, run: PredictorRun
+        self, run: PredictorRun, ranks: IncreasingStack | None = None
     ) -> tuple[Predictor, Method | Objective | None, TrainingSettings]:
         """Return the networks of a run before training, their method and its settings."""
         declared, context, n_outputs = run.declared, run.context, run.inputs.n_outputs
         data, settings = context.data.to_build_for, self.training
         seeds = [member.seed for member in context.members]
+        seen = data.x
+        if ranks is not None:  # of some rows, as many as knots need
+            some = data.x[:: -(-len(data) // KNOT_ROWS)]
+            seen = beside_ranks(ranks, some[None])[0]
         if self.increasing:
-            predictor = self._increasing(data.x, n_outputs, context.task, seeds)
+            scores = n_outputs if ranks is None else 2 * n_outputs
+            predictor = self._increasing(seen, scores, n_outputs, context.task, seeds)
         else:
             linear_path = self._has_linear_path(run)
-            predictor = self._predictor(data.x, n_outputs, context.task, seeds, linear_path)
+            predictor = self._predictor(seen, n_outputs, context.task, seeds, linear_path)
+        if ranks is not None:
+            own = select_members(ranks, [0] * len(seeds))
+            predictor.network = RankedStack(own, predictor.network)
         predictor = predictor.to(data.x)
         predictor.network.try_on(data.x, n_outputs)
         if run.penalized and declared.objective is not None:
@@ -193,7 +219,11 @@ class NetworkRecipe(Recipe):
         return members * self.training.batch_size * max(sizes) < LARGE_PRODUCT
 
     def _lanes(
-        self, run: PredictorRun, predictor: Predictor, method: Method | Objective | None
+        self,
+        run: PredictorRun,
+        predictor: Predictor,
+        method: Method | Objective | None,
+        ranks: IncreasingStack | None,
     ) -> list[Lane]:
         """Split many members on a CPU into lanes.
 
@@ -204,7 +234,7 @@ class NetworkRecipe(Recipe):
             return []
 
         def step(part: PredictorRun, _: slice) -> PredictorStep:
-            own, its_method, settings = self._built(part)
+            own, its_method, settings = self._built(part, ranks)
             members = part.context.members
             return PredictorStep(own, data, members, method=its_method, settings=settings)
 
@@ -235,10 +265,11 @@ class NetworkRecipe(Recipe):
             return None
         return find_pieces(x, most=min(MOST_PIECES, len(x) // ROWS_OF_A_PIECE))
 
-    def _increasing(self, x: Tensor, n_outputs: int, task: str, seeds: Sequence[int]) -> Predictor:
-        """Return networks that increase in the first inputs, the features, for all others."""
-        scores, others = x[:, :n_outputs], x[:, n_outputs:]
-        knots = score_knots(scores)
+    def _increasing(
+        self, x: Tensor, scores: int, n_outputs: int, task: str, seeds: Sequence[int]
+    ) -> Predictor:
+        """Return networks that increase in the first inputs, the scores, for all others."""
+        knots, others = score_knots(x[:, :scores]), x[:, scores:]
         by_others = StackedMLP(
             others.shape[1],
             self.hidden,
@@ -251,18 +282,37 @@ class NetworkRecipe(Recipe):
         return kind(IncreasingStack(knots, by_others), TASKS[task])
 
 
-def start_linear(network: Stack, context: Context, *, of_scores: bool = False) -> None:
+def start_linear(
+    network: Stack,
+    context: Context,
+    *,
+    of_scores: bool = False,
+    ranks: IncreasingStack | None = None,
+) -> None:
     """Let networks with a linear path start as linear models of the rows they train on.
 
-    ``of_scores``: the models see only the first inputs, one for each output.
+    ``of_scores``: the models see only the first inputs, one for each output. With ``ranks`` beside
+    the scores, a member starts between the model of scores and the model of ranks, where its
+    strength says: the ranks are fair already, and a strong penalty leaves little but the start.
     """
-    inputs = context.data.x.shape[1]
-    seen = network.width if of_scores else inputs
+    inputs, width = context.data.x.shape[1], network.width
+    seen = width if of_scores else inputs
     data, members = context.data.to_build_for, context.members
     if data is not context.data:  # the numbers of a member's rows are not those of these rows
         members = [replace(member, rows=None, aside=None) for member in members]
-    models = linear_models(data, members, context.task, network.width, lambda x: x[:, :seen])
-    for place, (weight, bias) in enumerate(models):
+
+    def models(inputs: Callable[[Tensor], Tensor]) -> list[LinearModel]:
+        return linear_models(data, members, context.task, width, inputs)
+
+    found = models(lambda x: x[:, :seen])
+    if ranks is not None:
+        of_ranks = models(lambda x: beside_ranks(ranks, x[None])[0, :, seen : 2 * seen])
+        for place, member in enumerate(members):
+            share = member.strength
+            (plain, base), (fair, level) = found[place], of_ranks[place]
+            weight = torch.cat([(1 - share) * plain, share * fair], 1)
+            found[place] = weight, torch.lerp(base, level, share)
+    for place, (weight, bias) in enumerate(found):
         network.start_linear(place, pad(weight, (0, inputs - seen)), bias)
 
 

@@ -154,7 +154,7 @@ class Member:
 #: Purposes of random numbers. Each has its own stream, so a new purpose changes no other stream.
 PURPOSES = (
     *("predictor", "critic", "batches", "density ratio", "held-out rows", "user module"),
-    *("conditional distribution", "attribute draws"),
+    *("conditional distribution", "attribute draws", "ranks"),
 )
 
 
