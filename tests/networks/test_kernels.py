@@ -106,17 +106,6 @@ def leaves(*shapes):
     return tuple(tuple(each.clone().requires_grad_() for each in drawn) for _ in range(2))
 
 
-def test_product():
-    (weight, x), (other_weight, other_x) = leaves((MEMBERS, 7, WIDTH), (MEMBERS, WIDTH, ROWS))
-    found, expected = kernels.Product.apply(weight, x), torch.bmm(other_weight, other_x)
-    same_gradients(found, expected, (weight, x), (other_weight, other_x))
-    # The lowest layer, whose rows need no gradient, and a frozen one.
-    found, expected = (kernels.Product.apply(weight, x.detach()), other_weight @ other_x)
-    same_gradients(found, expected, (weight,), (other_weight,))
-    found, expected = (kernels.Product.apply(weight.detach(), x), other_weight @ other_x)
-    same_gradients(found, expected, (x,), (other_x,))
-
-
 @pytest.mark.parametrize("inputs", [5, 70])
 def test_output_of_a_last_layer(inputs):
     shapes = (MEMBERS, inputs, ROWS), (MEMBERS, 1, inputs), (MEMBERS, 1)

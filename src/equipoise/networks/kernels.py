@@ -12,10 +12,7 @@ program handles one member.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -205,62 +202,6 @@ class BiasRelu(torch.autograd.Function):
         rows, programs = out.shape[-1], gradients[1].numel()
         _launch(_bias_relu_gradient_kernel, rows, programs, *tensors, num_warps=WARPS)
         return gradients
-
-
-class Product(torch.autograd.Function):
-    """The product of weights (K, n_out, n_in) and x (K, n_in, rows).
-
-    Nobody waits for the gradients of weights before the gradients of all layers are there. So they
-    are computed beside those on a stream of their own, for which the lowest layer waits.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, x)
-        return torch.bmm(weight, x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        weight, x = ctx.saved_tensors
-        trains, lowest = ctx.needs_input_grad[0], not ctx.needs_input_grad[1]
-        found = torch.bmm(weight.transpose(1, 2), grad_out) if not lowest else None
-        of_weight = None
-        if trains:
-            of_weight = torch.empty_like(weight)
-            with nullcontext() if lowest else beside(of_weight, grad_out, x):
-                torch.bmm(grad_out, x.transpose(1, 2), out=of_weight)
-        if lowest:
-            wait_for_beside(grad_out.device)
-        return of_weight, found
-
-
-@contextmanager
-def beside(*tensors: Tensor) -> Iterator[None]:
-    """Run kernels that read or write these tensors beside those that follow."""
-    (device,) = {tensor.device for tensor in tensors}
-    if device.type == "cpu":  # Triton's interpreter
-        yield
-        return
-    stream = _stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    for tensor in tensors:
-        # Its memory is not to be used for anything else before.
-        tensor.record_stream(stream)
-    with torch.cuda.stream(stream):
-        yield
-
-
-def wait_for_beside(device: torch.device) -> None:
-    """Let the kernels that follow wait for those run `beside`."""
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_stream(device))
-
-
-@functools.cache
-def _stream(device: torch.device) -> Any:
-    with torch.cuda.device(device):
-        return torch.cuda.Stream()
 
 
 class Output(torch.autograd.Function):

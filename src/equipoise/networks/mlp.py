@@ -99,18 +99,14 @@ class StackedLinear(nn.Module):
             shared = self._on_shared_rows(weight, x, groups)
             return torch.relu_(shared) if relu else shared
         kernels = None if self._twice_differentiable else fused_kernels(x)
-        if kernels is not None:
-            fused: Tensor
-            if self.bias is not None and len(weight[0]) == 1 and not relu:
-                fused = kernels.Output.apply(x, weight, self.bias)
-                return fused
-            fused = kernels.Product.apply(weight, x)
-            if self.bias is not None and relu:
-                fused = kernels.BiasRelu.apply(fused, self.bias)
-                return fused
-            out = fused if self.bias is None else fused + self.bias.unsqueeze(-1)
-        elif self.bias is None:
+        if self.bias is None:
             out = torch.bmm(weight, x)
+        elif kernels is not None and relu:
+            activated: Tensor = kernels.BiasRelu.apply(torch.bmm(weight, x), self.bias)
+            return activated
+        elif kernels is not None and weight.shape[1] == 1:
+            single: Tensor = kernels.Output.apply(x, weight, self.bias)
+            return single
         else:
             out = torch.baddbmm(self.bias.unsqueeze(-1), weight, x)
         # In place, which is faster; the values before ReLU are not needed.

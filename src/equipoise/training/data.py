@@ -283,7 +283,10 @@ class BatchStream:
             coming = self._coming or self._threads.submit(self._drawn)
             self._before_epoch, epoch = coming.result()
             self._coming = self._threads.submit(self._drawn)
-            # A copy from pinned memory does not block the host.
+            # A copy from pinned memory does not block the host. The threads must not pin it: while
+            # a graph is captured, no other thread may allocate.
+            with torch.cuda.device(self.device):
+                epoch = epoch.pin_memory()
             self._epoch = epoch.to(self.device, non_blocking=True)
         self._position = 0
 
@@ -296,8 +299,7 @@ class BatchStream:
         used = self.batches_per_epoch * self.batch_size
         shift = self.batch_size if self.batches_per_epoch > 1 else self.batch_size // 2
         shape = self.batches_per_epoch, 2, len(self._rows), self.batch_size
-        on_gpu = self.device.type == "cuda"
-        epoch = torch.empty(shape, dtype=torch.long, device="cpu", pin_memory=on_gpu)
+        epoch = torch.empty(shape, dtype=torch.long, device="cpu")
         for stream, (rows, random) in enumerate(zip(self._rows, self._generators, strict=True)):
             order = rows[torch.randperm(len(rows), generator=random, device="cpu")[:used]]
             for part, moved in enumerate((order, order.roll(-shift))):
