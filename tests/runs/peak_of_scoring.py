@@ -24,6 +24,7 @@ def peak() -> int:
 if __name__ == "__main__":
     model, *files = sys.argv[1:]
     for data, rows in zip(files[::2], files[1::2], strict=True):
-        report = score_file(load(model), data, Path(data).with_suffix(".parquet"))
+        out = Path(data).with_suffix(".parquet")
+        report = score_file(load(model), data, out, id="note", rows=2_048)
         assert report.scored == report.rows == int(rows)
         print(peak())
