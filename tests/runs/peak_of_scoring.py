@@ -25,6 +25,6 @@ if __name__ == "__main__":
     model, *files = sys.argv[1:]
     for data, rows in zip(files[::2], files[1::2], strict=True):
         out = Path(data).with_suffix(".parquet")
-        report = score_file(load(model), data, out, id="note", rows=2_048)
+        report = score_file(load(model), data, out, id="note", rows=4_096)
         assert report.scored == report.rows == int(rows)
         print(peak())
