@@ -6,6 +6,7 @@ On a GPU as compiled; where Triton is installed without one, by its interpreter.
 import copy
 import os
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -18,7 +19,16 @@ pytest.importorskip("triton", reason="Triton is not installed")
 from equipoise.critic import CriticGame, CriticSettings
 from equipoise.divergences import DIVERGENCES
 from equipoise.networks import StackedBatchNorm, kernels
-from equipoise.training import update_kernels
+from equipoise.notions import Notion
+from equipoise.predictors import Inputs
+from equipoise.predictors.network import NetworkRecipe
+from equipoise.training import (
+    Member,
+    OptimizerSettings,
+    TrainingData,
+    TrainingSettings,
+    update_kernels,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEMBERS, WIDTH, ROWS = 3, 5, 130
@@ -201,3 +211,78 @@ def test_weights_of_each_member_shrink_by_its_share():
     factor = 1 - rate * shares
     expected = [weight * factor.view(-1, *[1] * (weight.dim() - 1)) for weight in weights]
     torch.testing.assert_close(flat, torch.cat([each.reshape(-1) for each in expected]))
+
+
+@pytest.fixture
+def by_kernels(monkeypatch):
+    """Let training on this device use the kernels, also by Triton's interpreter."""
+
+    def use(training):
+        with monkeypatch.context() as patched:
+            patched.setattr("equipoise.networks.mlp.kernels_on", lambda _: kernels)
+            patched.setattr("equipoise.training.data.kernels_on", lambda _: kernels)
+            patched.setattr("equipoise.training.optimizers._kernels_on", lambda _: update_kernels)
+            return training()
+
+    return use
+
+
+@pytest.mark.parametrize(
+    ("normalization", "optimizer", "tolerance"),
+    [
+        ("batch", OptimizerSettings(kind="sgd", learning_rate=0.05), 1e-6),
+        # Adam makes a step of full size of the sign of a gradient that is nearly zero.
+        ("none", OptimizerSettings(learning_rate=0.01, weight_decay=0.1), 1e-3),
+    ],
+    ids=["batch, sgd", "adam"],
+)
+@pytest.mark.parametrize("notion", list(Notion))
+def test_a_run_by_kernels_equals_one_by_the_library(
+    by_kernels, normalization, optimizer, tolerance, notion
+):
+    """Gathers, layers, pairs, losses, updates and records together."""
+    x, a = draw(40, 3), draw(40, 1, seed=1)
+    y = (x[:, 0] + a[:, 0] > 0).float()
+    data = TrainingData(x=x, target=y, outcome=y[:, None], attribute=a)
+    recipe = NetworkRecipe(
+        notion=notion,
+        method="sbp",
+        density_ratio="none",
+        critic=CriticSettings(hidden=(4,), normalization=normalization, optimizer=optimizer),
+        training=TrainingSettings(iterations=5, batch_size=20, optimizer=optimizer, check_every=2),
+        hidden=(4, 4),
+        normalization=normalization,
+    )
+    members = [Member(0.8, seed) for seed in range(2)]
+
+    def history():
+        torch.set_float32_matmul_precision("highest")
+        trained = recipe.train(data, members, Inputs(task="binary", n_outputs=1))
+        return np.stack([trained.history.task, trained.history.penalty])
+
+    np.testing.assert_allclose(by_kernels(history), history(), rtol=0, atol=tolerance)
+
+
+def test_weights_and_moments_that_were_replaced_are_laid_flat_again(by_kernels):
+    """As after a resumed run, or after a module was moved."""
+    weights = [nn.Parameter(draw(MEMBERS, 5)), nn.Parameter(draw(MEMBERS, 2, 3, seed=1))]
+    others = [nn.Parameter(weight.detach().clone()) for weight in weights]
+    settings = OptimizerSettings(learning_rate=0.1)
+    mine, theirs = by_kernels(lambda: settings.build(weights)), settings.build(others)
+
+    def step():
+        for each in (weights, others):
+            for seed, weight in enumerate(each):
+                weight.grad = draw(*weight.shape, seed=seed)
+        by_kernels(mine.step)
+        assert mine.flat is not None
+        theirs.step()
+
+    step()
+    for weight in weights:
+        weight.data = weight.data.clone()
+        mine.state[weight] = {name: kept.clone() for name, kept in mine.state[weight].items()}
+    step()
+    for weight, other in zip(weights, others, strict=True):
+        torch.testing.assert_close(weight, other, rtol=1e-5, atol=1e-6)
+        assert mine.state[weight]["step"] == 2

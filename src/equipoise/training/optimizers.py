@@ -46,8 +46,8 @@ class OptimizerSettings:
         """Return the optimizer for these parameters, which must be on their device already."""
         weights = list(parameters)
         rate: float | Tensor = self.learning_rate
-        if weights[0].is_cuda:
-            # A CUDA graph reads the learning rate from a tensor.
+        if weights[0].is_cuda or _kernels_on(weights[0].device):
+            # A CUDA graph and kernels read the learning rate from a tensor.
             rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
         if self.kind == "sgd":
             return SGD(weights, rate, self.momentum)
@@ -119,7 +119,7 @@ class _Optimizer(torch.optim.Optimizer):
 
     def _laid_flat(self, weights: list[Tensor]) -> _Flat | None:
         """Return these weights and their moments as flat tensors; None where no kernel is."""
-        kernels = _update_kernels() if weights[0].is_cuda else None
+        kernels = _kernels_on(weights[0].device)
         if kernels is None or any(weight.dtype != torch.float32 for weight in weights):
             return None
         views = ({"weights": weight, **self.state[weight]} for weight in weights)
@@ -223,8 +223,13 @@ class SGD(_Optimizer):
         flat.kernels.sgd(weights, gradients, moments, group["lr"], group["momentum"])
 
 
+def _kernels_on(device: torch.device) -> Any:
+    """Return the module of Triton kernels if they run on this device, else None."""
+    return _kernels() if device.type == "cuda" else None
+
+
 @functools.cache
-def _update_kernels() -> Any:
+def _kernels() -> Any:
     installed = find_spec("triton") is not None
     return import_module("equipoise.training.update_kernels") if installed else None
 
