@@ -221,7 +221,7 @@ def by_kernels(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr("equipoise.networks.mlp.kernels_on", lambda _: kernels)
             patched.setattr("equipoise.training.data.kernels_on", lambda _: kernels)
-            patched.setattr("equipoise.training.optimizers._kernels_on", lambda _: update_kernels)
+            patched.setattr("equipoise.training.optimizers.kernels_on", lambda *_: update_kernels)
             return training()
 
     return use

@@ -45,15 +45,15 @@ def fused_kernels(x: Tensor) -> Any:
     return kernels_on(x.device) if fits else None
 
 
-def kernels_on(device: torch.device) -> Any:
-    """Return the module of Triton kernels if they run on this device, else None."""
-    return _kernels() if device.type == "cuda" else None
+def kernels_on(device: torch.device, module: str = "equipoise.networks.kernels") -> Any:
+    """Return a module of Triton kernels if they run on this device, else None."""
+    return _kernels(module) if device.type == "cuda" else None
 
 
 @functools.cache
-def _kernels() -> Any:
+def _kernels(module: str) -> Any:
     installed = find_spec("triton") is not None
-    return import_module("equipoise.networks.kernels") if installed else None
+    return import_module(module) if installed else None
 
 
 class StackedLinear(nn.Module):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -17,7 +14,11 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from equipoise.errors import check_choice, check_number
+from equipoise.networks import kernels_on
 from equipoise.training.workers import average_gradients
+
+#: The module of kernels that update all weights at once.
+_KERNELS = "equipoise.training.update_kernels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class OptimizerSettings:
         """Return the optimizer for these parameters, which must be on their device already."""
         weights = list(parameters)
         rate: float | Tensor = self.learning_rate
-        if weights[0].is_cuda or _kernels_on(weights[0].device):
+        if weights[0].is_cuda or kernels_on(weights[0].device, _KERNELS):
             # A CUDA graph and kernels read the learning rate from a tensor.
             rate = torch.tensor(rate, dtype=torch.float32, device=weights[0].device)
         if self.kind == "sgd":
@@ -119,7 +120,7 @@ class _Optimizer(torch.optim.Optimizer):
 
     def _laid_flat(self, weights: list[Tensor]) -> _Flat | None:
         """Return these weights and their moments as flat tensors; None where no kernel is."""
-        kernels = _kernels_on(weights[0].device)
+        kernels = kernels_on(weights[0].device, _KERNELS)
         if kernels is None or any(weight.dtype != torch.float32 for weight in weights):
             return None
         views = ({"weights": weight, **self.state[weight]} for weight in weights)
@@ -221,17 +222,6 @@ class SGD(_Optimizer):
     def update_flat(self, group: Mapping[str, Any], flat: _Flat, gradients: Tensor) -> None:
         weights, moments = (flat.tensors[name] for name in ("weights", *self.moments))
         flat.kernels.sgd(weights, gradients, moments, group["lr"], group["momentum"])
-
-
-def _kernels_on(device: torch.device) -> Any:
-    """Return the module of Triton kernels if they run on this device, else None."""
-    return _kernels() if device.type == "cuda" else None
-
-
-@functools.cache
-def _kernels() -> Any:
-    installed = find_spec("triton") is not None
-    return import_module("equipoise.training.update_kernels") if installed else None
 
 
 def _fused(weights: Sequence[Tensor]) -> bool:
