@@ -62,10 +62,13 @@ class _Flat:
     The tensors of the networks and of the optimizer's state are views of these.
     """
 
-    kernels: Any
     tensors: Mapping[str, Tensor]  # (n,) each: the weights, and moments by name
     step: Tensor  # the number of the latest step
     places: Tensor  # of members in the weights, as the kernels want them
+
+    @property
+    def kernels(self) -> Any:
+        return kernels_on(self.tensors["weights"].device, _KERNELS)
 
     def holds(self, views: Iterable[Mapping[str, Tensor]]) -> bool:
         """Whether these are all the views, in this order; others may have taken their place."""
@@ -143,7 +146,7 @@ class _Optimizer(torch.optim.Optimizer):
             weight.data = views_of.pop("weights")
             self.state[weight] = views_of | ({"step": step} if "step" in self.kept else {})
             begin = end
-        return _Flat(kernels, flat, step, kernels.places_of(weights))
+        return _Flat(flat, step, kernels.places_of(weights))
 
 
 class Adam(_Optimizer):
