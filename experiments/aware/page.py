@@ -17,7 +17,6 @@ from experiments.aware.run import ATTRIBUTES, areas, strict_area
 
 PAGE = ROOT / "docs" / "with-the-attribute.md"
 CONTINUOUS = RESULTS / "adjusting" / "continuous.csv"
-WITH_RANKS = RESULTS / "aware" / "adjusted_with_ranks.csv"
 RECORDS, SETTINGS = RESULTS / "aware" / "records.csv", RESULTS / "aware" / "settings.json"
 OURS = ("network", "network with A", "adjusted LightGBM")
 PEERS = (
@@ -62,22 +61,6 @@ def difference_table(records: pd.DataFrame) -> str:
                 values.append(interval(differences, len(of_data)))
             rows.append([NAMES.get(data, data), method, *values])
     return markdown(["data", "minus", OURS[0], *PEERS], rows)
-
-
-def ranks_table(before: pd.DataFrame, after: pd.DataFrame) -> str:
-    """Strict areas of adjusted LightGBM without and with ranks, over the splits that have both."""
-    rows = []
-    for data, attribute in ATTRIBUTES.items():
-        found = after[after["data"] == data]
-        splits = sorted(found["split"].unique())
-        if not splits:
-            continue
-        least = 0.0 if data == "crime" else 0.5
-        same = before["data"].eq(data) & before["method"].eq("adjusted LightGBM")
-        same &= before["split"].isin(splits)
-        cells = [f"{strict_area(each, least):.3f}" for each in (before[same], found)]
-        rows.append([f"{NAMES.get(data, data)} by {attribute}", str(len(splits)), *cells])
-    return markdown(["data", "splits", "without ranks", "with ranks"], rows)
 
 
 def continuous_table(records: pd.DataFrame) -> str:
@@ -138,7 +121,6 @@ def blocks() -> dict[str, str]:
     made = f"Frontiers of {options}. {'; '.join(machines)}"
     by_continuous = pd.read_csv(CONTINUOUS)
     return {
-        "ranks": ranks_table(records, pd.read_csv(WITH_RANKS)),
         "continuous": continuous_table(by_continuous),
         "strengths": strength_table(by_continuous),
         "areas": f"{area_table(records)}\n\n{made}.",
