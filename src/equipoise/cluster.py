@@ -111,6 +111,10 @@ def _cluster_in_use(ray: Any) -> Iterator[None]:
     _check_answers(address)
     # Ray reports usage to its makers unless told not to.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not address:
+        # Ray gives way to all other programs unless told not to. Beside a busy one its workers
+        # would get a thirtieth of a core, which is too little even to start in time.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     alone: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
     ray.init(
         address=address or "local",

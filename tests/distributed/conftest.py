@@ -1,3 +1,4 @@
+import os
 from functools import partial
 
 import psutil
@@ -11,6 +12,8 @@ def cluster():
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     from ray.cluster_utils import Cluster
 
+    # As `equipoise.cluster` starts Ray: workers are not to wait for other tests.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     store = {"object_store_memory": 80 * 2**20}
     # A node that does not answer is lost after three seconds, not after fifteen.
     config = {"health_check_period_ms": 1_000, "health_check_failure_threshold": 3}
