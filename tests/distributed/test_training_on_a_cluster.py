@@ -92,8 +92,13 @@ def test_ctrl_c_ends_training_of_all_workers_and_the_run_can_go_on(cluster, tmp_
     options = {"strength": 0.5, "batch_size": 60, "hidden": (8,), "device": "cpu", "verbose": 1}
     model = FairClassifier(iterations=200_000, random_state=0, **options)
     kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0}
+    # A shell may have asked to ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with meanwhile(lambda: interrupt(tmp_path / "kept")), pytest.warns(ConvergenceWarning) as said:
-        fit_files(model, paths, **ROLES, workers=2, **kept)
+        try:
+            fit_files(model, paths, **ROLES, workers=2, **kept)
+        finally:
+            signal.signal(signal.SIGINT, before)
     (words,) = [str(each.message) for each in said if "interrupted" in str(each.message)]
     reached = int(words.split("iteration ")[1].split()[0])
     says(words, "of 200000", "checkpoint=", "resume=True")
