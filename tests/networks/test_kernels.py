@@ -29,6 +29,7 @@ from equipoise.training import (
     TrainingSettings,
     update_kernels,
 )
+from equipoise.training.optimizers import decay
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEMBERS, WIDTH, ROWS = 3, 5, 130
@@ -288,3 +289,15 @@ def test_weights_and_moments_that_were_replaced_are_laid_flat_again(by_kernels):
     for weight, other in zip(weights, others, strict=True):
         torch.testing.assert_close(weight, other, rtol=1e-5, atol=1e-6)
         assert mine.state[weight]["step"] == 3
+
+
+def test_weights_without_a_gradient_shrink_like_all_others(by_kernels):
+    weights = [nn.Parameter(draw(MEMBERS, 5)), nn.Parameter(draw(MEMBERS, 2, seed=1))]
+    optimizer = by_kernels(lambda: OptimizerSettings(learning_rate=0.1).build(weights))
+    weights[0].grad = torch.zeros_like(weights[0])
+    before = [weight.detach().clone() for weight in weights]
+    by_kernels(optimizer.step)
+    assert optimizer.flat is not None
+    by_kernels(lambda: decay(optimizer, torch.full((MEMBERS,), 0.5, device=DEVICE)))
+    for weight, old in zip(weights, before, strict=True):
+        torch.testing.assert_close(weight.detach(), 0.95 * old)

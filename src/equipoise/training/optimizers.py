@@ -258,8 +258,10 @@ def minimize(
 def decay(optimizer: torch.optim.Optimizer, shares: Tensor) -> None:
     """Shrink the weights of each member by learning rate * shares (K,)."""
     flat = optimizer.flat if isinstance(optimizer, _Optimizer) else None
-    if flat is not None:
-        (group,) = optimizer.param_groups
+    (group, *_) = optimizer.param_groups
+    # Weights that have had no gradient do not lie there, and others may have been replaced.
+    views = ({"weights": weight, **optimizer.state[weight]} for weight in group["params"])
+    if flat is not None and flat.holds(views):
         flat.kernels.shrink(flat.tensors["weights"], flat.places, shares, group["lr"])
         return
     for group in optimizer.param_groups:
